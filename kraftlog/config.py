@@ -1,0 +1,118 @@
+"""Every option of kraftlog as one frozen value.
+
+What enters: `conf/kraftlog.toml` (defaults, with unit and reason), a file of the user, overrides
+from the command line or a job. What leaves: `Options`, which travels pickled to Spark's executors,
+or a `UsageError` that names the option. A new option is one line there and one field here.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from kraftlog.errors import UsageError
+from kraftlog.message.catalogue import packaged
+
+FailOn = Literal["critical", "warning", "info", "never"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options by the names they have in `conf/kraftlog.toml`, which says what each is for."""
+
+    input: tuple[str, ...]
+    quorum_describe: str | None
+    lake: str | None
+    master: str
+    fail_on: FailOn
+    reveal_secrets: bool
+    redaction_key: str | None = field(repr=False)
+    split_size_bytes: int
+    window_size_bytes: int
+    batch_limit_bytes: int
+    decompress_limit_bytes: int
+
+
+def load_options(
+    overrides: Mapping[str, object] | None = None, conf_file: Path | None = None
+) -> Options:
+    """Packaged defaults, then the file, then the overrides; an override of None is not given."""
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    merged = _packaged_options() | (_file_options(conf_file) if conf_file else {}) | given
+    kinds = get_type_hints(Options)
+    for key in merged:
+        if key not in kinds:
+            raise UsageError(_unknown(key, list(kinds)))
+    values = {key: _typed(key, value, kinds[key]) for key, value in merged.items()}
+    return Options(**values)  # type: ignore[arg-type]  # _typed has compared each with its field
+
+
+def option_names() -> list[str]:
+    """The names of all options, in the order in which the TOML explains them."""
+    return [option.name for option in fields(Options)]
+
+
+def _packaged_options() -> dict[str, object]:
+    text = (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _file_options(conf_file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(conf_file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the options file {conf_file} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the options file {conf_file} is not TOML: {error}") from error
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+    return f"there is no option {key!r}; the nearest one is {near[0]!r}"
+
+
+def _typed(key: str, value: object, kind: object) -> object:
+    """The value in its field's type; texts are understood too, as jobs get all options as text."""
+    if get_origin(kind) is Literal:
+        return _choice(key, value, get_args(kind))
+    if kind is bool:
+        return _switch(key, value)
+    if kind is int:
+        return _size(key, value)
+    if get_origin(kind) is tuple:
+        return _texts(key, value)
+    if not isinstance(value, str | Path):
+        raise UsageError(f"option {key!r} must be a text, not {value!r}")
+    # TOML has no null: an empty text stands for an option that is not given.
+    return str(value) or (None if type(None) in get_args(kind) else "")
+
+
+def _choice(key: str, value: object, allowed: tuple[object, ...]) -> object:
+    if value not in allowed:
+        raise UsageError(f"option {key!r} must be one of {', '.join(map(str, allowed))}")
+    return value
+
+
+def _switch(key: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise UsageError(f"option {key!r} must be true or false, not {value!r}")
+
+
+def _size(key: str, value: object) -> int:
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise UsageError(f"option {key!r} must be a whole number above 0, not {value!r}")
+    return value
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    items = [value] if isinstance(value, str | Path) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(i, str | Path) for i in items):
+        raise UsageError(f"option {key!r} must be a list of texts, not {value!r}")
+    return tuple(str(item) for item in items)

@@ -1,0 +1,205 @@
+"""Files → rows for people and scripts: one dict per record batch or per record, without Spark.
+
+In: replicas as `log.directory` finds them. Out: rows in file order, with the columns of the command line's contract; what cannot be
+read is a row with `fault`. Streams: one window of a file is held at a time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.decode.records import Record, read_records
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log import names
+from kraftlog.log.batch import CONTROL, TRANSACTIONAL, codec_name
+from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.segment import Limits, Window, walk
+from kraftlog.log.storage import open_file
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records are wanted; None means any. Offsets and times: from inclusive, to exclusive, times in ms."""
+
+    types: frozenset[str] | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    key: str | None = None
+
+    def wants(self, record: Record) -> bool:
+        """Whether a record passes every filter."""
+        if self.types is not None and record.type not in self.types:
+            return False
+        if not _within(record.offset, self.from_offset, self.to_offset):
+            return False
+        if not _within(record.timestamp, self.since_ms, self.until_ms):
+            return False
+        return self.key is None or _holds(record.data, self.key)
+
+
+def _within(value: int, first: int | None, end: int | None) -> bool:
+    return (first is None or value >= first) and (end is None or value < end)
+
+
+def _holds(value: Any, key: str) -> bool:
+    """Whether any text or number inside a decoded message is `key`."""
+    if isinstance(value, dict):
+        return any(_holds(one, key) for one in value.values())
+    if isinstance(value, list):
+        return any(_holds(one, key) for one in value)
+    return value is not None and str(value) == key
+
+
+def record_files(replicas: Iterable[Replica]) -> Iterator[LogFile]:
+    """The files of replicas that hold record batches; a file that was named by itself always counts."""
+    for replica in replicas:
+        for file in replica.files:
+            alone = len(replica.files) == 1 and file.kind == names.UNKNOWN
+            if file.kind in names.RECORD_KINDS or alone:
+                yield file
+
+
+def batch_rows(replicas: Iterable[Replica], limits: Limits) -> Iterator[Row]:
+    """One row per record batch, and one per damaged range."""
+    for file in record_files(replicas):
+        for found in _walked(file, limits):
+            if isinstance(found, Fault):
+                yield fault_row(file.path, found)
+                continue
+            for index in range(len(found.batches)):
+                yield _batch_row(file.path, found, index)
+
+
+def record_rows(
+    replicas: Iterable[Replica], limits: Limits, redactor: Redactor, wanted: RecordFilter
+) -> Iterator[Row]:
+    """One row per record that passes the filter, and one per fault."""
+    for file in record_files(replicas):
+        for found in _walked(file, limits):
+            if isinstance(found, Fault):
+                yield fault_row(file.path, found)
+                continue
+            for index in range(len(found.batches)):
+                yield from _record_rows(file.path, found, index, limits, redactor, wanted)
+
+
+def _walked(file: LogFile, limits: Limits) -> Iterator[Window | Fault]:
+    if file.problem is not None:
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, file.problem)
+        return
+    try:
+        with open_file(file.path) as handle:
+            yield from walk(handle, limits=limits)
+    except FileNotFoundError:
+        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
+    except OSError as error:
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or str(error))
+
+
+def fault_row(path: str, fault: Fault) -> Row:
+    """A fault as the command line prints it."""
+    row: Row = {"path": path, "fault": str(fault.kind)}
+    row.update((name, value) for name, value in fault._asdict().items() if name != "kind")
+    return row
+
+
+def _batch_row(path: str, window: Window, index: int) -> Row:
+    header = {name: window.batches.headers[index][name].item() for name in _HEADER_NAMES}
+    attributes = header["attributes"]
+    return {
+        "path": path,
+        "position": int(window.batches.positions[index]),
+        "base_offset": header["base_offset"],
+        "last_offset": header["base_offset"] + header["last_offset_delta"],
+        "size_bytes": header["length"] + 12,
+        "batch_leader_epoch": header["batch_leader_epoch"],
+        "magic": header["magic"],
+        "crc": header["crc"],
+        "crc_valid": bool(window.batches.crc_valid[index]),
+        "attributes": attributes,
+        "compression": codec_name(attributes),
+        "is_control": bool(attributes & CONTROL),
+        "is_transactional": bool(attributes & TRANSACTIONAL),
+        "base_timestamp": header["base_timestamp"],
+        "max_timestamp": header["max_timestamp"],
+        "producer_id": header["producer_id"],
+        "producer_epoch": header["producer_epoch"],
+        "base_sequence": header["base_sequence"],
+        "record_count": header["record_count"],
+        "batch_id": window.batches.batch_ids[index],
+    }
+
+
+_HEADER_NAMES = (
+    "base_offset length batch_leader_epoch magic crc attributes last_offset_delta base_timestamp "
+    "max_timestamp producer_id producer_epoch base_sequence record_count"
+).split()
+
+
+def _record_rows(
+    path: str,
+    window: Window,
+    index: int,
+    limits: Limits,
+    redactor: Redactor,
+    wanted: RecordFilter,
+) -> Iterator[Row]:
+    position = int(window.batches.positions[index])
+    header = window.batches.headers[index]
+    size = int(header["length"]) + 12
+    start = position - window.position
+    batch = window.buffer[start : start + size]
+    if not window.batches.crc_valid[index]:
+        yield fault_row(path, bad_crc(window, index))
+        return
+    for found in read_records(batch, position, redactor, limits.decompressed_size_bytes):
+        if isinstance(found, Fault):
+            yield fault_row(path, found)
+        elif wanted.wants(found):
+            yield _record_row(path, position, int(header["batch_leader_epoch"]), found)
+
+
+def bad_crc(window: Window, index: int) -> Fault:
+    """The fault of a batch whose CRC is wrong."""
+    header = window.batches.headers[index]
+    position = int(window.batches.positions[index])
+    size = int(header["length"]) + 12
+    return Fault(
+        FaultKind.BATCH_CRC,
+        position,
+        size,
+        f"the CRC-32C of a batch of {size:,} bytes is wrong; its records are not decoded",
+        batch_position=position,
+        offset=int(header["base_offset"]),
+        batch_leader_epoch=int(header["batch_leader_epoch"]),
+        content_hash=window.batches.batch_ids[index],
+    )
+
+
+def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
+    row: Row = {
+        "path": path,
+        "position": position,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "batch_leader_epoch": epoch,
+        "is_control": record.is_control,
+        "type": record.type,
+        "record_version": record.record_version,
+        "data": record.data,
+    }
+    if record.unknown_tagged_fields:
+        row["unknown_tagged_fields"] = [
+            {"path": path, "tag": tag, "hex": raw}
+            for path, tag, raw in record.unknown_tagged_fields
+        ]
+    if record.raw is not None:
+        row["raw"] = record.raw
+    return row
+
+

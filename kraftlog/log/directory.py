@@ -1,0 +1,175 @@
+"""Input roots → replicas: which `__cluster_metadata-0` folders lie below a root, and what files each holds.
+
+Runs on the driver. A symbolic link is followed once; folders that vanish while they are listed are left out.
+Source: `interface.md` "Input" in this project's contract; KIP-631 (meta.properties beside the log).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from kraftlog.errors import InputError
+from kraftlog.log import names
+from kraftlog.log.names import FileName, classify
+from kraftlog.log.storage import Entry, entry_of, is_remote, list_folder, local_path
+
+BESIDE = frozenset({names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES})
+"""Kinds that lie beside the log's folder, not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of a replica: where it is, what its name says, how large it was when it was listed.
+
+    `problem` says why it cannot be read; None for a readable-looking regular file.
+    """
+
+    replica: str
+    path: str
+    name: str
+    parsed: FileName
+    size_bytes: int
+    modified_ns: int
+    problem: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.parsed.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One copy of the metadata log: `label` tells it from the others of the same audit."""
+
+    label: str
+    root: str
+    folder: str
+    files: tuple[LogFile, ...]
+
+
+def find_replicas(roots: Iterable[str]) -> list[Replica]:
+    """Every replica below the roots, each once, with unique labels.
+
+    Raises InputError where a root is missing, or no metadata log lies below it."""
+    found: list[Replica] = []
+    for root in roots:
+        below = list(_below(root))
+        if not below:
+            raise InputError(
+                f"{root}: no {names.LOG_FOLDER} folder lies below it; "
+                "copy the metadata log folders there, or name another --input"
+            )
+        found += below
+    seen: set[str] = set()
+    unique = [one for one in found if not (one.folder in seen or seen.add(one.folder))]
+    return _with_unique_labels(unique)
+
+
+def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
+    """Labels are the paths below a root; where two roots give the same one, the root's own name goes before it."""
+    count = Counter(one.label for one in replicas)
+    taken: Counter[str] = Counter()
+    result = []
+    for one in replicas:
+        label = one.label
+        if count[label] > 1:
+            label = f"{PurePosixPath(one.root).name}/{label}"
+        taken[label] += 1
+        if taken[label] > 1:
+            label = f"{label}#{taken[label]}"
+        files = tuple(replace(file, replica=label) for file in one.files)
+        result.append(replace(one, label=label, files=files))
+    return result
+
+
+def _below(root: str) -> Iterator[Replica]:
+    if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
+        root = os.path.abspath(local_path(root))  # such a root has no name of its own to label by
+    entry = entry_of(root)
+    if entry is None:
+        raise InputError(f"{root}: there is no such folder or file")
+    if entry.is_regular:
+        yield _single_file(root, entry)
+        return
+    if not entry.is_folder:
+        raise InputError(f"{root}: it is neither a folder nor a regular file")
+    visited: set[tuple[int, int]] = set()
+    waiting = [entry]
+    while waiting:
+        folder = waiting.pop()
+        if folder.identity is not None:
+            if folder.identity in visited:
+                continue
+            visited.add(folder.identity)
+        if folder.name == names.LOG_FOLDER:
+            yield _replica(root, folder)
+            continue
+        try:
+            inside = list_folder(folder.path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"{folder.path}: it cannot be listed ({error.strerror})") from error
+        waiting += [one for one in reversed(inside) if one.is_folder]
+
+
+def _single_file(root: str, entry: Entry) -> Replica:
+    path = PurePosixPath(entry.path)
+    holder = path.parent.parent.name if path.parent.name == names.LOG_FOLDER else path.parent.name
+    label = holder or path.name
+    return Replica(label, root, entry.path, (_log_file(label, entry),))
+
+
+def _replica(root: str, folder: Entry) -> Replica:
+    parent = folder.path.rsplit("/", 1)[0]
+    label = _label(root, folder.path)
+    inside = tuple(_log_file(label, entry) for entry in _listed(folder.path))
+    return Replica(label, root, folder.path, inside + tuple(_beside(label, parent)))
+
+
+def _label(root: str, folder: str) -> str:
+    root_path, holder = root.removeprefix("file://").rstrip("/"), folder.rsplit("/", 1)[0]
+    if holder == root_path or not holder.startswith(root_path):
+        return holder.rsplit("/", 1)[-1] or "."
+    return holder[len(root_path) :].strip("/")
+
+
+def _beside(label: str, parent: str) -> Iterator[LogFile]:
+    """The files of the node itself, beside the log's folder; meta.properties may lie one level up."""
+    kinds = set()
+    for entry in _listed(parent):
+        if classify(entry.name).kind in BESIDE:
+            kinds.add(classify(entry.name).kind)
+            yield _log_file(label, entry)
+    if names.META_PROPERTIES not in kinds:
+        for entry in _listed(parent.rsplit("/", 1)[0]):
+            if classify(entry.name).kind == names.META_PROPERTIES:
+                yield _log_file(label, entry)
+
+
+def _listed(folder: str) -> list[Entry]:
+    try:
+        return list_folder(folder or "/")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f"{folder}: it cannot be listed ({error.strerror})") from error
+
+
+def _log_file(label: str, entry: Entry) -> LogFile:
+    problem = None
+    if entry.is_folder:
+        problem = "it is a folder, not a file"
+    elif not entry.is_regular:
+        problem = "it is not a regular file, or a link that leads nowhere"
+    return LogFile(
+        label,
+        entry.path,
+        entry.name,
+        classify(entry.name),
+        entry.size_bytes,
+        entry.modified_ns,
+        problem,
+    )

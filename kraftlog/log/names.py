@@ -1,0 +1,108 @@
+"""File names of a metadata log's folder: what kind of file each is, and the offsets that its name carries.
+
+Source: KIP-630 "Snapshot Format" (two epoch widths), Kafka's Snapshots and LogFileUtils (the shipped widths).
+"""
+
+import re
+from dataclasses import dataclass
+
+LOG_FOLDER = "__cluster_metadata-0"
+
+LOG = "log"
+CHECKPOINT = "checkpoint"
+BOOTSTRAP = "bootstrap_checkpoint"
+CHECKPOINT_PART = "checkpoint_part"
+CHECKPOINT_DELETED = "checkpoint_deleted"
+LOG_DELETED = "log_deleted"
+INDEX = "index"
+TIME_INDEX = "time_index"
+META_PROPERTIES = "meta_properties"
+QUORUM_STATE = "quorum_state"
+PARTITION_METADATA = "partition_metadata"
+EPOCH_CHECKPOINT = "leader_epoch_checkpoint"
+SERVER_PROPERTIES = "server_properties"
+UNKNOWN = "unknown"
+
+RECORD_KINDS = frozenset(
+    {LOG, LOG_DELETED, CHECKPOINT, CHECKPOINT_PART, CHECKPOINT_DELETED, BOOTSTRAP}
+)
+"""Kinds whose bytes are record batches."""
+
+LIVE_KINDS = frozenset({LOG, CHECKPOINT})
+"""Kinds that a node reads when it starts; the rest is left over, or lies beside the log."""
+
+SHIPPED, KIP_PADDED, KIP_PLAIN = "shipped", "kip_18_digits", "kip_unpadded"
+
+_FIXED_NAMES = {
+    "leader-epoch-checkpoint": EPOCH_CHECKPOINT,
+    "partition.metadata": PARTITION_METADATA,
+    "quorum-state": QUORUM_STATE,
+    "meta.properties": META_PROPERTIES,
+    "bootstrap.checkpoint": BOOTSTRAP,
+    "server.properties": SERVER_PROPERTIES,
+    ".kafka_cleanshutdown": "clean_shutdown",
+    ".lock": "lock",
+}
+_SEGMENT_SUFFIXES = {
+    ".log": LOG,
+    ".index": INDEX,
+    ".timeindex": TIME_INDEX,
+    ".txnindex": "transaction_index",
+    ".snapshot": "producer_snapshot",
+}
+_SEGMENT = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)((?:\.deleted|\.cleaned|\.swap)*)"
+)
+_CHECKPOINT = re.compile(r"(\d{1,20})-(\d{1,18})\.checkpoint(\.part|\.deleted)?")
+_CHECKPOINT_TEMPORARY = re.compile(r"(\d{1,20})-(\d{1,18})-[^/]*\.checkpoint(\.part)")
+_CHECKPOINT_KINDS = {"": CHECKPOINT, ".part": CHECKPOINT_PART, ".deleted": CHECKPOINT_DELETED}
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """What a name says: `base_offset` of a segment's files, `end_offset` (exclusive) and `epoch` of a snapshot's."""
+
+    kind: str
+    base_offset: int | None = None
+    end_offset: int | None = None
+    epoch: int | None = None
+    form: str | None = None
+
+
+def classify(name: str) -> FileName:
+    """The kind of a file, by its name alone."""
+    if name in _FIXED_NAMES:
+        return FileName(_FIXED_NAMES[name])
+    segment = _SEGMENT.fullmatch(name)
+    if segment:
+        base, suffix, after = segment.groups()
+        kind = _SEGMENT_SUFFIXES[suffix]
+        return FileName(kind + after.replace(".", "_"), base_offset=int(base))
+    checkpoint = _CHECKPOINT.fullmatch(name) or _CHECKPOINT_TEMPORARY.fullmatch(name)
+    if checkpoint:
+        end, epoch, after = checkpoint.group(1), checkpoint.group(2), checkpoint.group(3) or ""
+        return FileName(
+            _CHECKPOINT_KINDS[after], end_offset=int(end), epoch=int(epoch), form=_form(end, epoch)
+        )
+    return FileName(UNKNOWN)
+
+
+def _form(end: str, epoch: str) -> str | None:
+    """Which of the three known ways of writing a snapshot id this is; None for any other."""
+    if len(end) != 20:
+        return None
+    if len(epoch) == 10:
+        return SHIPPED
+    if len(epoch) == 18:
+        return KIP_PADDED
+    return KIP_PLAIN if str(int(epoch)) == epoch else None
+
+
+def segment_name(base_offset: int) -> str:
+    """The name of the segment that begins at an offset."""
+    return f"{base_offset:020d}.log"
+
+
+def checkpoint_name(end_offset: int, epoch: int) -> str:
+    """The name that Kafka ships for the snapshot (end offset, epoch)."""
+    return f"{end_offset:020d}-{epoch:010d}.checkpoint"

@@ -1,0 +1,189 @@
+"""Reading files that may be on a local disk or in an object store, and may change or vanish while they are read.
+
+In: paths or URIs. Out: folder listings and ranges of bytes. Files are never mapped into memory: a file that is cut while it is
+mapped kills the process. Nothing is ever opened for writing. Runs on the driver and in executors; `Storage` pickles.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import pyarrow.fs as pafs
+
+from kraftlog.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a folder. `identity` recognises the same file under another name (device and inode)."""
+
+    name: str
+    path: str
+    is_folder: bool
+    is_regular: bool
+    size_bytes: int
+    modified_ns: int
+    identity: tuple[int, int] | None
+
+
+class FileBytes(Protocol):
+    """An open file: its size when it was opened, and any range of its bytes."""
+
+    size_bytes: int
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """The bytes at a position; fewer where the file has become shorter since it was opened."""
+
+    def next_data(self, position: int) -> int:
+        """The first position at or after this one that may hold anything but zeros."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class LocalBytes:
+    """A file of the local disk."""
+
+    def __init__(self, path: str) -> None:
+        # O_NONBLOCK so that a pipe under a file's name cannot hang the reader.
+        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        status = os.fstat(self._handle)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(self._handle)
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        self.size_bytes = status.st_size
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        size_bytes = max(0, min(size_bytes, self.size_bytes - position))
+        return os.pread(self._handle, size_bytes, position)
+
+    def next_data(self, position: int) -> int:
+        try:
+            return os.lseek(self._handle, position, os.SEEK_DATA)
+        except OSError as error:
+            # ENXIO: nothing but a hole up to the end. Anything else: the file system knows no holes.
+            return self.size_bytes if error.errno == errno.ENXIO else position
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
+class RemoteBytes:
+    """A file of any store that pyarrow.fs knows."""
+
+    def __init__(self, filesystem: pafs.FileSystem, path: str) -> None:
+        self._file = filesystem.open_input_file(path)
+        self.size_bytes = int(self._file.size())
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        size_bytes = max(0, min(size_bytes, self.size_bytes - position))
+        return bytes(self._file.read_at(size_bytes, position))
+
+    def next_data(self, position: int) -> int:
+        return position
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def is_remote(path: str) -> bool:
+    """True for a URI of a store other than the local disk."""
+    return "://" in path and not path.startswith("file://")
+
+
+def local_path(path: str) -> str:
+    """A local path without its file:// scheme and without a trailing slash."""
+    if path.startswith("file://"):
+        path = path.removeprefix("file://")
+    return path.rstrip("/") or "/"
+
+
+def open_file(path: str) -> FileBytes:
+    """Open a file for reading.
+
+    Raises OSError when it is missing, forbidden or not a regular file."""
+    if is_remote(path):
+        return RemoteBytes(*_remote(path))
+    return LocalBytes(local_path(path))
+
+
+def list_folder(path: str) -> list[Entry]:
+    """The names in a folder, sorted; names that vanish meanwhile are left out.
+
+    Raises OSError when the folder cannot be listed."""
+    entries = _list_remote(path) if is_remote(path) else _list_local(local_path(path))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def entry_of(path: str) -> Entry | None:
+    """A path's own entry; None where there is nothing."""
+    if is_remote(path):
+        filesystem, inner = _remote(path)
+        info = filesystem.get_file_info(inner)
+        return None if info.type == pafs.FileType.NotFound else _remote_entry(info, path)
+    path = local_path(path)
+    try:
+        return _local_entry(os.path.basename(path), path, os.stat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _list_local(path: str) -> Iterator[Entry]:
+    for name in os.listdir(path):
+        inner = os.path.join(path, name)
+        try:
+            yield _local_entry(name, inner, os.stat(inner))
+        except FileNotFoundError:
+            # It vanished (a live copy), or it is a link to nowhere, which is worth a row.
+            if os.path.islink(inner):
+                yield Entry(name, inner, False, False, 0, 0, None)
+        except OSError:
+            yield Entry(name, inner, False, False, 0, 0, None)
+
+
+def _local_entry(name: str, path: str, status: os.stat_result) -> Entry:
+    mode = status.st_mode
+    return Entry(
+        name,
+        path,
+        stat.S_ISDIR(mode),
+        stat.S_ISREG(mode),
+        status.st_size,
+        status.st_mtime_ns,
+        (status.st_dev, status.st_ino),
+    )
+
+
+def _remote(path: str) -> tuple[pafs.FileSystem, str]:
+    try:
+        filesystem, inner = pafs.FileSystem.from_uri(path)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path}: no store of this kind can be read here ({error})") from error
+    return filesystem, inner
+
+
+def _list_remote(path: str) -> Iterator[Entry]:
+    filesystem, inner = _remote(path)
+    for info in filesystem.get_file_info(pafs.FileSelector(inner, recursive=False)):
+        yield _remote_entry(info, f"{path.rstrip('/')}/{info.base_name}")
+
+
+def _remote_entry(info: pafs.FileInfo, path: str) -> Entry:
+    return Entry(
+        info.base_name,
+        path,
+        info.type == pafs.FileType.Directory,
+        info.type == pafs.FileType.File,
+        int(info.size or 0),
+        int(info.mtime_ns or 0),
+        None,
+    )

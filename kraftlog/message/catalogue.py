@@ -1,0 +1,49 @@
+"""The catalogue of message specs: `schemas/` read once, looked up by api key, control record type or name.
+
+The files travel inside the wheel as `kraftlog/schemas`; in a checkout they lie beside the package.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from kraftlog.message.spec import MessageSpec, SpecError, parse_spec
+
+CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
+
+
+def packaged(folder: str) -> Traversable:
+    """A folder that is shipped with kraftlog (`schemas`, `conf`), in a checkout or in a wheel or zip."""
+    inside = files("kraftlog") / folder
+    return inside if inside.is_dir() else Path(__file__).parents[2] / folder
+
+
+@cache
+def _all() -> dict[str, MessageSpec]:
+    specs = {}
+    for entry in packaged("schemas").iterdir():
+        if entry.name.endswith(".json"):
+            spec = parse_spec(json.loads(entry.read_text(encoding="utf-8")))
+            specs[spec.type] = spec
+    if not specs:
+        raise SpecError("no message specs were found beside the kraftlog package; reinstall kraftlog")
+    return dict(sorted(specs.items(), key=lambda item: (item[1].kind, item[1].id)))
+
+
+@cache
+def metadata_specs() -> dict[int, MessageSpec]:
+    """Metadata record specs by api key."""
+    return {spec.id: spec for spec in _all().values() if spec.kind == "metadata"}
+
+
+@cache
+def control_specs() -> dict[int, MessageSpec]:
+    """Control record specs by control record type."""
+    return {spec.id: spec for spec in _all().values() if spec.kind == "control"}
+
+
+def spec_of(type_name: str) -> MessageSpec | None:
+    """The spec behind a record's `type` as Kafka's dump tool prints it; None when unknown."""
+    return _all().get(type_name)

@@ -1,0 +1,195 @@
+"""Message specs: which fields a message has at a version, their types, nullability, tags and defaults.
+
+In: the parsed JSON of one file in `schemas/`. Out: frozen values; an illegal spec cannot be built. Pickles. Specs are compared by
+identity: there is one of each in the catalogue, and a version of it is resolved once.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kraftlog.errors import KraftlogError
+
+NUMBERS = {"int8", "int16", "uint16", "int32", "int64", "float64"}
+SCALARS = NUMBERS | {"boolean", "string", "bytes", "uuid"}
+ZERO_UUID = "A" * 22
+
+
+class SpecError(KraftlogError):
+    """A file in `schemas/` that contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A closed range of message versions; empty when last < first."""
+
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class SecretWhen:
+    """A value is secret where another field of the same message matches a pattern."""
+
+    field: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FieldSpec:
+    """One field over all versions of its message.
+
+    `name` is the column's name (snake case), `json` Kafka's own. `type` is a scalar, "struct", or "[scalar]" and "[struct]"
+    for arrays; `fields` are a struct's own.
+    """
+
+    name: str
+    json: str
+    type: str
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    default: Any
+    fields: tuple["FieldSpec", ...] = ()
+    secret: bool = False
+    secret_when: SecretWhen | None = None
+
+    @property
+    def element(self) -> str | None:
+        """The type of an array's elements; None where the field is no array."""
+        return self.type[1:-1] if self.type.startswith("[") else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VersionSpec:
+    """A message or a struct in it, at one version: plain fields in wire order, tagged ones by tag."""
+
+    version: int
+    flexible: bool
+    plain: tuple[FieldSpec, ...]
+    tagged: Mapping[int, FieldSpec]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageSpec:
+    """One metadata record or control record type: `id` is its api key or control record type."""
+
+    name: str
+    kind: str
+    type: str
+    id: int
+    versions: Versions
+    flexible: Versions
+    fields: tuple[FieldSpec, ...]
+
+    def at(self, version: int) -> VersionSpec:
+        """The message at one version.
+
+        Raises SpecError for a version that the spec does not cover."""
+        if version not in self.versions:
+            raise SpecError(f"{self.name} has no version {version}")
+        return _resolve(self.fields, version, version in self.flexible)
+
+    @property
+    def holds_secrets(self) -> bool:
+        """True where any field is, or may be, secret: such a message's raw bytes are never shown."""
+        return any(one.secret or one.secret_when for one in self.fields)
+
+
+@lru_cache(maxsize=4096)
+def _resolve(fields: tuple[FieldSpec, ...], version: int, flexible: bool) -> VersionSpec:
+    present = [one for one in fields if version in one.versions]
+    tagged = {one.tag: one for one in present if one.tag is not None}
+    return VersionSpec(
+        version, flexible, tuple(one for one in present if one.tag is None), tagged
+    )
+
+
+def struct_at(spec: FieldSpec, version: VersionSpec) -> VersionSpec:
+    """The struct of a field, at the version of the message that holds it."""
+    return _resolve(spec.fields, version.version, version.flexible)
+
+
+def camel_case(name: str) -> str:
+    """Kafka's JSON name of a column: topic_id → topicId."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _versions(raw: Any, otherwise: Versions) -> Versions:
+    if raw is None:
+        return otherwise
+    if raw is True:
+        return otherwise
+    if raw is False:
+        return Versions(0, -1)
+    first, last = raw
+    if not 0 <= first <= last:
+        raise SpecError(f"versions {raw} are no range")
+    return Versions(first, last)
+
+
+def _default(raw: Mapping[str, Any], kind: str) -> Any:
+    if "default" in raw:
+        return raw["default"]
+    if kind.startswith("["):
+        return []
+    zero = {"boolean": False, "string": "", "bytes": "", "uuid": ZERO_UUID, "float64": 0.0}
+    return zero.get(kind, 0) if kind != "struct" else {}
+
+
+def _field(raw: Mapping[str, Any], outer: Versions) -> FieldSpec:
+    known = {"name", "json", "type", "versions", "nullable", "tag", "default", "struct", "fields"}
+    surplus = set(raw) - known - {"secret", "secret_when"}
+    if surplus:
+        raise SpecError(f"field {raw.get('name')}: unknown keys {sorted(surplus)}")
+    kind = raw["type"]
+    scalar = kind[1:-1] if kind.startswith("[") else kind
+    if scalar not in SCALARS and scalar != "struct":
+        raise SpecError(f"field {raw['name']}: no such type {kind}")
+    if (scalar == "struct") != ("fields" in raw):
+        raise SpecError(f"field {raw['name']}: a struct has fields, and nothing else has")
+    versions = _versions(raw.get("versions"), outer)
+    when = raw.get("secret_when")
+    return FieldSpec(
+        name=raw["name"],
+        json=raw.get("json", camel_case(raw["name"])),
+        type=kind,
+        versions=versions,
+        nullable=_versions(raw.get("nullable", False), versions),
+        tag=raw.get("tag"),
+        default=_default(raw, kind),
+        fields=tuple(_field(one, versions) for one in raw.get("fields", ())),
+        secret=bool(raw.get("secret")),
+        secret_when=SecretWhen(when["field"], re.compile(when["pattern"], re.I)) if when else None,
+    )
+
+
+def parse_spec(raw: Mapping[str, Any]) -> MessageSpec:
+    """Build a spec from its parsed JSON.
+
+    Raises SpecError when it contradicts itself."""
+    versions = _versions(raw["versions"], Versions(0, -1))
+    fields = tuple(_field(one, versions) for one in raw["fields"])
+    spec = MessageSpec(
+        name=raw["name"],
+        kind=raw["kind"],
+        type=raw["type"],
+        id=raw["id"],
+        versions=versions,
+        flexible=_versions(raw["flexible"], versions),
+        fields=fields,
+    )
+    for version in range(versions.first, versions.last + 1):
+        present = [one for one in fields if version in one.versions]
+        names, tags = [one.name for one in present], [one.tag for one in present if one.tag is not None]
+        if len(set(names)) != len(names) or len(set(tags)) != len(tags):
+            raise SpecError(f"{spec.name} version {version}: a name or a tag stands twice")
+        if tags and version not in spec.flexible:
+            raise SpecError(f"{spec.name} version {version}: tags need a flexible version")
+    return spec

@@ -1,0 +1,1 @@
+"""What people read: rows on the terminal, the summary of a run, the page."""

@@ -1,0 +1,95 @@
+"""Bounded primitives of Kafka's wire format.
+
+Every function takes (buffer, position, limit), checks the limit before it reads, and returns (value, next position).
+A length that the buffer cannot hold raises `DecodeError`; nothing is ever allocated by a length that was only claimed.
+Source: KIP-482 (compact forms, tagged fields), Kafka's ByteUtils (varints), Uuid (base64 text).
+"""
+
+import struct
+from base64 import urlsafe_b64encode
+
+from kraftlog.errors import DecodeError
+
+Buffer = bytes | memoryview
+
+INT8 = struct.Struct(">b")
+INT16 = struct.Struct(">h")
+UINT16 = struct.Struct(">H")
+INT32 = struct.Struct(">i")
+INT64 = struct.Struct(">q")
+FLOAT64 = struct.Struct(">d")
+
+FIXED = {
+    "int8": INT8,
+    "int16": INT16,
+    "uint16": UINT16,
+    "int32": INT32,
+    "int64": INT64,
+    "float64": FLOAT64,
+}
+
+
+def need(position: int, size_bytes: int, limit: int, what: str) -> int:
+    """The position after `size_bytes`, or an error when the buffer ends before it."""
+    end = position + size_bytes
+    if size_bytes < 0 or end > limit:
+        raise DecodeError(
+            "truncated", position, f"{what} wants {size_bytes} bytes, {limit - position} are left"
+        )
+    return end
+
+
+def fixed(
+    form: struct.Struct, buffer: Buffer, position: int, limit: int, what: str
+) -> tuple[int | float, int]:
+    """A big-endian number of fixed width."""
+    end = need(position, form.size, limit, what)
+    return form.unpack_from(buffer, position)[0], end
+
+
+def unsigned_varint(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits (5 bytes, of which the last may only carry 4 bits' worth)."""
+    value = shift = 0
+    at = position
+    while True:
+        if at >= limit:
+            raise DecodeError("truncated", position, f"{what}: a varint is cut off")
+        byte = buffer[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFF, at
+        shift += 7
+        if shift > 28:
+            raise DecodeError("varint_too_long", position, f"{what}: a varint is over 5 bytes long")
+
+
+def varint(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, int]:
+    """A signed (zigzag) varint of at most 32 bits."""
+    raw, at = unsigned_varint(buffer, position, limit, what)
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def varlong(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, int]:
+    """A signed (zigzag) varint of at most 64 bits, 10 bytes."""
+    value = shift = 0
+    at = position
+    while True:
+        if at >= limit:
+            raise DecodeError("truncated", position, f"{what}: a varint is cut off")
+        byte = buffer[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFFFFFFFFFF
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise DecodeError(
+                "varint_too_long", position, f"{what}: a varint is over 10 bytes long"
+            )
+
+
+def uuid_text(raw: bytes) -> str:
+    """Kafka's text of a UUID: url-safe base64 without padding, 22 characters."""
+    return urlsafe_b64encode(raw).decode("ascii")[:22]
