@@ -5,6 +5,7 @@ A length that the buffer cannot hold raises `DecodeError`; nothing is ever alloc
 Source: KIP-482 (compact forms, tagged fields), Kafka's ByteUtils (varints), Uuid (base64 text).
 """
 
+import codecs
 import struct
 from base64 import urlsafe_b64encode
 
@@ -93,3 +94,19 @@ def varlong(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, 
 def uuid_text(raw: bytes) -> str:
     """Kafka's text of a UUID: url-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(raw).decode("ascii")[:22]
+
+
+def utf8_text(raw: bytes) -> str:
+    """Text as Java reads it: what is no UTF-8 becomes U+FFFD, an encoded surrogate one of them, not three."""
+    return raw.decode("utf-8", "java_replace")
+
+
+def _java_replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    bad = error.object[error.start : error.start + 3]
+    surrogate = len(bad) == 3 and bad[0] == 0xED and bad[1] >= 0xA0 and bad[2] & 0xC0 == 0x80
+    return "\ufffd", error.start + 3 if surrogate and bad[1] < 0xC0 else error.end
+
+
+codecs.register_error("java_replace", _java_replace)

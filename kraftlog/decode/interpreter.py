@@ -19,6 +19,7 @@ from kraftlog.wire import (
     fixed,
     need,
     unsigned_varint,
+    utf8_text,
     uuid_text,
 )
 
@@ -124,7 +125,7 @@ def _scalar(
         raise DecodeError("string_too_long", at, f"{where} claims {length} bytes")
     end = need(at, length, limit, where)
     raw = bytes(buffer[at:end])
-    return (raw.decode("utf-8", "replace") if kind == "string" else b64encode(raw).decode()), end
+    return (utf8_text(raw) if kind == "string" else b64encode(raw).decode()), end
 
 
 def _length(

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.decode.records import Record, read_records
+from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log import names
-from kraftlog.log.batch import CONTROL, TRANSACTIONAL, codec_name
-from kraftlog.log.directory import LogFile, Replica
-from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.segment import Limits, Window, walk
-from kraftlog.log.storage import open_file
+from kraftlog.log.batch import CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.log.directory import Replica, record_files
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
 
 Row = dict[str, Any]
 
@@ -55,19 +54,10 @@ def _holds(value: Any, key: str) -> bool:
     return value is not None and str(value) == key
 
 
-def record_files(replicas: Iterable[Replica]) -> Iterator[LogFile]:
-    """The files of replicas that hold record batches; a file that was named by itself always counts."""
-    for replica in replicas:
-        for file in replica.files:
-            alone = len(replica.files) == 1 and file.kind == names.UNKNOWN
-            if file.kind in names.RECORD_KINDS or alone:
-                yield file
-
-
 def batch_rows(replicas: Iterable[Replica], limits: Limits) -> Iterator[Row]:
     """One row per record batch, and one per damaged range."""
     for file in record_files(replicas):
-        for found in _walked(file, limits):
+        for found in walk_file(file, limits):
             if isinstance(found, Fault):
                 yield fault_row(file.path, found)
                 continue
@@ -80,25 +70,12 @@ def record_rows(
 ) -> Iterator[Row]:
     """One row per record that passes the filter, and one per fault."""
     for file in record_files(replicas):
-        for found in _walked(file, limits):
+        for found in walk_file(file, limits):
             if isinstance(found, Fault):
                 yield fault_row(file.path, found)
                 continue
             for index in range(len(found.batches)):
                 yield from _record_rows(file.path, found, index, limits, redactor, wanted)
-
-
-def _walked(file: LogFile, limits: Limits) -> Iterator[Window | Fault]:
-    if file.problem is not None:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, file.problem)
-        return
-    try:
-        with open_file(file.path) as handle:
-            yield from walk(handle, limits=limits)
-    except FileNotFoundError:
-        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
-    except OSError as error:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or str(error))
 
 
 def fault_row(path: str, fault: Fault) -> Row:
@@ -116,7 +93,7 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
         "position": int(window.batches.positions[index]),
         "base_offset": header["base_offset"],
         "last_offset": header["base_offset"] + header["last_offset_delta"],
-        "size_bytes": header["length"] + 12,
+        "size_bytes": header["length"] + PREFIX_SIZE,
         "batch_leader_epoch": header["batch_leader_epoch"],
         "magic": header["magic"],
         "crc": header["crc"],
@@ -151,7 +128,7 @@ def _record_rows(
 ) -> Iterator[Row]:
     position = int(window.batches.positions[index])
     header = window.batches.headers[index]
-    size = int(header["length"]) + 12
+    size = int(header["length"]) + PREFIX_SIZE
     start = position - window.position
     batch = window.buffer[start : start + size]
     if not window.batches.crc_valid[index]:
@@ -162,23 +139,6 @@ def _record_rows(
             yield fault_row(path, found)
         elif wanted.wants(found):
             yield _record_row(path, position, int(header["batch_leader_epoch"]), found)
-
-
-def bad_crc(window: Window, index: int) -> Fault:
-    """The fault of a batch whose CRC is wrong."""
-    header = window.batches.headers[index]
-    position = int(window.batches.positions[index])
-    size = int(header["length"]) + 12
-    return Fault(
-        FaultKind.BATCH_CRC,
-        position,
-        size,
-        f"the CRC-32C of a batch of {size:,} bytes is wrong; its records are not decoded",
-        batch_position=position,
-        offset=int(header["base_offset"]),
-        batch_leader_epoch=int(header["batch_leader_epoch"]),
-        content_hash=window.batches.batch_ids[index],
-    )
 
 
 def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
@@ -199,7 +159,7 @@ def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
             for path, tag, raw in record.unknown_tagged_fields
         ]
     if record.raw is not None:
-        row["raw"] = record.raw
+        row.update(fault="record_type_unknown", raw=record.raw)
     return row
 
 

@@ -1,10 +1,12 @@
-"""One record after the other: a batch's bytes → decoded records and faults, in order. The reference path.
+"""One record after the other: a batch's bytes → decoded records and faults. The reference path.
 
-In: a whole batch. Out: `Record`s and `Fault`s. The columnar path must give the same; the command line prints these.
-Source: KIP-631 (frame of metadata records), KIP-595 (control records), Kafka's MetadataRecordSerde and ControlRecordType.
+In: a whole batch. Out: `Record`s and `Fault`s in order. The columnar path must give the same; the
+command line prints these. Source: KIP-631 (frame of metadata records), KIP-595 (control records),
+Kafka's MetadataRecordSerde and ControlRecordType.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,20 +20,26 @@ from kraftlog.log.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    PREFIX_SIZE,
     content_hash,
 )
 from kraftlog.log.codecs import decompress
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
+from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
 from kraftlog.message.spec import MessageSpec
 from kraftlog.wire import INT16, Buffer, fixed, unsigned_varint
 
 FRAME_VERSION = 1
+SHORT_LIMIT = 0x7FFF
 
 
 class Record(NamedTuple):
-    """One decoded record. `data` is None and `raw` holds the value's hex where type or version is unknown."""
+    """One decoded record.
+
+    `data` is None and `raw` holds the value's hex where type or version is unknown.
+    """
 
     index: int
     offset: int
@@ -71,50 +79,89 @@ def read_header(batch: bytes) -> Header:
     return Header.of(np.frombuffer(batch, HEADER, 1)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The records of one batch, unpacked: they lie in [start, end) of `buffer`.
+
+    `origin` is the buffer's place in the file; None where the batch was compressed, so that no
+    record has a place of its own.
+    """
+
+    header: Header
+    buffer: bytes
+    start: int
+    end: int
+    batch_position: int
+    batch_size_bytes: int
+    origin: int | None
+
+
 def read_records(
-    batch: bytes, position: int, redactor: Redactor, decompressed_limit: int
+    batch: bytes,
+    position: int,
+    redactor: Redactor,
+    decompressed_limit: int,
+    wanted: frozenset[str] | None = None,
 ) -> Iterator[Record | Fault]:
     """Every record of one batch whose CRC is right, and a fault for each one that cannot be read.
 
-    `position` is the batch's place in its file: where the batch is not compressed, faults lie at their exact byte.
+    `position` is the batch's place in its file: where the batch is not compressed, faults lie at
+    their exact byte. Of types that are not `wanted` neither records nor faults of their bodies are
+    given.
     """
     header = read_header(batch)
+    size = len(batch)
+    section = Section(header, batch, HEADER_SIZE, size, position, size, position)
     codec = header.attributes & CODEC_MASK
-    buffer: bytes = batch
-    start = HEADER_SIZE
     if codec:
         try:
-            buffer, start = decompress(codec, batch[HEADER_SIZE:], decompressed_limit), 0
+            unpacked = decompress(codec, batch[HEADER_SIZE:], decompressed_limit)
         except DecodeError as error:
-            yield _fault(FaultKind(error.kind), header, position, position, len(batch), 0, error.detail)
+            yield _batch_fault(FaultKind(error.kind), section, error.detail)
             return
-    for frame in read_frames(buffer, start, len(buffer), header.record_count):
-        if isinstance(frame, FrameFault):
-            yield _located(frame.kind, header, frame, buffer, batch, position, frame.detail)
-            continue
-        try:
-            yield read_record(header, frame, buffer, redactor)
-        except DecodeError as error:
-            kind = FaultKind.RECORD_VALUE
-            if error.kind == FaultKind.RECORD_TRAILING:
-                kind = FaultKind.RECORD_TRAILING
-            yield _located(kind, header, frame, buffer, batch, position, error.detail)
+        section = Section(header, unpacked, 0, len(unpacked), position, size, None)
+    for frame in read_frames(section.buffer, section.start, section.end, header.record_count):
+        found = read_framed(section, frame, redactor, wanted)
+        if found is not None:
+            yield found
 
 
-def read_record(header: Header, frame: Frame, buffer: Buffer, redactor: Redactor) -> Record:
-    """One record's meaning.
+def read_framed(
+    section: Section, frame: Frame | FrameFault, redactor: Redactor, wanted: frozenset[str] | None
+) -> Record | Fault | None:
+    """One record or fault; None where its type is not wanted."""
+    if isinstance(frame, FrameFault):
+        return _located(frame.kind, section, frame, frame.detail)
+    try:
+        return read_record(section.header, frame, section.buffer, redactor, wanted)
+    except DecodeError as error:
+        kind = FaultKind.RECORD_VALUE
+        if error.kind == FaultKind.RECORD_TRAILING:
+            kind = FaultKind.RECORD_TRAILING
+        return _located(kind, section, frame, error.detail)
+
+
+def read_record(
+    header: Header,
+    frame: Frame,
+    buffer: Buffer,
+    redactor: Redactor,
+    wanted: frozenset[str] | None = None,
+) -> Record | None:
+    """One record's meaning; None where its type is not wanted.
 
     Raises DecodeError where its key or value does not follow its spec."""
     is_control = bool(header.attributes & CONTROL)
-    if is_control:
-        body = _control(frame, buffer, redactor)
-    else:
-        body = _metadata(frame, buffer, redactor)
+    body = (_control if is_control else _metadata)(frame, buffer, redactor, wanted)
+    if body is None:
+        return None
     append_time = header.attributes & LOG_APPEND_TIME
     return Record(
         frame.index,
-        header.base_offset + frame.offset_delta,
-        header.max_timestamp if append_time else header.base_timestamp + frame.timestamp_delta,
+        java_long(header.base_offset + frame.offset_delta),
+        header.max_timestamp
+        if append_time
+        else java_long(header.base_timestamp + frame.timestamp_delta),
         is_control,
         *body,
         frame.key_end - frame.key_start if frame.key_start >= 0 else None,
@@ -126,31 +173,54 @@ def read_record(header: Header, frame: Frame, buffer: Buffer, redactor: Redactor
     )
 
 
+def java_long(value: int) -> int:
+    """A sum as 64 bits hold it: Kafka's, numpy's and Arrow's wrap around."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 Body = tuple[str, int | None, dict[str, Any] | None, list[UnknownTag], str | None]
 
 
-def _metadata(frame: Frame, buffer: Buffer, redactor: Redactor) -> Body:
+def _metadata(
+    frame: Frame, buffer: Buffer, redactor: Redactor, wanted: frozenset[str] | None
+) -> Body | None:
     """Frame version, api key and version as unsigned varints, then the message."""
     at, end = frame.value_start, frame.value_end
     if at < 0:
         raise DecodeError("null", frame.position, "a metadata record has no value")
-    frame_version, at = unsigned_varint(buffer, at, end, "frame version")
+    frame_version, at = _short(buffer, at, end, "frame version")
     if frame_version == 0:
         raise DecodeError("frame_version", at, "frame version 0 was never released")
     if frame_version != FRAME_VERSION:
+        name = f"FRAME_VERSION_{frame_version}"
+        if wanted is not None and name not in wanted:
+            return None
         raw = bytes(buffer[frame.value_start : end]).hex()
-        return f"FRAME_VERSION_{frame_version}", None, None, [], redactor.mask(raw)
-    api_key, at = unsigned_varint(buffer, at, end, "api key")
-    version, at = unsigned_varint(buffer, at, end, "record version")
+        return name, None, None, [], redactor.mask(raw)
+    api_key, at = _short(buffer, at, end, "api key")
+    version, at = _short(buffer, at, end, "record version")
     spec = metadata_specs().get(api_key)
+    name = spec.type if spec else f"UNKNOWN_{api_key}"
+    if wanted is not None and name not in wanted:
+        return None
     if spec is None or version not in spec.versions:
         raw = redactor.raw(spec, bytes(buffer[at:end]).hex())
-        return (spec.type if spec else f"UNKNOWN_{api_key}"), version, None, [], raw
+        return name, version, None, [], raw
     return _message(spec, version, buffer, at, end, redactor)
 
 
-def _control(frame: Frame, buffer: Buffer, redactor: Redactor) -> Body:
-    """The key holds a version and the type; Kafka reads every value at message version 0, whatever it says."""
+def _short(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int]:
+    """An unsigned varint that Kafka holds in a short: larger ones it refuses."""
+    value, at = unsigned_varint(buffer, at, end, what)
+    if value > SHORT_LIMIT:
+        raise DecodeError("too_large", at, f"{what} {value} is too large")
+    return value, at
+
+
+def _control(
+    frame: Frame, buffer: Buffer, redactor: Redactor, wanted: frozenset[str] | None
+) -> Body | None:
+    """The key holds a version and the type; Kafka reads every value at version 0."""
     if frame.key_start < 0:
         raise DecodeError("null", frame.position, "a control record has no key")
     _, at = fixed(INT16, buffer, frame.key_start, frame.key_end, "control key version")
@@ -159,8 +229,11 @@ def _control(frame: Frame, buffer: Buffer, redactor: Redactor) -> Body:
     if start < 0:
         start = end = frame.end
     spec = control_specs().get(int(number))
+    name = CONTROL_MARKERS.get(int(number), f"UNKNOWN_CONTROL_{number}")
+    name = spec.type if spec else name
+    if wanted is not None and name not in wanted:
+        return None
     if spec is None:
-        name = CONTROL_MARKERS.get(int(number), f"UNKNOWN_CONTROL_{number}")
         return name, None, None, [], bytes(buffer[start:end]).hex()
     return _message(spec, 0, buffer, start, end, redactor)
 
@@ -177,40 +250,48 @@ def _message(
     return spec.type, version, redactor.message(spec, data), unknown, None
 
 
-def _located(
-    kind: FaultKind,
-    header: Header,
-    frame: Frame | FrameFault,
-    buffer: Buffer,
-    batch: bytes,
-    position: int,
-    detail: str,
-) -> Fault:
-    """A fault inside a batch: at its exact byte where the batch is not compressed, else at the batch."""
-    raw = bytes(buffer[frame.position : frame.end])
-    inside = buffer is batch
+def _located(kind: FaultKind, section: Section, frame: Frame | FrameFault, detail: str) -> Fault:
+    """A fault inside a batch: at its byte where the batch is not compressed, else at the batch."""
+    raw = bytes(section.buffer[frame.position : frame.end])
+    inside = section.origin is not None
     return Fault(
         kind,
-        position + frame.position if inside else position,
-        frame.end - frame.position if inside else len(batch),
+        (section.origin or 0) + frame.position if inside else section.batch_position,
+        frame.end - frame.position if inside else section.batch_size_bytes,
         f"record {frame.index}: {detail}",
-        batch_position=position,
-        offset=header.base_offset + frame.index,
-        batch_leader_epoch=header.batch_leader_epoch,
+        batch_position=section.batch_position,
+        offset=java_long(section.header.base_offset + frame.index),
+        batch_leader_epoch=section.header.batch_leader_epoch,
         record_index=frame.index,
         content_hash=content_hash(raw),
     )
 
 
-def _fault(
-    kind: FaultKind, header: Header, position: int, batch_position: int, size: int, index: int, detail: str
-) -> Fault:
+def _batch_fault(kind: FaultKind, section: Section, detail: str) -> Fault:
+    """A fault that holds for a whole batch."""
     return Fault(
         kind,
+        section.batch_position,
+        section.batch_size_bytes,
+        detail,
+        batch_position=section.batch_position,
+        offset=section.header.base_offset,
+        batch_leader_epoch=section.header.batch_leader_epoch,
+    )
+
+
+def bad_crc(window: Window, index: int) -> Fault:
+    """The fault of a batch whose CRC is wrong."""
+    header = window.batches.headers[index]
+    position = int(window.batches.positions[index])
+    size = int(header["length"]) + PREFIX_SIZE
+    return Fault(
+        FaultKind.BATCH_CRC,
         position,
         size,
-        detail,
-        batch_position=batch_position,
-        offset=header.base_offset + index,
-        batch_leader_epoch=header.batch_leader_epoch,
+        f"the CRC-32C of a batch of {size:,} bytes is wrong; its records are not decoded",
+        batch_position=position,
+        offset=int(header["base_offset"]),
+        batch_leader_epoch=int(header["batch_leader_epoch"]),
+        content_hash=window.batches.batch_ids[index],
     )

@@ -173,3 +173,14 @@ def _log_file(label: str, entry: Entry) -> LogFile:
         entry.modified_ns,
         problem,
     )
+
+
+def record_files(replicas: Iterable[Replica]) -> list[LogFile]:
+    """The files of replicas that hold record batches; a file that was named by itself always counts."""
+    return [
+        file
+        for replica in replicas
+        for file in replica.files
+        if file.kind in names.RECORD_KINDS
+        or (file.kind == names.UNKNOWN and len(replica.files) == 1)
+    ]

@@ -61,7 +61,7 @@ def walk(
         if not buffer:
             yield _vanished(position, file.size_bytes - position)
             return
-        starts, reached = _chain(buffer, stop - position)
+        starts, reached = chain(buffer, stop - position)
         if starts:
             batches = read_batches(buffer, starts, position)
             good = len(starts) if batches.crc_valid.all() else int(batches.crc_valid.argmin())
@@ -75,7 +75,7 @@ def walk(
             position = after
 
 
-def _chain(buffer: bytes, room: int) -> tuple[list[int], int]:
+def chain(buffer: bytes, room: int) -> tuple[list[int], int]:
     """Starts of the whole batches at the beginning of a buffer, by their lengths alone, and where the chain ends."""
     starts: list[int] = []
     at, size = 0, len(buffer)

@@ -1,0 +1,68 @@
+# Everything that a fresh clone needs. A machine brings Python 3.11 or newer and Java 17 or 21;
+# `make test-kafka` also wants Maven. Type `make help`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Great Expectations reports its use to its makers unless told not to.
+export GX_ANALYTICS_ENABLED := false
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-kafka lint type check bench wheel lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two jars (once)
+
+# The stamp makes setup happen once: as long as none of these files changes, no other target
+# installs or resolves anything. Java is checked first, before minutes of downloads.
+.venv/.stamp: pyproject.toml requirements-build.lock requirements.lock conf/jars.sha256 conf/spark-defaults.conf
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kraftlog needs \
+	Python 3.11 or newer; name one with: make setup PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -m kraftlog.session check-java
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    -r requirements-build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    --no-build-isolation --use-pep517 -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --no-build-isolation --editable .
+	$(BIN)/python -m kraftlog.session fetch-jars
+	@touch $@
+
+run: .venv/.stamp ## Audit the sample quorum into .lake
+	$(BIN)/kraftlog run --input examples/quorum --lake .lake
+
+test: check ## Lint, types and every test that needs only Python and Java
+	$(BIN)/python -m pytest
+
+test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
+	$(MAKE) -C tests/java
+	$(BIN)/python -m pytest -m kafka
+
+check: lint type ## Lint and types, without the tests
+
+lint: .venv/.stamp ## ruff: rules and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: .venv/.stamp ## mypy, strict
+	$(BIN)/mypy
+
+bench: .venv/.stamp ## Measure against the references; equal answers first, times second
+	$(BIN)/python -m tests.benchmark
+
+wheel: .venv/.stamp ## Build the wheel into dist/ (no network)
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+
+lock: ## Renew both lock files from pyproject.toml (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	    --group build --output-file requirements-build.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	    --extra dev pyproject.toml --output-file requirements.lock
+
+clean: ## Remove everything that git ignores: environment, jars, lake, caches
+	rm -rf .venv .jars .lake dist build spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@if [ -f tests/java/Makefile ]; then $(MAKE) -C tests/java clean; fi

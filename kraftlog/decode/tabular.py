@@ -1,0 +1,85 @@
+"""Windows of record batches and faults → rows of the `batches` and `faults` relations.
+
+In: what `log.segment.walk` yields for one file. Out: Arrow record batches with the relations' schemas.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.log.batch import CODEC_MASK, CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.log.directory import LogFile
+from kraftlog.log.fault import Fault
+from kraftlog.log.segment import Window
+
+_MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
+
+
+
+def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
+    """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold."""
+    wild = (milliseconds > _MICROSECONDS_LIMIT) | (milliseconds < -_MICROSECONDS_LIMIT)
+    micros = np.where(wild, 0, milliseconds) * 1000
+    return pa.array(micros, pa.int64(), mask=wild).cast(relations.TIMESTAMP)
+
+
+def constant(value: str, count: int) -> pa.Array:
+    """A text column with one value."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([value])).cast(
+        pa.string()
+    )
+
+
+def batch_table(file: LogFile, window: Window) -> pa.RecordBatch:
+    """The rows of `batches` for the batches of one window."""
+    headers, count = window.batches.headers, len(window.batches)
+
+    def wide(name: str) -> npt.NDArray[np.int64]:
+        return headers[name].astype(np.int64)
+
+    base, attributes = wide("base_offset"), wide("attributes")
+    codecs = [codec_name(code) for code in range(CODEC_MASK + 1)]
+    compression = pa.DictionaryArray.from_arrays(
+        pa.array((attributes & CODEC_MASK).astype(np.int32)), pa.array(codecs)
+    )
+    columns = {
+        "replica": constant(file.replica, count),
+        "path": constant(file.path, count),
+        "file_kind": constant(file.kind, count),
+        "position": pa.array(window.batches.positions),
+        "batch_id": pa.array(window.batches.batch_ids, pa.string()),
+        "base_offset": pa.array(base),
+        "last_offset": pa.array(base + wide("last_offset_delta")),
+        "size_bytes": pa.array(wide("length") + PREFIX_SIZE),
+        "crc": pa.array(wide("crc")),
+        "crc_valid": pa.array(window.batches.crc_valid),
+        "compression": compression.cast(pa.string()),
+        "is_control": pa.array((attributes & CONTROL) != 0),
+        "is_transactional": pa.array((attributes & TRANSACTIONAL) != 0),
+        "base_timestamp": timestamps(wide("base_timestamp")),
+        "max_timestamp": timestamps(wide("max_timestamp")),
+    }
+    schema = relations.BATCHES.schema
+    arrays = [
+        columns[name] if name in columns else pa.array(wide(name)).cast(schema.field(name).type)
+        for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def fault_table(file: LogFile, faults: Iterable[Fault]) -> pa.RecordBatch:
+    """The rows of `faults` for some faults of one file."""
+    rows = [
+        {
+            "replica": file.replica,
+            "path": file.path,
+            "file_kind": file.kind,
+            "fault": str(fault.kind),
+            **{name: value for name, value in fault._asdict().items() if name != "kind"},
+        }
+        for fault in faults
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=relations.FAULTS.schema)

@@ -1,0 +1,160 @@
+"""Starts Spark with Delta, or joins the Spark that is there.
+
+What enters: an application name, settings that win over the packaged ones, a master. What leaves:
+a `SparkSession` that reads and writes Delta tables, or a `PlatformError`. Runs on the driver only;
+nothing here is pickled. Spark is imported inside the functions, because `make setup` asks this room
+for Java before anything is installed.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kraftlog.errors import PlatformError
+from kraftlog.session.java import check_java
+from kraftlog.session.settings import (
+    jar_digests,
+    jars_folder,
+    launch_settings,
+    packaged_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
+# These only count before the JVM starts; under spark-submit it already runs.
+LAUNCH_ONLY = ("spark.driver.", "spark.jars", "spark.master")
+# Set in every session, whoever started it.
+ANSWERS_DEPEND_ON = ("spark.sql.session.timeZone", "spark.sql.python.filterPushdown.enabled")
+# What the JVM prints at every start, before or beside its logging, and nobody can act upon.
+START_NOISE = (
+    b"WARNING: Using incubator modules",
+    b"Setting default log level",
+    b"To adjust logging level",
+    b"Setting Spark log level",
+)
+
+
+def spark_session(
+    app_name: str, *, conf: Mapping[str, str] | None = None, master: str | None = None
+) -> "SparkSession":
+    """The running session, spark-submit's, or a new one; `conf` wins over everything else."""
+    given = dict(conf or {})
+    running = _running()
+    if running is not None:
+        return _adjusted(running, given)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _joined(app_name, given)
+    settings = launch_settings(jars_folder()) | given
+    settings["spark.app.name"] = app_name
+    settings["spark.master"] = master or settings.get("spark.master", "local[*]")
+    return launched(settings)
+
+
+def launched(settings: Mapping[str, str]) -> "SparkSession":
+    """A new JVM with a session; without its start-up noise, and with everything else it says."""
+    check_java()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if settings["spark.master"].startswith("local"):
+        _stay_on_this_machine()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    # A JVM outlives the session that was stopped in it, and a process can have only one.
+    gateway = SparkContext._gateway or _launch_jvm(conf)
+    SparkContext(conf=conf, gateway=gateway)
+    return SparkSession.builder.getOrCreate()
+
+
+def _launch_jvm(conf: "SparkConf") -> Any:
+    """py4j's gateway to a new JVM, what it says on stderr being passed on without its noise."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    read_end, write_end = os.pipe()
+    speech = threading.Thread(target=_pass_on, args=(os.fdopen(read_end, "rb"),), daemon=True)
+    speech.start()
+    kwargs = {"stderr": write_end}
+    try:
+        return launch_gateway(conf, popen_kwargs=kwargs)  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError as error:
+        reason = "Spark's JVM ended while it was starting; what it said is the reason"
+        raise PlatformError(reason) from error
+    finally:
+        os.close(write_end)
+
+
+def _stay_on_this_machine() -> None:
+    """Workers run this very interpreter and this very Spark, and talk by the loopback address."""
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ[variable] = sys.executable
+    os.environ.pop("SPARK_HOME", None)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _pass_on(speech: BinaryIO) -> None:
+    """Copy what the JVM says to stderr, line by line, until it ends."""
+    with speech:
+        for line in speech:
+            if not line.startswith(START_NOISE):
+                os.write(2, line)
+
+
+def _joined(app_name: str, given: Mapping[str, str]) -> "SparkSession":
+    """The session of a program that spark-submit started: its settings win over our defaults."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    # Without this connection to the JVM, SparkConf does not know what spark-submit was given.
+    SparkContext._ensure_initialized()
+    submitted = SparkConf()
+    missing = {
+        key: value for key, value in packaged_settings().items() if not submitted.contains(key)
+    }
+    settings: dict[str, bool | float | int | str | None] = {
+        key: value
+        for key, value in (missing | dict(given)).items()
+        if not key.startswith(LAUNCH_ONLY)
+    }
+    session = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
+    _require_delta(session)
+    return session
+
+
+def _require_delta(session: "SparkSession") -> None:
+    """Without its jars, Delta's absence shows only at the first table, as an unknown format."""
+    from py4j.protocol import Py4JError
+
+    # py4j finds Java's names while it runs; no type says them.
+    jvm: Any = session.sparkContext._jvm
+    try:
+        jvm.org.apache.spark.util.Utils.classForName(DELTA_CLASS, True, False)
+    except Py4JError as error:
+        raise PlatformError(
+            "this Spark has no Delta; start it with spark-submit --properties-file "
+            f"conf/spark-defaults.conf, or with --jars {','.join(jar_digests())}"
+        ) from error
+
+
+def _running() -> "SparkSession | None":
+    """The session of this process, also when another thread started it; or a Connect session."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
+
+
+def _adjusted(session: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
+    """A running session with what answers depend upon; sizes stay as its owner chose them."""
+    packaged = packaged_settings()
+    wanted = {key: packaged[key] for key in ANSWERS_DEPEND_ON} | dict(given)
+    for key, value in wanted.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session

@@ -1,0 +1,35 @@
+"""What all tests share: one Spark session, as its start and first queries cost most of a run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Spark with Delta on two threads; imported here, so that tests without Spark start at once."""
+    from kraftlog.session import spark_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    settings = {
+        # The second compiler pays only after minutes; without it tiny jobs cost half.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(warehouse),
+    }
+    session = spark_session("kraftlog-tests", conf=settings, master="local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """An empty folder for the Delta tables of one test."""
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    return folder

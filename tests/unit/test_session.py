@@ -1,0 +1,125 @@
+"""What a user reads when the machine lacks something; no Spark is started here."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraftlog.errors import PlatformError
+from kraftlog.session import check_java, settings
+
+JAVA_11 = 'openjdk version "11.0.21" 2023-10-17'
+JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'
+JAVA_8 = 'java version "1.8.0_391"'
+
+
+def fake_java(folder: Path, says: str, exit_code: int = 0) -> Path:
+    """A `java` that answers like `java -version`: on stderr."""
+    folder.mkdir(parents=True, exist_ok=True)
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {exit_code}\n", encoding="utf-8")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.fixture
+def only_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The one folder on PATH, and no JAVA_HOME."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("says", "version"), [(JAVA_17, 17), ('openjdk version "21" 2023', 21)])
+def test_a_java_that_fits(only_path: Path, says: str, version: int) -> None:
+    fake_java(only_path, says)
+    assert check_java() == version
+
+
+def test_no_java_says_what_to_do(only_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"there is none here; install Java 17 or 21"):
+        check_java()
+
+
+@pytest.mark.parametrize(
+    ("says", "version"), [(JAVA_8, 8), (JAVA_11, 11), ('openjdk version "26-ea"', 26)]
+)
+def test_a_java_that_does_not_fit(only_path: Path, says: str, version: int) -> None:
+    java = fake_java(only_path, says)
+    with pytest.raises(PlatformError, match=f"is Java {version};.*JAVA_HOME") as caught:
+        check_java()
+    assert str(java) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stub_that_fails_is_not_taken_for_java(only_path: Path) -> None:
+    fake_java(only_path, "Unable to locate a Java Runtime", exit_code=1)
+    with pytest.raises(PlatformError, match="does not start"):
+        check_java()
+
+
+def test_java_home_goes_before_path(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(only_path, JAVA_11)
+    fake_java(only_path / "home" / "bin", JAVA_17)
+    monkeypatch.setenv("JAVA_HOME", str(only_path / "home"))
+    assert check_java() == 17
+    monkeypatch.setenv("JAVA_HOME", str(only_path / "absent"))
+    with pytest.raises(PlatformError, match="does not start"):
+        check_java()
+
+
+def test_setup_asks_for_java_before_any_package_is_installed(only_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    # -S leaves the installed packages out.
+    command = [sys.executable, "-S", "-m", "kraftlog.session", "check-java"]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("kraftlog: Spark needs Java 17 or 21 and there is none here")
+    assert answer.stderr.count("\n") == 1
+
+
+def test_settings_are_spark_properties() -> None:
+    packaged = settings.packaged_settings()
+    assert packaged["spark.sql.session.timeZone"] == "UTC"
+    assert packaged["spark.databricks.delta.snapshotPartitions"] == "2"
+    assert all(key.startswith("spark.") and " " not in value for key, value in packaged.items())
+
+
+def test_jar_names_carry_the_version_of_the_coordinates() -> None:
+    _, artifact, version = settings.packaged_settings()["spark.jars.packages"].split(":")
+    assert f"{artifact}-{version}.jar" in settings.jar_digests()
+
+
+def test_jars_are_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRAFTLOG_JARS", str(tmp_path))
+    assert settings.jars_folder() == tmp_path
+
+
+def test_jars_are_compared_with_their_checksums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = {"delta.jar": hashlib.sha256(b"good").hexdigest()}
+    monkeypatch.setattr(settings, "jar_digests", lambda: digests)
+    with pytest.raises(PlatformError, match=r"lacks delta\.jar.*make setup"):
+        settings.verified_jars(tmp_path)
+    (tmp_path / "delta.jar").write_bytes(b"bad")
+    with pytest.raises(PlatformError, match="is not the file whose checksum"):
+        settings.verified_jars(tmp_path)
+    (tmp_path / "delta.jar").write_bytes(b"good")
+    assert settings.verified_jars(tmp_path) == [tmp_path / "delta.jar"]
+
+
+def test_with_jars_at_hand_nothing_is_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "delta.jar").write_bytes(b"good")
+    digests = {"delta.jar": hashlib.sha256(b"good").hexdigest()}
+    monkeypatch.setattr(settings, "jar_digests", lambda: digests)
+    found = settings.launch_settings(folder)
+    assert found["spark.jars"].endswith("/a%20folder/delta.jar")
+    assert not any(key.startswith("spark.jars.") for key in found)
+    assert "spark.jars.packages" in settings.launch_settings(None)
