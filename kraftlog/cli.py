@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from kraftlog import __version__
+from kraftlog.commands_state import add_commands as add_state_commands
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import KraftlogError, UsageError
@@ -61,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     records.add_argument("--until", metavar="TIME", help="before this time (ISO 8601, or ms)")
     records.add_argument("--key", metavar="TEXT", help="only records that hold this value")
     del batches
+    add_state_commands(commands, _time_ms)
     return parser
 
 

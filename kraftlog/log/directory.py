@@ -62,9 +62,7 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
                 "copy the metadata log folders there, or name another --input"
             )
         found += below
-    seen: set[str] = set()
-    unique = [one for one in found if not (one.folder in seen or seen.add(one.folder))]
-    return _with_unique_labels(unique)
+    return _with_unique_labels(list({one.folder: one for one in found}.values()))
 
 
 def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:

@@ -1,0 +1,227 @@
+"""Files → `QuorumEvidence`, in one process: for a quorum whose logs one machine reads in seconds.
+
+In: replicas as `log.directory` finds them. Out: the evidence of all of them. Memory is bounded by the columns of the batches,
+one window of one file, and the records that a replay needs. A batch that several replicas hold is decoded once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kraftlog.audit.columns import ColumnBuilder
+from kraftlog.audit.content import Content, Decoded, decode_batch
+from kraftlog.audit.evidence import (
+    UNREMARKABLE,
+    FileProblem,
+    ReplicaEvidence,
+    SegmentEvidence,
+    SnapshotEvidence,
+    no_batches,
+)
+from kraftlog.audit.repair import explain
+from kraftlog.audit.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.decode.records import Record
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log import names
+from kraftlog.log.batch import PREFIX_SIZE
+from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.segment import Limits, Window, walk
+from kraftlog.log.storage import open_file
+
+SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
+LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
+
+
+@dataclass
+class Collector:
+    """Reads replicas one after the other; knows every batch that it has seen by its id.
+
+    `records` keeps the decoded records by batch id, for the replay; it stays empty where `keep_records` is False.
+    """
+
+    limits: Limits
+    redactor: Redactor
+    keep_records: bool = True
+    contents: list[Content] = field(default_factory=list)
+    records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+    _known: dict[str, int] = field(default_factory=dict)
+
+    def replica(self, replica: Replica) -> ReplicaEvidence:
+        """The evidence of one replica."""
+        files = replica.files
+        alone = len(files) == 1 and replica.folder == files[0].path
+        log_kinds = {names.LOG} | ({names.UNKNOWN} if alone else set())
+        problems: list[FileProblem] = []
+        builder = ColumnBuilder()
+        logs = [one for one in files if one.kind in log_kinds and not _is_folder(one, problems)]
+        logs.sort(key=lambda one: one.parsed.base_offset or 0)
+        segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
+        kinds = SNAPSHOT_KINDS + LEFTOVER_KINDS
+        snapshots = [
+            self._snapshot(one)
+            for one in files
+            if one.kind in kinds and not _is_folder(one, problems)
+        ]
+        side = {
+            NODE_FILES[one.kind][0]: read_side_file(one)
+            for one in files
+            if one.kind in NODE_FILES and not _is_folder(one, problems)
+        }
+        indexes = tuple(
+            read_index_file(one)
+            for one in files
+            if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
+        )
+        problems += [p for one in (*segments, *snapshots) for p in _read_problem(one)]
+        return ReplicaEvidence(
+            replica.label,
+            replica.folder,
+            alone,
+            builder.columns(),
+            segments,
+            tuple(sorted(snapshots, key=lambda s: (s.epoch or 0, s.end_offset or 0, s.path))),
+            indexes,
+            problems=tuple(problems),
+            foreign_names=tuple(one.path for one in files if not alone and _is_foreign(one)),
+            **side,
+        )
+
+    def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:
+        first = len(builder)
+        faults: list[Fault] = []
+        for found in walked(file, self.limits):
+            if isinstance(found, Fault):
+                faults.append(_explained(file, index, builder, found))
+            else:
+                builder.add(index, found.batches, [one for _, _, one in self._contents(found)])
+        return SegmentEvidence(
+            file.path,
+            file.name,
+            file.parsed.base_offset or 0,
+            file.size_bytes,
+            file.modified_ns // 1_000_000,
+            first,
+            len(builder),
+            tuple(faults),
+            _problem(faults),
+        )
+
+    def _snapshot(self, file: LogFile) -> SnapshotEvidence:
+        builder, faults = ColumnBuilder(), list[Fault]()
+        counts: Counter[str] = Counter()
+        first_of_type: dict[str, tuple[int, int]] = {}
+        if file.kind in SNAPSHOT_KINDS:
+            for found in walked(file, self.limits):
+                if isinstance(found, Fault):
+                    faults.append(_explained(file, 0, builder, found))
+                    continue
+                content = []
+                for position, decoded, index in self._contents(found, keep=True):
+                    content.append(index)
+                    for record in decoded.records if decoded else ():
+                        counts[record.type] += 1
+                        first_of_type.setdefault(record.type, (position, record.index))
+                builder.add(0, found.batches, content)
+        return SnapshotEvidence(
+            file.path,
+            file.name,
+            file.kind,
+            file.parsed.end_offset,
+            file.parsed.epoch,
+            file.parsed.form,
+            file.size_bytes,
+            file.modified_ns // 1_000_000,
+            builder.columns() if len(builder) else no_batches(),
+            tuple(faults),
+            counts,
+            first_of_type,
+            _problem(faults),
+        )
+
+    def _contents(
+        self, window: Window, keep: bool = False
+    ) -> Iterator[tuple[int, Decoded | None, int]]:
+        """(position, the decoded batch where it was decoded now, index of its content) of each batch of a window."""
+        batches = window.batches
+        starts = (batches.positions - window.position).tolist()
+        sizes = (batches.headers["length"].astype(np.int64) + PREFIX_SIZE).tolist()
+        for row, batch_id in enumerate(batches.batch_ids):
+            position = starts[row] + window.position
+            if not batches.crc_valid[row]:
+                yield position, None, UNREMARKABLE
+                continue
+            known = self._known.get(batch_id)
+            if known is not None and not keep:
+                yield position, None, known
+                continue
+            batch = window.buffer[starts[row] : starts[row] + sizes[row]]
+            decoded = decode_batch(
+                batch, batch_id, self.redactor, self.limits.decompressed_size_bytes
+            )
+            if known is None:
+                known = self._remember(batch_id, decoded)
+            yield position, decoded, known
+
+    def _remember(self, batch_id: str, decoded: Decoded) -> int:
+        index = UNREMARKABLE
+        if decoded.content is not None:
+            index = len(self.contents)
+            self.contents.append(decoded.content)
+        self._known[batch_id] = index
+        if self.keep_records:
+            self.records[batch_id] = decoded.records
+        return index
+
+
+def walked(file: LogFile, limits: Limits) -> Iterator[Window | Fault]:
+    """The batches and faults of a file; a file that cannot be read is one fault."""
+    try:
+        with open_file(file.path) as handle:
+            yield from walk(handle, limits=limits)
+    except FileNotFoundError:
+        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
+    except OSError as error:
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or str(error))
+
+
+def _explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
+    """The fault, told more exactly; a batch that is a part of it is taken back."""
+    before = builder.tail()
+    if before is not None and before.file[-1] != index:
+        before = None
+    told, take_back = explain(file.path, before, fault)
+    if take_back:
+        builder.drop_last()
+    return told
+
+
+def _problem(faults: Iterable[Fault]) -> str | None:
+    """Why a file could not be read at all; None where it could."""
+    unread = (FaultKind.UNREADABLE, FaultKind.VANISHED)
+    return next((one.detail for one in faults if one.kind in unread and one.position == 0), None)
+
+
+def _read_problem(one: SegmentEvidence | SnapshotEvidence) -> Iterator[FileProblem]:
+    kind = names.LOG if isinstance(one, SegmentEvidence) else one.kind
+    for fault in one.faults:
+        if fault.kind in (FaultKind.UNREADABLE, FaultKind.VANISHED):
+            vanished = fault.kind == FaultKind.VANISHED
+            yield FileProblem(one.path, kind, fault.detail, vanished)
+
+
+def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:
+    """A name under which no regular file lies is a problem, and no file."""
+    if file.problem is None:
+        return False
+    problems.append(FileProblem(file.path, file.kind, file.problem, False))
+    return True
+
+
+def _is_foreign(file: LogFile) -> bool:
+    """A name by its ending, with no offset in it: Kafka refuses to start over such a file."""
+    return file.kind == names.UNKNOWN and file.name.endswith((".log", ".checkpoint"))
+
+

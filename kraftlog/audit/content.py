@@ -1,0 +1,96 @@
+"""What is remarkable in one record batch's bytes: control records, transactions, and records that break a rule.
+
+In: a batch whose CRC is right. Out: its decoded records and a `Content`, or None for the content of an ordinary batch. Runs once per
+distinct batch, in executors or on the driver. Source: R41, R157–R160.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kraftlog.audit.evidence import Content, ControlRecord, RecordIssue
+from kraftlog.decode.records import Record, read_records
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.fault import Fault, FaultKind
+
+UNKNOWN = "unknown"
+"""Kind of the issue of a record whose type or version has no message spec."""
+RULES = ("header", "key", "timestamp_delta", "offset_delta", "empty_value")
+"""Kinds of issues of records that decode, and that no KRaft controller writes."""
+
+TRANSACTION_TYPES = frozenset(
+    {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
+)
+ISSUE_LIMIT = 20
+_EMPTY_VALUE_FAULTS = ("has no value", "frame version: a varint is cut off")
+
+
+class Decoded(NamedTuple):
+    """A batch's records in order, and what is remarkable in them."""
+
+    records: tuple[Record, ...]
+    content: Content | None
+
+
+def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) -> Decoded:
+    """Decode a batch whose CRC is right, once for all replicas that hold it."""
+    records: list[Record] = []
+    issues: list[RecordIssue] = []
+    count = 0
+    for found in read_records(batch, 0, redactor, limit):
+        if isinstance(found, Record):
+            records.append(found)
+        for issue in _fault_issues(found) if isinstance(found, Fault) else _rule_issues(found):
+            count += 1
+            if len(issues) < ISSUE_LIMIT:
+                issues.append(issue)
+    controls = tuple(_control(one) for one in records if one.is_control)
+    transactions = tuple(_control(one) for one in records if one.type in TRANSACTION_TYPES)
+    content = None
+    if issues or controls or transactions:
+        content = Content(batch_id, tuple(issues), count, controls, transactions)
+    return Decoded(tuple(records), content)
+
+
+def _control(record: Record) -> ControlRecord:
+    return ControlRecord(record.type, record.index, record.data or {})
+
+
+def _fault_issues(fault: Fault) -> Iterator[RecordIssue]:
+    index = fault.record_index or 0
+    yield RecordIssue(fault.kind, index, fault.detail, fault.position, fault.size_bytes)
+    if fault.kind == FaultKind.RECORD_VALUE and fault.detail.endswith(_EMPTY_VALUE_FAULTS):
+        yield RecordIssue("empty_value", index, "its value is empty")
+
+
+def _rule_issues(record: Record) -> Iterator[RecordIssue]:
+    """What Kafka's reader refuses or ignores in a record that can be decoded all the same."""
+    if record.data is None and record.type not in ("ABORT", "COMMIT"):
+        yield RecordIssue(UNKNOWN, record.index, _unknown_text(record))
+    if record.header_count:
+        text = f"it has {record.header_count} record headers"
+        yield RecordIssue("header", record.index, text)
+    if record.key_size_bytes is not None and not record.is_control:
+        yield RecordIssue("key", record.index, f"it has a key of {record.key_size_bytes} bytes")
+    if record.timestamp_delta:
+        text = f"its timestamp delta is {record.timestamp_delta}"
+        yield RecordIssue("timestamp_delta", record.index, text)
+    if record.offset_delta != record.index:
+        text = f"its offset delta is {record.offset_delta}, its place in the batch {record.index}"
+        yield RecordIssue("offset_delta", record.index, text)
+
+
+def _unknown_text(record: Record) -> str:
+    if record.record_version is None or record.type.startswith("UNKNOWN"):
+        return f"its type {record.type} is unknown"
+    return f"version {record.record_version} of {record.type} is unknown"
+
+
+def describe(record: Record, limit: int = 200) -> str:
+    """A record in words: its type and the fields that are set, shortened."""
+    parts = []
+    for name, value in (record.data or {}).items():
+        if value in (None, [], "", -1) or name == "version":
+            continue
+        parts.append(f"{name}={value}")
+    text = f"{record.type}({', '.join(parts)})"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,155 @@
+"""Two logs side by side: how far they agree, where they differ, and what Kafka would cut.
+
+In: two `LogView`s. Out: frozen comparisons. All arithmetic is over columns, so that a pair of logs with millions of batches costs
+fractions of a second. Source: R23, R111, R119, KAFKA-1211, KIP-595 (diverging epoch).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kraftlog.audit.evidence import Longs
+from kraftlog.audit.logview import LogView
+
+DESCRIBED_BATCHES = 8
+"""So many batches of each side of a difference are put into words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive batches that two logs hold differently: offsets [start, end) of the first log.
+
+    `rows` and `other_rows` are the batches of both (of the whole logs), side by side by offset. `same_epoch_at` is the first offset
+    where both batches are of one epoch. `equal_after` tells whether the logs agree again further on.
+    """
+
+    start: int
+    end: int
+    rows: Longs
+    other_rows: Longs
+    same_epoch_at: int | None
+    equal_after: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair of logs. `common_end` is the end of the largest prefix on which they agree, None where they share no offset."""
+
+    one: LogView
+    other: LogView
+    common_end: int | None
+    runs: tuple[Run, ...]
+
+    @property
+    def shares_offsets(self) -> bool:
+        return self.common_end is not None
+
+
+def compare(one: LogView, other: LogView) -> Comparison:
+    """What two logs hold at the offsets that both of them hold."""
+    if one.is_empty or other.is_empty:
+        return Comparison(one, other, None, ())
+    low = max(int(one.base[0]), int(other.base[0]))
+    high = min(int(one.last[-1]), int(other.last[-1])) + 1
+    if low >= high:
+        return Comparison(one, other, None, ())
+    mine = _slice(one, low, high)
+    theirs = _slice(other, low, high)
+    if len(mine) == len(theirs) and _equal(one, mine, other, theirs).all():
+        return Comparison(one, other, high, ())
+    partner = np.searchsorted(other.base, one.base[mine], "right") - 1
+    held = partner >= 0
+    held &= one.base[mine] <= other.last[np.maximum(partner, 0)]
+    mine, partner = mine[held], partner[held]
+    differs = ~_equal(one, mine, other, partner)
+    runs = tuple(_runs(one, other, mine, partner, differs))
+    return Comparison(one, other, runs[0].start if runs else high, runs)
+
+
+def _slice(log: LogView, low: int, high: int) -> Longs:
+    """Indexes in `rows` of the batches that begin in [low, high)."""
+    first, end = np.searchsorted(log.base, [low, high], "left")
+    return np.arange(first, end, dtype=np.int64)
+
+
+def _equal(one: LogView, mine: Longs, other: LogView, theirs: Longs) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    ids, other_ids = one.evidence.log.ids, other.evidence.log.ids
+    same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
+        ids[one.rows[mine]] == other_ids[other.rows[theirs]]
+    ).all(axis=1)
+    return same
+
+
+def _runs(
+    one: LogView, other: LogView, mine: Longs, partner: Longs, differs: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+) -> "list[Run]":
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], differs.astype(np.int8), [0]])))
+    found = []
+    for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        mine_run, partner_run = mine[first:end], partner[first:end]
+        same = one.raw_epochs[mine_run] == other.raw_epochs[partner_run]
+        at = int(one.base[mine_run[int(same.argmax())]]) if same.any() else None
+        found.append(
+            Run(
+                int(one.base[mine_run[0]]),
+                int(one.last[mine_run[-1]]) + 1,
+                one.rows[mine_run],
+                other.rows[partner_run],
+                at,
+                end < len(differs),
+            )
+        )
+    return found
+
+
+def swapped(comparison: Comparison) -> Comparison:
+    """The same pair, seen from the other side."""
+    return compare(comparison.other, comparison.one)
+
+
+def is_uncommitted_tail(one: LogView, other: LogView, run: Run, own_snapshot_end: int) -> bool:
+    """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md` defines it.
+
+    Its epochs are older than those that it contradicts, it begins where its epoch ends on the other log, and it reaches below no
+    snapshot of its own replica.
+    """
+    if run.equal_after or run.start < own_snapshot_end:
+        return False
+    log, other_log = one.evidence.log, other.evidence.log
+    if not (log.epochs[run.rows] < other_log.epochs[run.other_rows]).all():
+        return False
+    epoch = int(log.epochs[run.rows[0]])
+    _, ends = other.epoch_end(epoch)
+    # Where the other log begins above the tail's start, the beginning cannot be seen there.
+    return ends == run.start or (other.start_offset or 0) >= run.start
+
+
+def truncation_offset(follower: LogView, leader: LogView) -> int:
+    """Where the follower's log ends after Kafka has repaired it against this leader (the rule of KAFKA-1211 and KIP-595)."""
+    end, epoch = follower.end_offset or 0, follower.last_epoch
+    while epoch is not None and epoch >= 0:
+        leader_epoch, leader_end = leader.epoch_end(epoch)
+        if leader_epoch == epoch:
+            return min(end, leader_end)
+        own_epoch, own_end = follower.epoch_end(leader_epoch)
+        if leader_epoch < 0 or own_epoch < 0:
+            return min(end, own_end)
+        end = min(end, own_end, leader_end) if own_epoch == leader_epoch else min(end, own_end)
+        if own_epoch == leader_epoch:
+            return end
+        epoch = own_epoch
+    return end
+
+
+def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
+    """The class of a pair: equal, behind, apart, ahead uncommitted, diverged uncommitted, diverged committed (R119)."""
+    one, other = comparison.one, comparison.other
+    if comparison.runs:
+        committed = any(run.start < lower_bound for run in comparison.runs) and not tail
+        return "diverged_committed" if committed else "diverged_uncommitted"
+    if not comparison.shares_offsets:
+        return "no_common_offsets"
+    if one.end_offset == other.end_offset:
+        return "equal"
+    longer = max(one.end_offset or 0, other.end_offset or 0)
+    return "behind" if longer <= lower_bound else "ahead_uncommitted"

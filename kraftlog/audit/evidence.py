@@ -1,0 +1,286 @@
+"""What an audit knows of one quorum: frozen values, columnar where a log may hold millions of batches. No file access.
+
+Enters: rows that were decoded elsewhere (`collect` reads files itself; another builder may read tables). Leaves: one
+`QuorumEvidence`, which is all that a check sees. Everything here pickles. Offsets and sizes are int64, times are ms since 1970.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kraftlog.log.fault import Fault
+from kraftlog.log.sidefiles import QuorumState
+
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+Ids = npt.NDArray[np.uint64]
+
+UNREMARKABLE = -1
+"""Value of `BatchColumns.content` where a batch's records hold nothing that a check asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchColumns:
+    """Record batches in file order, one array element each; of a whole log, or of one checkpoint.
+
+    `file` is the index of the batch's file in `ReplicaEvidence.segments` (0 in a checkpoint). `ids` has two 64-bit halves of
+    the hash over all of a batch's bytes. `content` is the index in `QuorumEvidence.contents`, or `UNREMARKABLE`.
+    """
+
+    file: Ints
+    positions: Longs
+    sizes: Longs
+    base_offsets: Longs
+    last_offsets: Longs
+    record_counts: Ints
+    epochs: Ints
+    attributes: Ints
+    base_timestamps: Longs
+    max_timestamps: Longs
+    crc_valid: Flags
+    ids: Ids
+    content: Ints
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def id_text(self, row: int) -> str:
+        """A batch's id as `batch_id` of the relations writes it."""
+        return self.ids[row].astype(">u8").tobytes().hex()
+
+
+def no_batches() -> BatchColumns:
+    """Columns of no batch."""
+    longs, ints = np.empty(0, np.int64), np.empty(0, np.int32)
+    flags, ids = np.empty(0, np.bool_), np.empty((0, 2), np.uint64)
+    return BatchColumns(
+        ints, longs, longs, longs, longs, ints, ints, ints, longs, longs, flags, ids, ints
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIssue:
+    """Something about one record that a check asks for. `kind` is a fault kind, or one of `content.RULES` or `content.UNKNOWN`."""
+
+    kind: str
+    record_index: int
+    text: str
+    byte_in_batch: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """A decoded control record, or the Begin, End or Abort of a metadata transaction."""
+
+    type: str
+    record_index: int
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is remarkable in one batch's records: known once, however many replicas hold the batch.
+
+    `issues` is limited; `issue_count` says how many there are.
+    """
+
+    batch_id: str
+    issues: tuple[RecordIssue, ...]
+    issue_count: int
+    controls: tuple[ControlRecord, ...]
+    transactions: tuple[ControlRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEvidence:
+    """One `.log` file: its rows are [first_row, end_row) of the replica's log, `faults` are ranges in no sound batch.
+
+    `problem` says why the file could not be read at all.
+    """
+
+    path: str
+    name: str
+    base_offset: int
+    size_bytes: int
+    modified_ms: int
+    first_row: int
+    end_row: int
+    faults: tuple[Fault, ...]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEvidence:
+    """One checkpoint file. `type_counts` counts its records by type, `first_of_type` says where each type occurs first.
+
+    `kind` tells checkpoint, bootstrap checkpoint, .part and .deleted apart; of the last two only the size is known.
+    """
+
+    path: str
+    name: str
+    kind: str
+    end_offset: int | None
+    epoch: int | None
+    name_form: str | None
+    size_bytes: int
+    modified_ms: int
+    batches: BatchColumns
+    faults: tuple[Fault, ...]
+    type_counts: Mapping[str, int]
+    first_of_type: Mapping[str, tuple[int, int]]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A small file that was parsed: `value` is None and `problem` a sentence where it does not follow its format."""
+
+    path: str
+    modified_ms: int
+    value: Any
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEvidence:
+    """`.index` (time=False, values are positions) or `.timeindex` (values are timestamps) of the segment at `base_offset`."""
+
+    path: str
+    base_offset: int
+    time: bool
+    offsets: Longs
+    values: Longs
+    surplus_bytes: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A file that is there by its name and cannot be read."""
+
+    path: str
+    kind: str
+    text: str
+    vanished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEvidence:
+    """One copy of the metadata log. `log` holds the batches of all segments in the order of their names.
+
+    `single_file` is True where a file was named by itself, so that nothing can be said of what lies beside it.
+    """
+
+    label: str
+    folder: str
+    single_file: bool
+    log: BatchColumns
+    segments: tuple[SegmentEvidence, ...]
+    snapshots: tuple[SnapshotEvidence, ...]
+    indexes: tuple[IndexEvidence, ...] = ()
+    meta_properties: SideFile | None = None
+    quorum_state: SideFile | None = None
+    epoch_checkpoint: SideFile | None = None
+    partition_metadata: SideFile | None = None
+    server_properties: SideFile | None = None
+    problems: tuple[FileProblem, ...] = ()
+    foreign_names: tuple[str, ...] = ()
+
+    @property
+    def node_id(self) -> int | None:
+        """node.id of meta.properties (broker.id of old ones)."""
+        text = self.meta("node.id") or self.meta("broker.id")
+        return int(text) if text is not None and text.lstrip("-").isdigit() else None
+
+    def meta(self, key: str) -> str | None:
+        """A value of meta.properties."""
+        if self.meta_properties is None or self.meta_properties.value is None:
+            return None
+        value: str | None = self.meta_properties.value.get(key)
+        return value
+
+    @property
+    def state_file(self) -> QuorumState | None:
+        """The parsed quorum-state."""
+        return None if self.quorum_state is None else self.quorum_state.value
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that moment."""
+
+    high_watermark: int | None
+    leader_id: int | None = None
+    leader_epoch: int | None = None
+    voters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One key that two images hold differently, in words; `stale_config` marks a config of a topic that does not exist."""
+
+    key: str
+    text: str
+    fields: tuple[str, ...] = ()
+    stale_config: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImageComparison:
+    """A snapshot's image against another one. `check` is `snapshot_equals_replay` or `snapshots_agree`.
+
+    `other` is the label of the replica whose files the other image came from, `basis` says how, in words.
+    """
+
+    check: str
+    replica: str
+    path: str
+    end_offset: int
+    epoch: int
+    other: str
+    basis: str
+    differences: tuple[Difference, ...]
+    difference_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateIssue:
+    """A record that breaks a rule of the state. `check` is the check's name, `row` the batch's row in the replica's log."""
+
+    check: str
+    replica: str
+    row: int
+    record_index: int
+    text: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    severity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateEvidence:
+    """What replays found. `skipped` is (check, replica, why) for what could not be judged."""
+
+    comparisons: tuple[ImageComparison, ...] = ()
+    issues: tuple[StateIssue, ...] = ()
+    skipped: tuple[tuple[str, str, str], ...] = ()
+    judged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumEvidence:
+    """All replicas of one quorum.
+
+    `contents` is what `BatchColumns.content` points into. `words` describes records of batches that replicas hold differently, by
+    batch id, one text per record. `state` is None where nothing was replayed.
+    """
+
+    replicas: tuple[ReplicaEvidence, ...]
+    contents: tuple[Content, ...]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    described: Described | None = None
+    state: StateEvidence | None = None

@@ -1,0 +1,220 @@
+"""One replica's log as offsets: which batches stand where they say, what is missing, which epochs there are.
+
+In: a replica's evidence. Out: arrays over the usable batches. A batch is usable where its CRC is right, its last offset is credible
+and its base offset fits its neighbours; so that one flipped bit in a header neither hides nor invents a log. Source: R34, R36, R109.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kraftlog.audit.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
+from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE
+from kraftlog.log.fault import FaultKind
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """A leader epoch of a log. `certain` is False where the batches before its first one are missing."""
+
+    epoch: int
+    start_offset: int
+    row: int
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Offsets [start, end) that the log should hold between two usable batches; `row` is the batch after them."""
+
+    start: int
+    end: int
+    row: int
+
+
+@dataclass(frozen=True)
+class LogView:
+    """The derived view of one replica's log; `rows` are the usable batches as rows of `evidence.log`."""
+
+    evidence: ReplicaEvidence
+    contents: tuple[Content, ...]
+
+    @property
+    def label(self) -> str:
+        return self.evidence.label
+
+    @cached_property
+    def header_sane(self) -> Flags:
+        """Record count and last offset delta agree, and the batch's size can hold that many records."""
+        log = self.evidence.log
+        span = log.last_offsets - log.base_offsets + 1
+        return (span == log.record_counts) & self._credible
+
+    @cached_property
+    def _credible(self) -> Flags:
+        log = self.evidence.log
+        span = log.last_offsets - log.base_offsets + 1
+        room = (log.sizes - HEADER_SIZE) // MIN_RECORD_SIZE
+        packed = (log.attributes & CODEC_MASK) != 0
+        fits = (log.record_counts > 0) & ((log.record_counts <= room) | packed)
+        short = np.zeros(len(log), np.bool_)
+        for index, content in enumerate(self.contents):
+            if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues):
+                short |= log.content == index
+        # A count that the records belie says nothing about the last offset, and nor does its twin.
+        belied = short & (span == log.record_counts)
+        return fits & (span > 0) & ((span <= room) | packed) & ~belied & (log.base_offsets >= 0)
+
+    @cached_property
+    def misplaced(self) -> Flags:
+        """Batches whose base offset alone is damaged: what follows goes on where they should have ended."""
+        log = self.evidence.log
+        result = np.zeros(len(log), np.bool_)
+        rows = np.flatnonzero(log.crc_valid & self._credible)
+        if not len(rows):
+            return result
+        base, last = log.base_offsets[rows], log.last_offsets[rows]
+        starts = np.array([one.base_offset for one in self.evidence.segments], np.int64)
+        before = np.concatenate([starts[log.file[rows[:1]]], last[:-1] + 1])
+        joined = base == before
+        span = last - base + 1
+        next_base = np.concatenate([base[1:], before[-1:] + span[-1:]])
+        next_joined = np.concatenate([joined[1:], np.zeros(1, np.bool_)])
+        result[rows] = ~joined & ~next_joined & (next_base == before + span)
+        if len(rows) == 1 or log.positions[rows[0]] != 0:
+            result[rows[0]] = False
+        if not self._moved_in_place(int(rows[-1])):
+            result[rows[-1]] = False
+        return result
+
+    def _moved_in_place(self, row: int) -> bool:
+        """Whether the last batch directly follows another one of its file, so that no bytes are missing between them."""
+        log = self.evidence.log
+        if row == 0 or log.file[row] != log.file[row - 1]:
+            return False
+        return bool(log.positions[row] == log.positions[row - 1] + log.sizes[row - 1])
+
+    @cached_property
+    def rows(self) -> Longs:
+        """Usable batches, in the order of their offsets, none of which lies in another."""
+        log = self.evidence.log
+        rows = np.flatnonzero(log.crc_valid & self._credible & ~self.misplaced)
+        if not len(rows):
+            return rows
+        reached = np.maximum.accumulate(log.last_offsets[rows])
+        fresh = np.concatenate([np.ones(1, np.bool_), log.base_offsets[rows][1:] > reached[:-1]])
+        return rows[fresh]
+
+    @cached_property
+    def base(self) -> Longs:
+        return self.evidence.log.base_offsets[self.rows]
+
+    @cached_property
+    def last(self) -> Longs:
+        return self.evidence.log.last_offsets[self.rows]
+
+    @cached_property
+    def epochs(self) -> Longs:
+        """Leader epochs; that of a single batch between two batches of one other epoch is taken for damaged."""
+        epochs = self.raw_epochs
+        if len(epochs) > 2:
+            odd = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
+            epochs = epochs.copy()
+            epochs[1:-1][odd] = epochs[:-2][odd]
+        return epochs
+
+    @cached_property
+    def raw_epochs(self) -> Longs:
+        return self.evidence.log.epochs[self.rows].astype(np.int64)
+
+    @property
+    def is_empty(self) -> bool:
+        """No usable batch at all."""
+        return len(self.rows) == 0
+
+    @property
+    def unreadable_start(self) -> bool:
+        """The first segment could not be read: where the log really starts is known by its name only."""
+        return bool(self.evidence.segments) and self.evidence.segments[0].problem is not None
+
+    @cached_property
+    def start_offset(self) -> int | None:
+        """Log start offset; None without a segment."""
+        segments = self.evidence.segments
+        if not segments:
+            return None
+        first = segments[0]
+        whole = len(self.rows) and self.evidence.log.file[self.rows[0]] == 0
+        if whole and self.evidence.log.positions[self.rows[0]] == 0:
+            return int(self.base[0])
+        return first.base_offset
+
+    @cached_property
+    def end_offset(self) -> int | None:
+        """Offset after the last usable batch; of an empty log, its only segment's name; None without a segment."""
+        if len(self.rows):
+            return int(self.last[-1]) + 1
+        return self.start_offset
+
+    @cached_property
+    def last_epoch(self) -> int | None:
+        return int(self.epochs[-1]) if len(self.rows) else None
+
+    @cached_property
+    def holes(self) -> tuple[Hole, ...]:
+        """Offsets missing between usable batches."""
+        if len(self.rows) < 2:
+            return ()
+        at = np.flatnonzero(self.base[1:] != self.last[:-1] + 1)
+        return tuple(
+            Hole(int(self.last[i]) + 1, int(self.base[i + 1]), int(self.rows[i + 1])) for i in at
+        )
+
+    @cached_property
+    def epoch_starts(self) -> tuple[EpochStart, ...]:
+        """The epoch vector as the batches tell it."""
+        if self.is_empty:
+            return ()
+        at = np.flatnonzero(np.diff(self.epochs)) + 1
+        joined = self.base[at] == self.last[at - 1] + 1
+        result = [EpochStart(int(self.epochs[0]), int(self.base[0]), int(self.rows[0]), True)]
+        for i, certain in zip(at.tolist(), joined.tolist(), strict=True):
+            row = int(self.rows[i])
+            result.append(EpochStart(int(self.epochs[i]), int(self.base[i]), row, certain))
+        return tuple(result)
+
+    def first_hole_at_or_after(self, offset: int) -> int | None:
+        """Where the log, read from an offset on, first misses something; None where it does not."""
+        return next((hole.start for hole in self.holes if hole.end > offset), None)
+
+    def covers(self, start: int, end: int) -> bool:
+        """Whether the log holds every offset of [start, end)."""
+        if self.is_empty or start < int(self.base[0]) or end > int(self.last[-1]) + 1:
+            return False
+        return not any(hole.start < end and hole.end > start for hole in self.holes)
+
+    def index_at(self, offset: int) -> int:
+        """Index in `rows` of the batch that holds an offset; −1 where none does."""
+        index = int(np.searchsorted(self.base, offset, "right")) - 1
+        return index if index >= 0 and offset <= int(self.last[index]) else -1
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """(the largest epoch not above `epoch`, where it ends), as Kafka answers OffsetForLeaderEpoch; (−1, log start) for none."""
+        found, end = -1, self.start_offset or 0
+        starts = self.epoch_starts
+        for i, one in enumerate(starts):
+            if one.epoch > epoch:
+                break
+            following = starts[i + 1].start_offset if i + 1 < len(starts) else self.end_offset
+            found, end = one.epoch, following or 0
+        return found, end
+
+    def content(self, row: int) -> Content | None:
+        """What is remarkable in the records of a batch of `evidence.log`."""
+        index = int(self.evidence.log.content[row])
+        return None if index == UNREMARKABLE else self.contents[index]
+
+    def path(self, row: int) -> str:
+        """The file of a batch of `evidence.log`."""
+        return self.evidence.segments[int(self.evidence.log.file[row])].path

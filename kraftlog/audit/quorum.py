@@ -1,0 +1,287 @@
+"""One quorum under audit: the evidence, and everything that several checks derive from it, each thing once.
+
+In: `QuorumEvidence`. Out: logs, snapshots, voters, roles, comparisons, committed bounds, majorities. Nothing here is a judgement; the
+checks judge. Source: R35, R69, R107.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kraftlog.audit import voters as voter_sources
+from kraftlog.audit.bounds import (
+    Bounds,
+    Holder,
+    contradicted_at,
+    held_by_majority,
+    upper_bound,
+)
+from kraftlog.audit.divergence import Comparison, Run, compare, is_uncommitted_tail
+from kraftlog.audit.evidence import QuorumEvidence, ReplicaEvidence
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.audit.thresholds import Thresholds
+from kraftlog.audit.voters import VoterSet
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """What the checks see."""
+
+    evidence: QuorumEvidence
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def replicas(self) -> tuple[ReplicaEvidence, ...]:
+        return self.evidence.replicas
+
+    @cached_property
+    def logs(self) -> tuple[LogView, ...]:
+        """One view per replica, in the evidence's order."""
+        return tuple(LogView(one, self.evidence.contents) for one in self.replicas)
+
+    @cached_property
+    def by_label(self) -> dict[str, LogView]:
+        return {one.label: one for one in self.logs}
+
+    @cached_property
+    def every_snapshot(self) -> tuple[SnapshotView, ...]:
+        """All checkpoint files, leftovers and bootstrap checkpoints included."""
+        contents = self.evidence.contents
+        return tuple(
+            SnapshotView(one.label, file, contents)
+            for one in self.replicas
+            for file in one.snapshots
+        )
+
+    @cached_property
+    def snapshots(self) -> tuple[SnapshotView, ...]:
+        """The files that nodes read as snapshots of their logs."""
+        return tuple(one for one in self.every_snapshot if one.is_live)
+
+    def snapshots_of(self, label: str) -> list[SnapshotView]:
+        return [one for one in self.snapshots if one.replica == label]
+
+    def own_snapshot_end(self, label: str) -> int:
+        """The end of the furthest snapshot that a replica holds whole."""
+        ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
+        return max(ends, default=0)
+
+    # --- comparisons -----------------------------------------------------------------------------
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        """Every ordered pair of logs."""
+        return {
+            (one.label, other.label): compare(one, other)
+            for one in self.logs
+            for other in self.logs
+            if one is not other
+        }
+
+    @property
+    def differing(self) -> list[Comparison]:
+        """The ordered pairs that differ somewhere."""
+        return [one for one in self.comparisons.values() if one.runs]
+
+    def is_tail(self, comparison: Comparison, run: Run) -> bool:
+        """Whether a run is an uncommitted tail of the comparison's first log."""
+        own_end = self.own_snapshot_end(comparison.one.label)
+        return is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+
+    @cached_property
+    def tail_starts(self) -> dict[str, int]:
+        """For each replica with an uncommitted tail, the lowest offset at which one begins."""
+        starts: dict[str, int] = {}
+        for comparison in self.differing:
+            for run in comparison.runs:
+                if self.is_tail(comparison, run):
+                    label = comparison.one.label
+                    starts[label] = min(starts.get(label, run.start), run.start)
+        return starts
+
+    def agree(self, one: LogView, other: LogView) -> int:
+        """How far two logs agree. Logs that share no offset, one of which ends where the other was cut, agree up to there."""
+        if one is other:
+            return one.end_offset or 0
+        found = self.comparisons[one.label, other.label]
+        if found.common_end is not None:
+            return found.common_end
+        return min(one.end_offset or 0, other.end_offset or 0)
+
+    # --- voters and roles --------------------------------------------------------------------------
+
+    @cached_property
+    def voter_set(self) -> VoterSet | None:
+        """The voters that count now: KRaftVoters records, else quorum-state, else configuration, else the last election."""
+        logs, replicas = self.logs, self.replicas
+        return (
+            voter_sources.current(voter_sources.by_records(logs, self.snapshots))
+            or voter_sources.current(voter_sources.by_quorum_state(replicas))
+            or voter_sources.current(voter_sources.by_configuration(replicas))
+            or voter_sources.current(voter_sources.by_elections(logs))
+        )
+
+    def is_voter(self, replica: ReplicaEvidence) -> bool | None:
+        """None where neither the voters nor the node's identity are known."""
+        if self.voter_set is None or replica.node_id is None:
+            return None
+        directory = replica.meta("directory.id")
+        return any(
+            node == replica.node_id and (known is None or directory in (None, known))
+            for node, known in self.voter_set.members
+        )
+
+    def role(self, replica: ReplicaEvidence) -> str:
+        """`voter`, `observer` or `unknown`."""
+        return {True: "voter", False: "observer", None: "unknown"}[self.is_voter(replica)]
+
+    @cached_property
+    def holders(self) -> list[Holder]:
+        """The voters at hand, with their logs."""
+        found: dict[int, list[LogView]] = {}
+        for replica, log in zip(self.replicas, self.logs, strict=True):
+            if self.is_voter(replica) and replica.node_id is not None:
+                found.setdefault(replica.node_id, []).append(log)
+        return [
+            Holder(voter, tuple(logs), max(self._credible_end(log.label) for log in logs))
+            for voter, logs in sorted(found.items())
+        ]
+
+    # --- committed bounds --------------------------------------------------------------------------
+
+    @cached_property
+    def newest_log(self) -> LogView | None:
+        """The copy with the newest epoch, and the furthest in it."""
+        logs = [one for one in self.logs if not one.is_empty]
+        return max(logs, key=lambda one: (one.last_epoch or 0, one.end_offset or 0), default=None)
+
+    def contradiction(self, snapshot: SnapshotView) -> str | None:
+        """Why the logs refuse a snapshot's id; None where they do not."""
+        end, epoch = snapshot.end_offset, snapshot.epoch
+        stamp = snapshot.last_contained_timestamp
+        for log in self.logs:
+            if log.is_empty or end <= 0:
+                continue
+            index = log.index_at(end - 1)
+            if index >= 0 and end <= self.tail_starts.get(log.label, end):
+                if int(log.epochs[index]) != epoch:
+                    return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
+                if int(log.last[index]) != end - 1:
+                    return f"offset {end} of {log.label} lies inside a batch"
+            if end > (log.end_offset or 0) and stamp is not None and log.last_epoch == epoch:
+                newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
+                if newest > stamp:
+                    return (
+                        f"the log of {log.label} ends at {log.end_offset}, before {end}, "
+                        f"with a batch that is {newest - stamp} ms newer than all that it holds"
+                    )
+        return None
+
+    @cached_property
+    def credible_snapshots(self) -> list[SnapshotView]:
+        """Complete snapshots whose ids the logs do not contradict."""
+        return [s for s in self.snapshots if s.is_complete and self.contradiction(s) is None]
+
+    def _credible_end(self, label: str) -> int:
+        ends = [one.end_offset for one in self.credible_snapshots if one.replica == label]
+        return max(ends, default=0)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The committed bounds of the quorum."""
+        members = self.voter_set.ids if self.voter_set else ()
+        at_hand = {one.voter for one in self.holders}
+        missing = tuple(one for one in members if one not in at_hand)
+        majority = len(members) // 2 + 1
+        lower, reason = self._lower(majority, missing)
+        upper, upper_reason = self._upper(majority, missing, lower)
+        described = self.evidence.described
+        if described is not None and described.high_watermark is not None:
+            mark = described.high_watermark
+            if mark >= lower:
+                reason = "kafka-metadata-quorum describe gave this high watermark"
+                lower = mark
+            if upper is None or mark > upper:
+                upper, upper_reason = mark, "kafka-metadata-quorum describe gave it"
+        return Bounds(lower, reason, upper, upper_reason, majority, missing)
+
+    def _lower(self, majority: int, missing: Sequence[int]) -> tuple[int, str]:
+        newest = max(self.credible_snapshots, key=lambda one: one.end_offset, default=None)
+        lower, reason = 0, "no evidence of any committed offset is at hand"
+        if newest is not None and newest.end_offset:
+            lower = newest.end_offset
+            reason = f"the complete snapshot {newest.evidence.name} of {newest.replica} ends there"
+        held, log = held_by_majority(self.holders, majority, self.agree)
+        if log is None or not self.holders:
+            return lower, reason
+        against = contradicted_at(log, held, [one for one in self.logs if one is not log])
+        if against is not None:
+            held = min(held, against[0])
+        if missing and not self._of_newest_epoch(log, held):
+            return lower, reason
+        if held > lower:
+            labels = self._holding(log, held)
+            return held, f"a majority of the voters ({', '.join(labels)}) holds the same batches"
+        return lower, reason
+
+    def _of_newest_epoch(self, log: LogView, end: int) -> bool:
+        """Entries of an older epoch count only under one of the newest, as a voter that is missing may hold others."""
+        index = log.index_at(end - 1)
+        newest = max(one.last_epoch or 0 for one in self.logs)
+        return index >= 0 and int(log.epochs[index]) == newest
+
+    def _holding(self, log: LogView, end: int) -> list[str]:
+        return [
+            one.label for holder in self.holders for one in holder.logs if self.agree(log, one) >= end
+        ]
+
+    def _upper(self, majority: int, missing: Sequence[int], lower: int) -> tuple[int | None, str]:
+        upper = upper_bound(self.holders, len(missing), majority, self.agree, self.newest_log)
+        if upper is None or not self.voter_set:
+            return None, "too few voters are at hand to say what cannot be committed"
+        if upper <= lower:
+            return lower, "it cannot be below the lower bound"
+        return upper, "no majority of the voters can hold more"
+
+    # --- majorities --------------------------------------------------------------------------------
+
+    def holding_at(self, offset: int) -> dict[bytes, list[LogView]]:
+        """The copies that hold an offset, by the bytes of their batch there."""
+        groups: dict[bytes, list[LogView]] = {}
+        for log in self.logs:
+            index = log.index_at(offset)
+            if index >= 0:
+                key = log.evidence.log.ids[log.rows[index]].tobytes()
+                groups.setdefault(key, []).append(log)
+        return groups
+
+    def majority_at(self, offset: int) -> list[LogView] | None:
+        """The copies that agree at an offset and are more than all others; None where nobody is."""
+        groups = sorted(self.holding_at(offset).values(), key=len, reverse=True)
+        if not groups or (len(groups) > 1 and len(groups[0]) <= sum(map(len, groups[1:]))):
+            return None
+        return groups[0]
+
+    def node_id(self, label: str | None) -> int | None:
+        """node.id of a replica."""
+        found = self.by_label.get(label) if label is not None else None
+        return None if found is None else found.evidence.node_id
+
+    @cached_property
+    def cluster_ids(self) -> Counter[str]:
+        """How many files name each cluster."""
+        return Counter(name for one in self.replicas for name, _ in cluster_names(one))
+
+
+def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:
+    """(cluster id, path of the file that names it) of one replica."""
+    found = []
+    name = replica.meta("cluster.id")
+    if name and replica.meta_properties is not None:
+        found.append((name, replica.meta_properties.path))
+    state = replica.state_file
+    if state is not None and state.cluster_id and replica.quorum_state is not None:
+        found.append((state.cluster_id, replica.quorum_state.path))
+    return found

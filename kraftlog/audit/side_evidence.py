@@ -1,0 +1,77 @@
+"""The small files beside a log → parsed values, with a sentence where one does not follow its format.
+
+In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: R163.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.evidence import IndexEvidence, SideFile
+from kraftlog.log import names
+from kraftlog.log.directory import LogFile
+from kraftlog.log.sidefiles import (
+    INDEX_ENTRY,
+    SIDE_FILE_LIMIT,
+    TIME_INDEX_ENTRY,
+    read_epoch_checkpoint,
+    read_index,
+    read_meta_properties,
+    read_partition_metadata,
+    read_properties,
+    read_quorum_state,
+)
+from kraftlog.log.storage import open_file
+
+NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
+    names.META_PROPERTIES: ("meta_properties", read_meta_properties),
+    names.QUORUM_STATE: ("quorum_state", read_quorum_state),
+    names.EPOCH_CHECKPOINT: ("epoch_checkpoint", read_epoch_checkpoint),
+    names.PARTITION_METADATA: ("partition_metadata", read_partition_metadata),
+    names.SERVER_PROPERTIES: ("server_properties", read_properties),
+}
+"""Kind of file → field of `ReplicaEvidence`, and its reader."""
+
+INDEX_LIMIT = 64 << 20
+"""Kafka's index files are 10 MiB at most; what lies beyond this many bytes is not looked at."""
+
+
+def read_side_file(file: LogFile) -> SideFile:
+    """A text file's value, or the reason why it has none."""
+    modified = file.modified_ns // 1_000_000
+    try:
+        with open_file(file.path) as handle:
+            if handle.size_bytes > SIDE_FILE_LIMIT:
+                return SideFile(file.path, modified, None, f"it is {handle.size_bytes:,} bytes long")
+            raw = handle.read(0, handle.size_bytes)
+        return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
+    except OSError as error:
+        return SideFile(file.path, modified, None, error.strerror or str(error))
+    except (ValueError, RecursionError) as error:
+        return SideFile(file.path, modified, None, str(error))
+
+
+def read_index_file(file: LogFile) -> IndexEvidence:
+    """An index's entries as log offsets and positions or timestamps."""
+    base = file.parsed.base_offset or 0
+    time = file.kind == names.TIME_INDEX
+    nothing = np.empty(0, np.int64)
+    try:
+        with open_file(file.path) as handle:
+            # A preallocated index is a hole after its entries; there is no need to read it.
+            size = min(handle.size_bytes, INDEX_LIMIT)
+            raw = handle.read(0, size) if handle.next_data(0) < handle.size_bytes else b""
+    except OSError as error:
+        problem = error.strerror or str(error)
+        return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
+    index = read_index(raw, TIME_INDEX_ENTRY if time else INDEX_ENTRY)
+    value = "timestamp" if time else "position"
+    return IndexEvidence(
+        file.path,
+        base,
+        time,
+        index.entries["relative_offset"].astype(np.int64) + base,
+        index.entries[value].astype(np.int64),
+        index.surplus_size_bytes,
+    )

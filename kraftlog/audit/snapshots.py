@@ -1,0 +1,144 @@
+"""What a checkpoint file says of itself: whether it is complete, and what its header, voters and footer hold.
+
+In: the evidence of one file. Out: a frozen view. Source: R46, R47, KIP-853.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kraftlog.audit.evidence import UNREMARKABLE, Content, ControlRecord, SnapshotEvidence
+from kraftlog.log import names
+
+HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
+
+
+@dataclass(frozen=True)
+class SnapshotView:
+    """A checkpoint of one replica."""
+
+    replica: str
+    evidence: SnapshotEvidence
+    contents: tuple[Content, ...]
+
+    @property
+    def path(self) -> str:
+        return self.evidence.path
+
+    @property
+    def end_offset(self) -> int:
+        return self.evidence.end_offset or 0
+
+    @property
+    def epoch(self) -> int:
+        return self.evidence.epoch or 0
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """(epoch, end offset): the order in which Kafka sees snapshots."""
+        return self.epoch, self.end_offset
+
+    @property
+    def is_live(self) -> bool:
+        """A file that a node reads as a snapshot of its log; not the bootstrap checkpoint, nor a leftover."""
+        return self.evidence.kind == names.CHECKPOINT and self.evidence.end_offset is not None
+
+    @cached_property
+    def controls(self) -> tuple[tuple[int, ControlRecord], ...]:
+        """Its control records in file order, each with its batch's row."""
+        batches = self.evidence.batches
+        return tuple(
+            (row, one)
+            for row, index in enumerate(batches.content.tolist())
+            if index != UNREMARKABLE
+            for one in self.contents[index].controls
+        )
+
+    def _first(self, kind: str) -> ControlRecord | None:
+        return next((one for _, one in self.controls if one.type == kind), None)
+
+    @property
+    def starts_with_header(self) -> bool:
+        """The first record of the first batch is the header."""
+        first = next(iter(self.controls), None)
+        if first is None or self.starts_damaged:
+            return False
+        row, one = first
+        return row == 0 and one.record_index == 0 and one.type == HEADER
+
+    @property
+    def starts_damaged(self) -> bool:
+        """What stands at the file's start cannot be read, so that it is not known whether it is a header."""
+        batches = self.evidence.batches
+        if len(batches) and batches.positions[0] == 0:
+            return not batches.crc_valid[0] or self._has_issue(0)
+        return any(fault.position == 0 for fault in self.evidence.faults)
+
+    @property
+    def ends_damaged(self) -> bool:
+        """The last batch is whole by its length and holds a control batch that cannot be read."""
+        batches = self.evidence.batches
+        if not len(batches) or self.bytes_after_last_batch:
+            return False
+        control = bool(batches.attributes[-1] & 0x20)
+        return control and (not batches.crc_valid[-1] or self._has_issue(len(batches) - 1))
+
+    def _has_issue(self, row: int) -> bool:
+        index = int(self.evidence.batches.content[row])
+        return index != UNREMARKABLE and self.contents[index].issue_count > 0
+
+    @property
+    def bytes_after_last_batch(self) -> int:
+        """Bytes at the file's end that are no batch."""
+        batches = self.evidence.batches
+        end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
+        return max(0, sum(f.size_bytes for f in self.evidence.faults if f.position >= end))
+
+    @property
+    def ends_with_footer(self) -> bool:
+        """The last record of the last batch is the footer, and nothing follows."""
+        if not self.controls or self.bytes_after_last_batch:
+            return False
+        row, one = self.controls[-1]
+        batches = self.evidence.batches
+        last = row == len(batches) - 1 and one.record_index == int(batches.record_counts[row]) - 1
+        return last and one.type == FOOTER
+
+    @cached_property
+    def is_damaged(self) -> bool:
+        """Some byte of it cannot be read."""
+        batches = self.evidence.batches
+        issues = any(self._breaks(row) for row in range(len(batches)))
+        return bool(self.evidence.faults) or not bool(batches.crc_valid.all()) or issues
+
+    def _breaks(self, row: int) -> bool:
+        index = int(self.evidence.batches.content[row])
+        return index != UNREMARKABLE and any(
+            one.byte_in_batch is not None for one in self.contents[index].issues
+        )
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Header first, footer last, every record decodes."""
+        return self.starts_with_header and self.ends_with_footer and not self.is_damaged
+
+    @property
+    def header_count(self) -> int:
+        return sum(one.type == HEADER for _, one in self.controls)
+
+    @property
+    def last_contained_timestamp(self) -> int | None:
+        """LastContainedLogTimestamp of the header."""
+        header = self._first(HEADER)
+        return None if header is None else header.data.get("lastContainedLogTimestamp")
+
+    @property
+    def voters(self) -> "tuple[tuple[int, str | None], ...] | None":
+        """(voter id, directory id) by its KRaftVoters record; None without one."""
+        found = self._first(VOTERS)
+        return None if found is None else voters_of(found)
+
+
+def voters_of(record: ControlRecord) -> tuple[tuple[int, str | None], ...]:
+    """(voter id, directory id) of a KRaftVoters or LeaderChange record, sorted."""
+    voters = record.data.get("voters") or []
+    return tuple(sorted((one["voterId"], one.get("voterDirectoryId")) for one in voters))

@@ -1,0 +1,116 @@
+"""Who votes: the sets that the evidence names, each with its source, and the one that counts now.
+
+In: the views of all logs and snapshots, and the side files. Out: frozen voter sets. Source: KIP-853, KIP-595, R35, #24–26.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kraftlog.audit.evidence import ReplicaEvidence
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.snapshots import VOTERS, SnapshotView, voters_of
+
+Members = tuple[tuple[int, str | None], ...]
+"""(voter id, directory id), sorted; directory ids are None where the source does not know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """A set of voters, where it is written, and the (epoch, end offset) up to which it was seen to hold."""
+
+    members: Members
+    source: str
+    replica: str
+    path: str | None
+    offset: int | None
+    seen: tuple[int, int]
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(sorted({one for one, _ in self.members}))
+
+
+def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
+    """(offset, epoch, row, members) of each KRaftVoters record in a log."""
+    columns = log.evidence.log
+    for index, row in enumerate(log.rows.tolist()):
+        if columns.content[row] < 0:
+            continue
+        content = log.content(row)
+        for control in content.controls if content else ():
+            if control.type == VOTERS:
+                offset = int(log.base[index]) + control.record_index
+                yield offset, int(log.epochs[index]), row, voters_of(control)
+
+
+def by_records(
+    logs: Iterable[LogView], snapshots: Iterable[SnapshotView]
+) -> Iterator[VoterSet]:
+    """For each replica the newest set that KRaftVoters records give, as seen at the end of its log."""
+    snapshots = list(snapshots)
+    for log in logs:
+        found: list[tuple[tuple[int, int], VoterSet]] = []
+        end = (log.last_epoch or 0, log.end_offset or 0)
+        for one in snapshots:
+            if one.replica == log.label and one.is_live and one.voters:
+                seen = max(one.id, end) if one.end_offset <= end[1] else one.id
+                name = f"the KRaftVoters record of {one.evidence.name}"
+                where = VoterSet(one.voters, name, log.label, one.path, one.end_offset, seen)
+                found.append((one.id, where))
+        for offset, epoch, row, members in log_voter_records(log):
+            name = f"the KRaftVoters record at offset {offset}"
+            where = VoterSet(members, name, log.label, log.path(row), offset, end)
+            found.append(((epoch, offset + 1), where))
+        if found:
+            yield max(found, key=lambda pair: pair[0])[1]
+
+
+def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
+    """The sets of `quorum-state` files of version 0, where they name any voter."""
+    for one in replicas:
+        state = one.state_file
+        if state is not None and state.voters and one.quorum_state is not None:
+            members = tuple(sorted((voter, None) for voter in set(state.voters)))
+            path = one.quorum_state.path
+            seen = (state.leader_epoch, 0)
+            yield VoterSet(members, "quorum-state", one.label, path, None, seen)
+
+
+def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
+    """The sets of `controller.quorum.voters` in a server.properties beside a log."""
+    for one in replicas:
+        if one.server_properties is None or not one.server_properties.value:
+            continue
+        text = one.server_properties.value.get("controller.quorum.voters", "")
+        ids = {part.split("@")[0].strip() for part in text.split(",") if "@" in part}
+        if ids and all(part.isdigit() for part in ids):
+            members = tuple(sorted((int(part), None) for part in ids))
+            path = one.server_properties.path
+            yield VoterSet(members, "controller.quorum.voters", one.label, path, None, (0, 0))
+
+
+def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
+    """The set that each log's newest LeaderChange record names; Kafka has no other source in an old copy without side files."""
+    for log in logs:
+        for row in reversed(log.rows.tolist()):
+            content = log.content(row)
+            found = [c for c in content.controls if c.type == "LEADER_CHANGE"] if content else []
+            if found and found[-1].data.get("voters"):
+                members = voters_of(found[-1])
+                offset = int(log.evidence.log.base_offsets[row])
+                seen = (log.last_epoch or 0, log.end_offset or 0)
+                name = f"the LeaderChange record at offset {offset}"
+                yield VoterSet(members, name, log.label, log.path(row), offset, seen)
+                break
+
+
+def current(candidates: Iterable[VoterSet]) -> VoterSet | None:
+    """The set that most of the replicas see which are furthest in the newest epoch; ties go to the furthest."""
+    every = list(candidates)
+    if not every:
+        return None
+    newest = max(one.seen[0] for one in every)
+    able = [one for one in every if one.seen[0] == newest]
+    count = Counter(one.members for one in able)
+    return max(able, key=lambda one: (count[one.members], one.seen))

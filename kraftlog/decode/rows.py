@@ -1,0 +1,190 @@
+"""Decoded records as Arrow, one record after the other: the definition of what `columnar` gives.
+
+In: a window of record batches. Out: `Decoded`. The columnar path hands over to the same functions
+whatever is rare or abnormal, so that both paths have one meaning.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.decode.records import Record, bad_crc, read_records
+from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import timestamps
+from kraftlog.log.batch import PREFIX_SIZE
+from kraftlog.log.fault import Fault
+from kraftlog.log.segment import Window
+from kraftlog.message.catalogue import spec_of
+from kraftlog.message.spec import FieldSpec
+
+DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+"""Type of the columns `batch_id` and `type`, which repeat; cast them to text where it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The records of a window by type, in file order, and its faults, in file order.
+
+    A type's columns are `relations.ENVELOPE` and the struct of its fields, if it has fields and is
+    known. `unknown_tagged_fields` is null where there are none.
+    """
+
+    records: dict[str, pa.RecordBatch]
+    control: dict[str, pa.RecordBatch]
+    faults: list[Fault]
+
+
+@lru_cache(maxsize=1024)
+def row_schema(type_name: str) -> pa.Schema:
+    """The columns of one record type."""
+    envelope = [
+        one.with_type(DICTIONARY) if one.name in ("batch_id", "type") else one
+        for one in relations.ENVELOPE
+    ]
+    spec = spec_of(type_name)
+    return pa.schema(envelope + relations.payload_fields({0: spec} if spec else {}))
+
+
+def decode_window_reference(
+    window: Window,
+    wanted: frozenset[str] | None,
+    redactor: Redactor,
+    decompressed_limit: int,
+    chosen: Sequence[int] | None = None,
+) -> Decoded:
+    """Every record of a window by the interpreter; arguments as for `columnar.decode_window`."""
+    gathering = Gathering(window)
+    for index in range(len(window.batches)) if chosen is None else sorted(chosen):
+        for found in read_batch(window, index, wanted, redactor, decompressed_limit):
+            gathering.add(index, found)
+    return gathering.decoded()
+
+
+def read_batch(
+    window: Window,
+    index: int,
+    wanted: frozenset[str] | None,
+    redactor: Redactor,
+    decompressed_limit: int,
+) -> Iterator[Record | Fault]:
+    """The records and faults of one batch of a window, whatever its CRC says."""
+    if not window.batches.crc_valid[index]:
+        yield bad_crc(window, index)
+        return
+    position = int(window.batches.positions[index])
+    start = position - window.position
+    end = start + int(window.batches.headers["length"][index]) + PREFIX_SIZE
+    batch = window.buffer[start:end]
+    yield from read_records(batch, position, redactor, decompressed_limit, wanted)
+
+
+RECORD_BITS = 32
+"""Batch index << RECORD_BITS | record index is a number by which records are in file order."""
+
+
+class Gathering:
+    """What has been decoded of one window so far, in any order."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.batch_ids = pa.array(window.batches.batch_ids, pa.string())
+        self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
+        self._pieces: dict[str, list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]] = {}
+        self._faults: list[tuple[int, int, Fault]] = []
+
+    def add(self, batch_index: int, found: Record | Fault) -> None:
+        """Take in what the interpreter found."""
+        if isinstance(found, Fault):
+            at = -1 if found.record_index is None else found.record_index
+            self._faults.append((batch_index, at, found))
+        else:
+            key = found.is_control, found.type
+            self._rows.setdefault(key, []).append((batch_index, found))
+
+    def add_piece(
+        self, type_name: str, order: "np.ndarray[Any, Any]", piece: pa.RecordBatch
+    ) -> None:
+        """Take in rows of a metadata record type that are columns already."""
+        self._pieces.setdefault(type_name, []).append((order, piece))
+
+    def decoded(self) -> Decoded:
+        """Everything, in file order."""
+        self._faults.sort(key=lambda one: one[:2])
+        control = {}
+        for (is_control, name), rows in self._rows.items():
+            rows.sort(key=lambda one: (one[0], one[1].index))
+            piece = self._row_batch(name, rows)
+            if is_control:
+                control[name] = piece
+            else:
+                order = [batch << RECORD_BITS | one.index for batch, one in rows]
+                self.add_piece(name, np.array(order, np.int64), piece)
+        records = {name: _in_order(pieces) for name, pieces in self._pieces.items()}
+        return Decoded(records, control, [fault for _, _, fault in self._faults])
+
+    def _row_batch(self, name: str, rows: list[tuple[int, Record]]) -> pa.RecordBatch:
+        schema = row_schema(name)
+        headers = self._window.batches.headers
+        epochs = headers["batch_leader_epoch"][[batch for batch, _ in rows]]
+        columns = {
+            "batch_id": pa.DictionaryArray.from_arrays(
+                pa.array([batch for batch, _ in rows], pa.int32()), self.batch_ids
+            ),
+            "record_index": [one.index for _, one in rows],
+            "timestamp": timestamps(np.array([one.timestamp for _, one in rows], np.int64)),
+            "batch_leader_epoch": epochs.astype(np.int32),
+            "type": constant_type(name, len(rows)),
+            "unknown_tagged_fields": [_unknown_tags(one) for _, one in rows],
+        }
+        spec = spec_of(name)
+        if spec is not None and spec.fields:
+            fields = spec.fields
+            columns[relations.payload_name(spec)] = [_payload(fields, one.data) for _, one in rows]
+        arrays = [
+            _array(columns.get(kind.name), kind.type)
+            if kind.name in columns
+            else pa.array([getattr(one, kind.name) for _, one in rows], kind.type)
+            for kind in schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def constant_type(name: str, count: int) -> pa.DictionaryArray:
+    """The column `type` of one record type."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([name]))
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _in_order(pieces: "list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]") -> pa.RecordBatch:
+    if len(pieces) == 1:
+        return pieces[0][1]
+    order = np.concatenate([one for one, _ in pieces])
+    return pa.concat_batches([piece for _, piece in pieces]).take(np.argsort(order))
+
+
+def _unknown_tags(record: Record) -> list[dict[str, Any]] | None:
+    tags = record.unknown_tagged_fields
+    return [{"path": path, "tag": tag, "hex": raw} for path, tag, raw in tags] or None
+
+
+def _payload(fields: tuple[FieldSpec, ...], data: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A message as a row: columns are named in snake case, a field that its version lacks is null."""
+    if data is None:
+        return None
+    return {field.name: _cell(field, data.get(field.json)) for field in fields}
+
+
+def _cell(field: FieldSpec, value: Any) -> Any:
+    if value is None or not field.fields:
+        return value
+    if field.element is None:
+        return _payload(field.fields, value)
+    return [_payload(field.fields, one) for one in value]

@@ -1,0 +1,1 @@
+"""Declared aggregates over what was decoded: DataFrames in, DataFrames out."""

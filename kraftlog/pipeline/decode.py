@@ -1,0 +1,192 @@
+"""Step 1, decode: input roots → the tables `records`, `control_records`, `batches`, `files`, `faults`, … of the lake.
+
+Only files that are new or have changed are read, and only contents that no run has stored are decoded. Driver side.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from blake3 import blake3
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kraftlog import __version__
+from kraftlog.config import Options
+from kraftlog.decode.tabular import fault_table
+from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
+from kraftlog.log.fault import Fault
+from kraftlog.pipeline.contents import contents_task
+from kraftlog.pipeline.run import Run, lake_key, lake_of
+from kraftlog.pipeline.scan import SCAN, scan_task
+from kraftlog.source.files import file_rows
+from kraftlog.source.plan import Split, pack, plan_splits
+from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.spec import decoded_tables
+
+Written = dict[str, list[AddedFile]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between the disks and what the lake knows of them."""
+
+    read: frozenset[str]
+    """Paths that are new, or have another size or time than when they were read."""
+    gone: frozenset[str]
+    """Paths that the lake knows and the disks no longer hold."""
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.gone)
+
+
+def decode(spark: SparkSession, options: Options) -> int:
+    """Bring the lake up to the disks; returns the number of the lake's newest run.
+
+    A run over unchanged input writes nothing. Raises InputError and LakeError."""
+    started = datetime.now(UTC)
+    replicas = find_replicas(options.input)
+    lake = lake_of(options)
+    finished = lake.run_number("runs")
+    lake.recover(decoded_tables().values(), finished)
+    files, side_faults = file_rows(replicas)
+    changes = _changes(lake, files)
+    if not changes:
+        return finished
+    run = Run(
+        lake,
+        finished + 1,
+        _run_id(files),
+        limits_of(options),
+        redactor_of(options, lake_key(lake)),
+    )
+    read = [file for file in record_files(replicas) if file.path in changes.read]
+    splits = plan_splits(read, options.split_size_bytes)
+    written, counts = _written(spark, run, splits)
+    _add_side_faults(written, side_faults, changes, lake)
+    _commit(run, written, changes, files)
+    lake.write(
+        decoded_tables()["runs"],
+        _run_row(run, started, options, replicas, changes, counts),
+        run.number,
+    )
+    return run.number
+
+
+def _changes(lake: Lake, files: pa.Table) -> Changes:
+    identity = ["path", "size_bytes", "modified_ns"]
+    now = {tuple(row.values()) for row in files.select(identity).to_pylist()}
+    known: set[tuple[Any, ...]] = set()
+    if lake.exists("files"):
+        known = {tuple(row.values()) for row in lake.read("files", identity).to_pylist()}
+    paths = {one[0] for one in now}
+    return Changes(
+        frozenset(one[0] for one in now - known),
+        frozenset(one[0] for one in known if one[0] not in paths),
+    )
+
+
+def _run_id(files: pa.Table) -> str:
+    rows = sorted(map(repr, files.select(["replica", "path", "size_bytes", "modified_ns"]).to_pylist()))
+    return blake3("\n".join(rows).encode()).hexdigest(8)
+
+
+def _written(
+    spark: SparkSession, run: Run, splits: list[Split]
+) -> tuple[Written, dict[str, int]]:
+    """Run both passes; the Parquet files that wait for their commit, and how many rows of each table they hold."""
+    written: Written = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    if not splits:
+        return written, counts
+    scanned = _scan(spark, run, splits).persist()
+    try:
+        _gather(scanned, written, counts)
+        _gather(_contents(spark, run, splits, scanned), written, counts)
+    finally:
+        scanned.unpersist()
+    return written, counts
+
+
+def _scan(spark: SparkSession, run: Run, splits: list[Split]) -> DataFrame:
+    tasks = max(2, int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2))
+    total = sum(split.size_bytes for split in splits)
+    tasks = max(tasks, total // max(split.size_bytes for split in splits) if total else 0)
+    bins = pack([split.size_bytes for split in splits], tasks)
+    numbers = spark.range(0, len(bins), 1, len(bins))
+    task = scan_task(splits, bins, run.limits, run.lake)
+    return numbers.mapInArrow(task, from_arrow_schema(SCAN))
+
+
+def _contents(
+    spark: SparkSession, run: Run, splits: list[Split], scanned: DataFrame
+) -> DataFrame:
+    """Choose one place for each content that is not stored yet, and decode there."""
+    place = F.min(F.struct("split", "position", "size_bytes")).alias("place")
+    chosen = scanned.where("batch_id is not null").groupBy("batch_id").agg(place)
+    if run.lake.exists("contents"):
+        stored = spark.read.format("delta").load(run.lake.path("contents")).select("batch_id")
+        chosen = chosen.join(stored, "batch_id", "left_anti")
+    task = contents_task(splits, run.limits, run.redactor, run.lake)
+    places = chosen.select("batch_id", "place.*")
+    return places.groupBy("split").applyInArrow(task, from_arrow_schema(SCAN))
+
+
+def _gather(rows: DataFrame, written: Written, counts: dict[str, int]) -> None:
+    for row in rows.where("added is not null").select("table", "added", "row_count").collect():
+        written[row["table"]].append(AddedFile.from_json(row["added"]))
+        counts[row["table"]] += row["row_count"]
+
+
+def _add_side_faults(
+    written: Written,
+    faults: Iterable[tuple[LogFile, Fault]],
+    changes: Changes,
+    lake: Lake,
+) -> None:
+    for file, fault in faults:
+        if file.path in changes.read:
+            table = pa.Table.from_batches([fault_table(file, [fault])])
+            written["faults"].append(write_file(lake.path("faults"), table, {"path": file.path}))
+
+
+def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> None:
+    """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it says."""
+    for name, spec in decoded_tables().items():
+        if name == "files":
+            run.lake.write(spec, files, run.number, overwrite=True)
+        elif name != "runs":
+            replaced = changes.read | changes.gone if spec.partition_by == ("path",) else frozenset()
+            run.lake.commit(spec, written[name], run.number, frozenset(replaced))
+
+
+def _run_row(
+    run: Run,
+    started: datetime,
+    options: Options,
+    replicas: list[Replica],
+    changes: Changes,
+    counts: dict[str, int],
+) -> pa.Table:
+    row = {
+        "run_id": run.run_id,
+        "number": run.number,
+        "started": started,
+        "finished": datetime.now(UTC),
+        "kraftlog_version": __version__,
+        "inputs": list(options.input),
+        "replica_count": len(replicas),
+        "file_count": sum(len(one.files) for one in replicas),
+        "read_file_count": len(changes.read),
+        "batch_count": counts["batches"],
+        "new_batch_count": counts["contents"],
+        "record_count": counts["records"] + counts["control_records"],
+        "fault_count": counts["faults"] + counts["record_faults"],
+    }
+    return pa.Table.from_pylist([row], schema=decoded_tables()["runs"].schema)

@@ -1,0 +1,53 @@
+"""The body of every file in `jobs/`: arguments → options → one step → exit code.
+
+Every option of `conf/kraftlog.toml` is an argument of the same name (`--split-size-bytes 1048576`), and `--conf-file` names a TOML file.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kraftlog.config import Options, load_options, option_names
+from kraftlog.errors import KraftlogError
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.session import spark_session
+
+
+def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could not do its work."""
+    step: Callable[..., int] = STEPS[name]
+    try:
+        options = job_options(name, arguments)
+        return step(spark_session(f"kraftlog {name}", master=_master(options)), options)
+    except KraftlogError as error:
+        print(f"kraftlog: {error}", file=sys.stderr)
+        return 2
+
+
+def _master(options: Options) -> str | None:
+    return options.master or None
+
+
+def job_options(name: str, arguments: Sequence[str] | None) -> Options:
+    """The options of a job's command line."""
+    parser = argparse.ArgumentParser(prog=f"jobs/{name}.py")
+    parser.add_argument("--conf-file", type=Path, metavar="FILE", help="options as TOML")
+    add_options(parser)
+    given = vars(parser.parse_args(arguments))
+    conf_file = given.pop("conf_file")
+    return load_options(given, conf_file)
+
+
+def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozenset()) -> None:
+    """One argument per option of `conf/kraftlog.toml`."""
+    for option in option_names():
+        if option in but:
+            continue
+        flag = "--" + option.replace("_", "-")
+        if option == "input":
+            parser.add_argument(flag, nargs="+", metavar="ROOT", help="folders with replicas")
+        elif option == "reveal_secrets":
+            parser.add_argument(flag, action="store_const", const=True, help="do not mask secrets")
+        else:
+            parser.add_argument(flag, metavar="VALUE", help="see conf/kraftlog.toml")

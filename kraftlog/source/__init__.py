@@ -1,0 +1,1 @@
+"""The door to Spark: what is read where, as which rows. Only `datasource` imports Spark."""

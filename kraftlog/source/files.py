@@ -1,0 +1,113 @@
+"""Replicas → rows of the `files` relation: every file with what its name says, and what a side file's content says.
+
+Runs on the driver: side files are small, and reading them is bounded.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.log import names
+from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.sidefiles import (
+    INDEX_ENTRY,
+    SIDE_FILE_LIMIT,
+    TIME_INDEX_ENTRY,
+    Index,
+    read_epoch_checkpoint,
+    read_index,
+    read_meta_properties,
+    read_partition_metadata,
+    read_properties,
+    read_quorum_state,
+)
+from kraftlog.log.storage import open_file
+
+INDEX_LIMIT = 64 << 20
+"""Kafka's own limit of an index is 10 MiB; a file over this is no index."""
+
+
+def _quorum_state(raw: bytes) -> dict[str, Any]:
+    state = read_quorum_state(raw)
+    return {name: getattr(state, name) for name in state.__slots__}
+
+
+def _server_properties(raw: bytes) -> dict[str, str]:
+    """Only what concerns the quorum: the rest of a node's configuration may hold passwords."""
+    wanted = ("process.roles", "node.id", "broker.id", "controller.quorum", "metadata.", "broker.rack")
+    return {key: value for key, value in read_properties(raw).items() if key.startswith(wanted)}
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    names.META_PROPERTIES: read_meta_properties,
+    names.QUORUM_STATE: _quorum_state,
+    names.PARTITION_METADATA: read_partition_metadata,
+    names.EPOCH_CHECKPOINT: read_epoch_checkpoint,
+    names.SERVER_PROPERTIES: _server_properties,
+}
+_INDEXES = {names.INDEX: INDEX_ENTRY, names.TIME_INDEX: TIME_INDEX_ENTRY}
+
+
+def file_rows(replicas: Iterable[Replica]) -> tuple[pa.Table, list[tuple[LogFile, Fault]]]:
+    """The rows of `files`, and a fault for each side file that cannot be read or parsed."""
+    rows: list[dict[str, Any]] = []
+    faults: list[tuple[LogFile, Fault]] = []
+    for replica in replicas:
+        for file in replica.files:
+            row = _row(file)
+            try:
+                row.update(_content(file))
+            except FileNotFoundError:
+                faults.append((file, _fault(FaultKind.VANISHED, file, "the file is gone")))
+            except OSError as error:
+                row["problem"] = error.strerror or str(error)
+                faults.append((file, _fault(FaultKind.UNREADABLE, file, row["problem"])))
+            except ValueError as error:
+                faults.append((file, _fault(FaultKind.FILE_FORMAT, file, str(error))))
+            rows.append(row)
+    return pa.Table.from_pylist(rows, schema=relations.FILES.schema), faults
+
+
+def _row(file: LogFile) -> dict[str, Any]:
+    parsed = file.parsed
+    return {
+        "replica": file.replica,
+        "path": file.path,
+        "name": file.name,
+        "kind": file.kind,
+        "size_bytes": file.size_bytes,
+        "modified": datetime.fromtimestamp(file.modified_ns // 1000 / 1e6, UTC),
+        "modified_ns": file.modified_ns,
+        "base_offset": parsed.base_offset,
+        "end_offset": parsed.end_offset,
+        "epoch": parsed.epoch,
+        "name_form": parsed.form,
+        "problem": file.problem,
+    }
+
+
+def _content(file: LogFile) -> dict[str, Any]:
+    if file.problem is not None or file.kind not in _READERS.keys() | _INDEXES.keys():
+        return {}
+    limit = INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT
+    with open_file(file.path) as handle:
+        if handle.size_bytes > limit:
+            raise ValueError(f"it is {handle.size_bytes:,} bytes large, which no such file is")
+        raw = handle.read(0, handle.size_bytes)
+    if file.kind in _READERS:
+        return {"content": json.dumps(_READERS[file.kind](raw), sort_keys=True)}
+    index = read_index(raw, _INDEXES[file.kind])
+    return {"content": json.dumps(_summary(index)), "padding_bytes": index.padding_size_bytes}
+
+
+def _summary(index: Index) -> dict[str, int]:
+    return {"entries": len(index.entries), "surplus_size_bytes": index.surplus_size_bytes}
+
+
+def _fault(kind: FaultKind, file: LogFile, detail: str) -> Fault:
+    return Fault(kind, 0, file.size_bytes, detail)

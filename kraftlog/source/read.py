@@ -1,0 +1,109 @@
+"""Splits → rows of a relation, as Arrow. Runs in tasks, without Spark: the data source and the steps of a run share it.
+
+In: a split and what the query can see. Out: Arrow record batches with the relation's schema.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.decode.columnar import Decoded, decode_window
+from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import batch_table, constant, fault_table
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
+from kraftlog.source.plan import Split
+from kraftlog.source.pushdown import Pushed
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How splits are read: the relation and its schema (maybe fewer columns), limits, masking, and what is asked for."""
+
+    relation: str
+    schema: pa.Schema
+    limits: Limits
+    redactor: Redactor
+    pushed: Pushed
+
+
+def read_split(split: Split, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The rows of one of the relations that are read file by file: batches, records, control_records, faults."""
+    for found in walk_file(split.file, reading.limits, split.start, split.end):
+        if isinstance(found, Fault):
+            if reading.relation == "faults":
+                yield _conform(fault_table(split.file, [found]), reading.schema)
+        elif reading.relation == "batches":
+            yield _conform(batch_table(split.file, found), reading.schema)
+        else:
+            yield from _decoded(split, found, reading)
+
+
+def _decoded(split: Split, window: Window, reading: Reading) -> Iterator[pa.RecordBatch]:
+    chosen = _seen(window, reading.pushed)
+    if not chosen:
+        return
+    decoded = decode_window(
+        window,
+        reading.pushed.types,
+        reading.redactor,
+        reading.limits.decompressed_size_bytes,
+        chosen,
+    )
+    if reading.relation == "faults":
+        if decoded.faults:
+            yield _conform(fault_table(split.file, decoded.faults), reading.schema)
+        return
+    places = dict(zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True))
+    for table in _tables(decoded, reading.relation):
+        yield _conform(_placed(table, split, places), reading.schema)
+
+
+def _tables(decoded: Decoded, relation: str) -> list[pa.RecordBatch]:
+    tables = decoded.records if relation == "records" else decoded.control
+    return [table for table in tables.values() if table.num_rows]
+
+
+def _seen(window: Window, pushed: Pushed) -> list[int]:
+    """The batches of a window that hold offsets which the query can see."""
+    base = window.batches.headers["base_offset"].astype(np.int64)
+    last = base + window.batches.headers["last_offset_delta"]
+    seen = np.ones(len(base), bool)
+    if pushed.first_offset is not None:
+        seen &= last >= pushed.first_offset
+    if pushed.last_offset is not None:
+        seen &= base <= pushed.last_offset
+    return [int(index) for index in np.flatnonzero(seen)]
+
+
+def _placed(table: pa.RecordBatch, split: Split, places: dict[str, int]) -> pa.RecordBatch:
+    """Add where the records were read. Equal batches of one window cannot be told apart by id, nor need they be."""
+    ids = table.column("batch_id").cast(pa.string()).to_pylist()
+    count = table.num_rows
+    columns = [
+        constant(split.file.replica, count),
+        constant(split.file.path, count),
+        pa.array([places[one] for one in ids], pa.int64()),
+    ]
+    names = [field.name for field in relations.PLACE]
+    return pa.RecordBatch.from_arrays(
+        [*columns, *table.columns], names=[*names, *table.schema.names]
+    )
+
+
+def _conform(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that the reader wants, in its order; what this batch lacks is null."""
+    names = set(table.schema.names)
+    arrays = [
+        table.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+

@@ -1,0 +1,324 @@
+"""The state tables: for each kind of object, which records put, patch and delete it, and by which rules.
+
+In: nothing but declarations. Out: `TABLES`, in the order in which Kafka writes a snapshot, and `OPERATIONS` by record type.
+Source: Kafka's MetadataDelta and the deltas below it (4.3.1), each rule tried against it. Topics are found by name where two have one: the
+newer. `voters` and `kraft_version` come from control records and are no part of Kafka's metadata image.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from kraftlog.message.catalogue import spec_of
+from kraftlog.state.declare import (
+    KEEP,
+    Cascade,
+    Data,
+    Delete,
+    Key,
+    Patch,
+    Put,
+    Replace,
+    ReplayFault,
+    StateTable,
+    StateView,
+    by,
+    coded,
+    unless,
+)
+from kraftlog.state.shapes import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    as_map,
+    known_codes,
+    known_level,
+    known_principals,
+    known_protocols,
+    named_endpoints,
+    of_known_topic,
+    only_next_producer_id,
+    refit_directories,
+    sorted_directories,
+    sorted_log_dirs,
+    whole_partition,
+)
+
+TOPIC_RESOURCE = 2
+NO_LEADER_CHANGE = -2
+
+
+def _one_broker(id_field: str) -> Any:
+    def finds(state: StateView, data: Data) -> Iterable[Key]:
+        key = (data[id_field],)
+        if state.get("brokers", key) is None:
+            raise ReplayFault("unknown_broker", f"there is no broker {data[id_field]}")
+        return (key,)
+
+    return finds
+
+
+def _one_partition(state: StateView, data: Data) -> Iterable[Key]:
+    key = (data["topicId"], data["partitionId"])
+    if state.get("partitions", key) is None:
+        kind = "unknown_partition" if state.get("topics", key[:1]) else "unknown_topic"
+        raise ReplayFault(kind, f"there is no partition {key[1]} of topic {key[0]}")
+    return (key,)
+
+
+def _partitions_with_elr(state: StateView, data: Data) -> Iterable[Key]:
+    group: Key = ()
+    if data["topicName"]:
+        topic = state.named("topics", data["topicName"])
+        if topic is None:
+            raise ReplayFault("unknown_topic", f"there is no topic named {data['topicName']!r}")
+        group = topic
+    for key in state.keys("partitions", group):
+        partition = state.get("partitions", key)
+        if partition and (partition["eligibleLeaderReplicas"] or partition["lastKnownElr"]):
+            yield key
+
+
+def _leader_is_set(record: Data) -> bool:
+    return bool(record["leader"] != NO_LEADER_CHANGE)
+
+
+def _always(record: Data) -> bool:
+    return True
+
+
+def _quota_key(data: Data) -> Key:
+    """The entity is a map (see `as_map`), so its parts stand in one order; null is the default entity."""
+    entity = tuple((one["entityType"], one["entityName"]) for one in data["entity"])
+    return entity, data["key"]
+
+
+FEATURES = StateTable(
+    "features",
+    by("name"),
+    (
+        Put(
+            "FEATURE_LEVEL_RECORD",
+            (known_level,),
+            deletes=lambda data: data["featureLevel"] == 0 and data["name"] != METADATA_VERSION,
+            ignores=lambda data: data["name"] == KRAFT_VERSION,
+        ),
+    ),
+)
+
+BROKERS = StateTable(
+    "brokers",
+    by("brokerId"),
+    (
+        Put(
+            "REGISTER_BROKER_RECORD",
+            (
+                named_endpoints,
+                as_map("endPoints", "name"),
+                as_map("features", "name"),
+                sorted_log_dirs,
+            ),
+        ),
+        Delete("UNREGISTER_BROKER_RECORD", by("brokerId")),
+        Patch(
+            "FENCE_BROKER_RECORD",
+            _one_broker("id"),
+            matches={"epoch": "brokerEpoch"},
+            sets={"fenced": True},
+        ),
+        Patch(
+            "UNFENCE_BROKER_RECORD",
+            _one_broker("id"),
+            matches={"epoch": "brokerEpoch"},
+            sets={"fenced": False},
+        ),
+        Patch(
+            "BROKER_REGISTRATION_CHANGE_RECORD",
+            _one_broker("brokerId"),
+            matches={"brokerEpoch": "brokerEpoch"},
+            rules={
+                "fenced": coded("fenced", {1: True, 0: KEEP, -1: False}),
+                "inControlledShutdown": coded("inControlledShutdown", {1: True, 0: KEEP}),
+                "logDirs": lambda old, given: sorted_directories(given) if given else old,
+                "cordonedLogDirs": unless(None),
+            },
+        ),
+    ),
+)
+
+CONTROLLERS = StateTable(
+    "controllers",
+    by("controllerId"),
+    (
+        Put(
+            "REGISTER_CONTROLLER_RECORD",
+            (known_protocols, as_map("endPoints", "name"), as_map("features", "name")),
+        ),
+    ),
+)
+
+TOPICS = StateTable(
+    "topics",
+    by("topicId"),
+    (
+        Put("TOPIC_RECORD"),
+        Delete("REMOVE_TOPIC_RECORD", by("topicId"), required="unknown_topic"),
+    ),
+    unique_name="name",
+    on_put=(Cascade("partitions", by("topicId")),),
+    on_delete=(
+        Cascade("partitions", by("topicId")),
+        Cascade("configs", lambda topic: (TOPIC_RESOURCE, topic["name"])),
+    ),
+)
+
+PARTITIONS = StateTable(
+    "partitions",
+    by("topicId", "partitionId"),
+    (
+        Put("PARTITION_RECORD", (of_known_topic, whole_partition)),
+        Patch(
+            "PARTITION_CHANGE_RECORD",
+            _one_partition,
+            rules={
+                "isr": unless(None),
+                "leader": unless(NO_LEADER_CHANGE),
+                "replicas": unless(None),
+                "removingReplicas": unless(None),
+                "addingReplicas": unless(None),
+                "leaderRecoveryState": coded("leaderRecoveryState", {-1: KEEP, 0: 0, 1: 1}),
+                "eligibleLeaderReplicas": unless(None),
+                "lastKnownElr": unless(None),
+                "directories": unless(None),
+            },
+            steps={"leaderEpoch": _leader_is_set, "partitionEpoch": _always},
+            fits=refit_directories,
+        ),
+        Patch(
+            "CLEAR_ELR_RECORD",
+            _partitions_with_elr,
+            sets={"eligibleLeaderReplicas": [], "lastKnownElr": []},
+            steps={"partitionEpoch": _always},
+        ),
+    ),
+    group_size=1,
+)
+
+CONFIGS = StateTable(
+    "configs",
+    by("resourceType", "resourceName", "name"),
+    (
+        Put(
+            "CONFIG_RECORD",
+            (known_codes("resourceType", (0, 2, 4, 8, 16, 32)),),
+            deletes=lambda data: data["value"] is None,
+        ),
+    ),
+    group_size=2,
+)
+
+CLIENT_QUOTAS = StateTable(
+    "client_quotas",
+    _quota_key,
+    (
+        Put(
+            "CLIENT_QUOTA_RECORD",
+            (as_map("entity", "entityType"),),
+            deletes=lambda data: bool(data["remove"]),
+        ),
+    ),
+)
+
+PRODUCER_IDS = StateTable(
+    "producer_ids", lambda data: (), (Put("PRODUCER_IDS_RECORD", (only_next_producer_id,)),)
+)
+
+ACLS = StateTable(
+    "acls",
+    by("id"),
+    (
+        Put(
+            "ACCESS_CONTROL_ENTRY_RECORD",
+            (
+                known_codes("resourceType", range(8)),
+                known_codes("patternType", range(5)),
+                known_codes("operation", range(16)),
+                known_codes("permissionType", range(4)),
+            ),
+        ),
+        Delete("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", by("id"), required="unknown_acl"),
+    ),
+)
+
+_MECHANISM = known_codes("mechanism", range(3))
+
+SCRAM_CREDENTIALS = StateTable(
+    "scram_credentials",
+    by("mechanism", "name"),
+    (
+        Put("USER_SCRAM_CREDENTIAL_RECORD", (_MECHANISM,)),
+        Delete(
+            "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
+            lambda data: (data["mechanism"] if data["mechanism"] in range(3) else 0, data["name"]),
+        ),
+    ),
+)
+
+DELEGATION_TOKENS = StateTable(
+    "delegation_tokens",
+    by("tokenId"),
+    (
+        Put("DELEGATION_TOKEN_RECORD", (known_principals,)),
+        Delete("REMOVE_DELEGATION_TOKEN_RECORD", by("tokenId")),
+    ),
+)
+
+KRAFT_VERSIONS = StateTable(
+    "kraft_version", lambda data: (), (Put("KRAFT_VERSION"),), in_image=False
+)
+
+VOTERS = StateTable(
+    "voters",
+    by("voterId", "voterDirectoryId"),
+    (Replace("KRAFT_VOTERS", lambda data: data["voters"]),),
+    in_image=False,
+)
+
+TABLES = (
+    FEATURES,
+    BROKERS,
+    CONTROLLERS,
+    TOPICS,
+    PARTITIONS,
+    CONFIGS,
+    CLIENT_QUOTAS,
+    PRODUCER_IDS,
+    ACLS,
+    SCRAM_CREDENTIALS,
+    DELEGATION_TOKENS,
+    KRAFT_VERSIONS,
+    VOTERS,
+)
+"""Every state table, in the order in which Kafka writes them."""
+
+TABLE = {table.name: table for table in TABLES}
+
+NO_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
+BEGIN, END, ABORT = (
+    "BEGIN_TRANSACTION_RECORD",
+    "END_TRANSACTION_RECORD",
+    "ABORT_TRANSACTION_RECORD",
+)
+
+
+def _operations() -> dict[str, list[tuple[StateTable, Put | Patch | Delete | Replace]]]:
+    found = defaultdict(list)
+    for table in TABLES:
+        for operation in table.operations:
+            if spec_of(operation.record) is None:
+                raise LookupError(f"{table.name} is declared over {operation.record}: no such type")
+            found[operation.record].append((table, operation))
+    return dict(found)
+
+
+OPERATIONS = _operations()
+"""What each record type does: the tables that it touches, and how."""

@@ -1,0 +1,162 @@
+"""The lake on the driver: create tables, commit what executors wrote, undo what a killed run left.
+
+In: a path, and `AddedFile`s or Arrow tables. Out: Delta commits. Every commit carries the run's number as Delta's application
+transaction, so that a step that is run again writes nothing twice. Tables of a decode step are committed in a fixed order, `runs`
+last: a table that is ahead of `runs` was left by a killed run, and is taken back to where it was.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from kraftlog.errors import LakeError
+from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.spec import TableSpec
+
+_APPLICATION = "kraftlog"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A folder of Delta tables. Pickles; executors only ask it for paths."""
+
+    root: str
+
+    def path(self, name: str) -> str:
+        """The folder of one table."""
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a table has been written."""
+        return DeltaTable.is_deltatable(self.path(name))
+
+    def open(self, name: str) -> DeltaTable:
+        """One table.
+
+        Raises LakeError where it is missing or unreadable."""
+        try:
+            return DeltaTable(self.path(name))
+        except TableNotFoundError as error:
+            raise LakeError(
+                f"{self.root}: there is no table '{name}'; run the decode job first"
+            ) from error
+        except DeltaError as error:
+            raise LakeError(f"{self.path(name)}: it cannot be read as a Delta table ({error})") from error
+
+    def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """A whole (small) table as Arrow."""
+        return self.open(name).to_pyarrow_table(columns=list(columns) if columns else None)
+
+    def run_number(self, name: str) -> int:
+        """The number of the last run that wrote a table; 0 for none."""
+        if not self.exists(name):
+            return 0
+        return self.open(name).transaction_version(_APPLICATION) or 0
+
+    def ensure(self, spec: TableSpec) -> DeltaTable:
+        """The table, created empty with its comments where it is missing."""
+        path = self.path(spec.name)
+        if not DeltaTable.is_deltatable(path):
+            if "://" not in path:
+                try:
+                    os.makedirs(path, exist_ok=True)
+                except OSError as error:
+                    raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
+            DeltaTable.create(
+                path,
+                spec.schema,
+                mode="ignore",
+                partition_by=list(spec.partition_by),
+                name=spec.name,
+                description=spec.grain,
+            )
+        return self.open(spec.name)
+
+    def commit(
+        self,
+        spec: TableSpec,
+        added: Iterable[AddedFile],
+        run_number: int,
+        replaced_paths: frozenset[str] = frozenset(),
+        *,
+        overwrite: bool = False,
+    ) -> int:
+        """One commit: the added files, less those of `replaced_paths` (or, overwriting, all). Returns the table's version.
+
+        A table that this run, or a later one, has already written is left as it is."""
+        table = self.ensure(spec)
+        if (table.transaction_version(_APPLICATION) or 0) >= run_number:
+            return int(table.version())
+        actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
+        if replaced_paths:
+            actions += _removals(table, replaced_paths)
+        properties = CommitProperties(app_transactions=[Transaction(_APPLICATION, run_number)])
+        table.create_write_transaction(
+            actions,
+            mode="overwrite" if overwrite else "append",
+            schema=spec.schema,
+            partition_by=list(spec.partition_by) or None,
+            commit_properties=properties,
+        )
+        return int(table.version())
+
+    def write(
+        self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
+    ) -> int:
+        """Append Arrow rows from the driver (or put them in place of all others), once per run."""
+        if self.run_number(spec.name) >= run_number:
+            return int(self.open(spec.name).version())
+        self.ensure(spec)
+        rows = rows.select(spec.schema.names).cast(spec.schema)
+        added = [write_file(self.path(spec.name), rows)] if rows.num_rows else []
+        return self.commit(spec, added, run_number, overwrite=overwrite)
+
+    def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
+        """Take tables back that a run after `finished_run` wrote before it was killed; returns their names."""
+        undone = []
+        for spec in specs:
+            if self.run_number(spec.name) <= finished_run:
+                continue
+            self._restore(spec, finished_run)
+            undone.append(spec.name)
+        return undone
+
+    def _restore(self, spec: TableSpec, finished_run: int) -> None:
+        """Back to the newest version that the finished run, or an earlier one, had written."""
+        path = self.path(spec.name)
+        for version in range(self.open(spec.name).version(), -1, -1):
+            older = DeltaTable(path, version=version)
+            if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
+                table = DeltaTable(path)
+                properties = CommitProperties(
+                    app_transactions=[Transaction(_APPLICATION, finished_run)]
+                )
+                table.restore(version, commit_properties=properties)
+                return
+        raise LakeError(
+            f"{path}: a killed run left it, and its earlier version has been vacuumed away; "
+            "delete the lake and run again"
+        )
+
+
+def _add(file: AddedFile) -> AddAction:
+    return AddAction(
+        file.path, file.size_bytes, file.partition_values, file.modified_ms, True, file.stats
+    )
+
+
+def _removals(table: DeltaTable, replaced_paths: frozenset[str]) -> list[RemoveAction]:
+    """The files of these input paths; such tables are partitioned by `path`."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    now = int(time.time() * 1000)
+    return [
+        RemoveAction(row["path"], True, now, row["size_bytes"], {"path": row["partition.path"]})
+        for row in actions.to_pylist()
+        if row["partition.path"] in replaced_paths
+    ]

@@ -1,0 +1,93 @@
+"""Arrow → Parquet files of a Delta table, inside an executor; nothing is visible before the driver commits it.
+
+In: Arrow tables. Out: one `AddedFile` per file: what a Delta commit has to say about it, statistics included.
+Source: the Delta protocol, "Add File" and "Per-file Statistics".
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+_TEXT_LIMIT = 64
+"""Longer texts are left out of the statistics: a cut maximum would have to be rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A Parquet file that waits for its commit: `path` is relative to the table, `stats` Delta's JSON."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+    partition_values: dict[str, str | None]
+    stats: str
+
+    def to_json(self) -> str:
+        """As text, for the way from an executor to the driver."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "AddedFile":
+        """The inverse of `to_json`."""
+        return cls(**json.loads(text))
+
+
+def write_file(
+    table_path: str, data: pa.Table, partition_values: Mapping[str, str | None] | None = None
+) -> AddedFile:
+    """Write one Parquet file below a table's folder; columns that the table has and the data lacks read as null."""
+    values = dict(partition_values or {})
+    data = data.drop_columns([name for name in values if name in data.column_names])
+    name = f"part-{uuid.uuid4()}.zstd.parquet"
+    filesystem, folder = filesystem_of(table_path)
+    filesystem.create_dir(folder, recursive=True)
+    path = f"{folder}/{name}"
+    pq.write_table(data, path, filesystem=filesystem, compression="zstd", store_schema=False)
+    size = int(filesystem.get_file_info(path).size)
+    return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
+
+
+def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a lake's path, and the path inside it."""
+    if "://" not in path:
+        return pafs.LocalFileSystem(), path
+    filesystem, inner = pafs.FileSystem.from_uri(path)
+    return filesystem, inner
+
+
+def statistics(data: pa.Table) -> dict[str, Any]:
+    """Row count, and minimum, maximum and null count of every plain column."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name, column in zip(data.column_names, data.columns, strict=True):
+        if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+            continue
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        nulls[name] = column.null_count
+        bounds = pc.min_max(column).as_py()
+        low, high = _plain(bounds["min"]), _plain(bounds["max"])
+        if low is not None and high is not None:
+            least[name], most[name] = low, high
+    return {"numRecords": data.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _plain(value: Any) -> Any:
+    """A statistic as Delta's JSON holds it; None where it is better left out."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_LIMIT else None
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    return value

@@ -1,0 +1,192 @@
+"""Every table of the lake, declared: name, grain, columns with comments, partitioning, and how a run writes it.
+
+Three ways of writing: `content` tables grow by what is new and never change a row; `current` tables hold what lies on the disks
+now, replaced file by file; `per_run` tables get one set of rows per run.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
+
+CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """One Delta table. `mode` is CONTENT, CURRENT or PER_RUN."""
+
+    name: str
+    grain: str
+    schema: pa.Schema
+    mode: str
+    partition_by: tuple[str, ...] = ()
+
+
+RUN_ID = column("run_id", TEXT, "the run that wrote the row: a hash of its input")
+
+RUNS = TableSpec(
+    "runs",
+    "one row per run that found something new",
+    pa.schema(
+        [
+            RUN_ID,
+            column("number", LONG, "1 for the first run of this lake, and so on"),
+            column("started", TIMESTAMP, "when the run began"),
+            column("finished", TIMESTAMP, "when its records were committed"),
+            column("kraftlog_version", TEXT, "version of kraftlog"),
+            column("inputs", pa.list_(TEXT), "the input roots"),
+            column("replica_count", LONG, "replicas found"),
+            column("file_count", LONG, "files found"),
+            column("read_file_count", LONG, "files read: new ones, and ones that had changed"),
+            column("batch_count", LONG, "record batches in the files that were read"),
+            column("new_batch_count", LONG, "of these, contents that no run had stored before"),
+            column("record_count", LONG, "records decoded and stored by this run"),
+            column("fault_count", LONG, "faults in the files that were read"),
+        ]
+    ),
+    PER_RUN,
+)
+
+SNAPSHOTS = TableSpec(
+    "snapshots",
+    "one row per snapshot, replica and run",
+    pa.schema(
+        [
+            RUN_ID,
+            relations.REPLICA,
+            relations.PATH,
+            column("end_offset", LONG, "end offset of the snapshot (exclusive)"),
+            column("epoch", LONG, "epoch of the snapshot"),
+            column("complete", BOOL, "header first, footer last, no fault"),
+            column("size_bytes", LONG, "size of the file (KIP-630: SnapshotSizeBytes)"),
+            column("batch_count", LONG, "record batches"),
+            column("record_count", LONG, "metadata records"),
+            column("records_by_type", pa.map_(TEXT, LONG), "metadata records per type"),
+            column("last_contained_log_timestamp", TIMESTAMP, "by the snapshot's header"),
+            column("modified", TIMESTAMP, "modification time of the file"),
+            column("age_ms", LONG, "time from the last contained record to the newest record at hand"),
+            column("lag_offsets_min", LONG, "offsets to the lower committed bound (KIP-630: SnapshotLag)"),
+            column("lag_offsets_max", LONG, "offsets to the end of the replica's log"),
+            column("lag_bytes", LONG, "bytes of the replica's log after the snapshot's end"),
+            column("is_latest", BOOL, "newest complete snapshot of its replica"),
+        ]
+    ),
+    PER_RUN,
+)
+
+CHECK_RESULTS = TableSpec(
+    "check_results",
+    "one row per check and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("check", TEXT, "name of the check"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("scope", TEXT, "log, snapshot, replica or state"),
+            column("result", TEXT, "passed, failed, errored or skipped"),
+            column("finding_count", LONG, "bad rows"),
+            column("reason", TEXT, "why it was skipped, or what error it met"),
+            column("source", TEXT, "requirement or real case behind it"),
+        ]
+    ),
+    PER_RUN,
+)
+
+FINDINGS = TableSpec(
+    "findings",
+    "one row per finding and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("check", TEXT, "name of the check"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("scope", TEXT, "log, snapshot, replica or state"),
+            column("result", TEXT, "failed or errored"),
+            column("replica", TEXT, "the copy that is meant"),
+            column("node_id", INT, "its node id"),
+            column("path", TEXT, "the file"),
+            column("position", LONG, "byte place in the file"),
+            column("offset", LONG, "first log offset that is meant"),
+            column("end_offset", LONG, "offset after the last that is meant"),
+            relations.EPOCH,
+            column("other_replica", TEXT, "the copy that it was compared with"),
+            column("message", TEXT, "one sentence: what is wrong, and what to do"),
+            column("evidence", TEXT, "details as JSON"),
+        ]
+    ),
+    PER_RUN,
+)
+
+
+def _without_place(relation: Relation) -> pa.Schema:
+    place = {field.name for field in relations.PLACE}
+    return pa.schema([field for field in relation.schema if field.name not in place])
+
+
+def _per_run(relation: Relation) -> TableSpec:
+    schema = pa.schema([RUN_ID, *relation.schema])
+    return TableSpec(relation.name, f"{relation.grain} and run", schema, PER_RUN)
+
+
+CONTENTS = TableSpec(
+    "contents",
+    "one row per distinct record batch that has been decoded",
+    pa.schema(
+        [
+            relations.BATCH_ID,
+            column("base_offset", LONG, "offset of the first record"),
+            relations.EPOCH,
+            column("crc", LONG, "the CRC-32C that the header holds"),
+            column("record_count", INT, "number of records by the header"),
+        ]
+    ),
+    CONTENT,
+)
+
+RECORD_FAULTS = TableSpec(
+    "record_faults",
+    "one row per record of a distinct, valid batch that cannot be read",
+    pa.schema(
+        [
+            relations.BATCH_ID,
+            column("fault", TEXT, "what kind of damage"),
+            column("relative_position", LONG, "first byte of the damage, counted from the batch's start"),
+            column("size_bytes", LONG, "how many bytes it covers"),
+            column("detail", TEXT, "what was found, in words"),
+            column("offset", LONG, "log offset that is meant"),
+            relations.EPOCH,
+            column("record_index", INT, "place of the record in its batch"),
+            column("content_hash", TEXT, "hash of the raw bytes"),
+        ]
+    ),
+    CONTENT,
+)
+
+
+@cache
+def decoded_tables() -> dict[str, TableSpec]:
+    """The tables that the decode step writes, in the order of their commits; `runs` is the last."""
+    records, control = relations.records(), relations.control_records()
+    grain = "one row per record of a distinct record batch"
+    specs = [
+        TableSpec("records", grain, _without_place(records), CONTENT, ("type",)),
+        TableSpec("control_records", grain, _without_place(control), CONTENT, ("type",)),
+        RECORD_FAULTS,
+        CONTENTS,
+        TableSpec("faults", relations.FAULTS.grain, relations.FAULTS.schema, CURRENT, ("path",)),
+        TableSpec("batches", relations.BATCHES.grain, relations.BATCHES.schema, CURRENT, ("path",)),
+        TableSpec("files", relations.FILES.grain, relations.FILES.schema, CURRENT),
+        RUNS,
+    ]
+    return {spec.name: spec for spec in specs}
+
+
+@cache
+def derived_tables() -> dict[str, TableSpec]:
+    """The tables that later steps derive from the decoded ones, once per run."""
+    specs = [_per_run(relations.REPLICAS), _per_run(relations.EPOCHS), SNAPSHOTS, CHECK_RESULTS, FINDINGS]
+    return {spec.name: spec for spec in specs}
