@@ -1,6 +1,7 @@
 """The commands about states: `state`, `diff` and `checkpoint`. None of them needs Spark.
 
-In: parsed arguments. Out: rows on stdout, a file under --out, notes on stderr, an exit code. `cli` calls `add_commands`.
+In: parsed arguments. Out: rows on stdout, a file under --out, notes on stderr, an exit code. `cli`
+calls `add_commands`.
 """
 
 import argparse
@@ -25,7 +26,9 @@ Row = dict[str, Any]
 
 
 def add_commands(commands: "argparse._SubParsersAction[Any]", parse_time: ParseTime) -> None:
-    """Add the three commands to the command line; `parse_time` reads a time as the other commands do."""
+    """Add the three commands to the command line; `parse_time` reads a time as the other commands
+    do.
+    """
     state = commands.add_parser("state", help="the state of one replica", description=_STATE)
     state.add_argument("path", metavar="PATH", help="one replica's folder, or a checkpoint file")
     _add_place(state)
@@ -40,7 +43,9 @@ def add_commands(commands: "argparse._SubParsersAction[Any]", parse_time: ParseT
     diff.set_defaults(command=_diff)
 
     checkpoint = commands.add_parser(
-        "checkpoint", help="write a state as a .checkpoint that Kafka loads", description=_CHECKPOINT
+        "checkpoint",
+        help="write a state as a .checkpoint that Kafka loads",
+        description=_CHECKPOINT,
     )
     checkpoint.add_argument("path", metavar="PATH", help="one replica's folder")
     _add_place(checkpoint)
@@ -53,8 +58,12 @@ def add_commands(commands: "argparse._SubParsersAction[Any]", parse_time: ParseT
     checkpoint.set_defaults(command=_checkpoint, parse_time=parse_time)
 
 
-_STATE = "The records which, replayed from nothing, give a replica's state: in Kafka's form, sorted."
-_DIFF = "What differs between two states, by key and field. Offsets are exclusive: A@7 holds 0 to 6."
+_STATE = (
+    "The records which, replayed from nothing, give a replica's state: in Kafka's form, sorted."
+)
+_DIFF = (
+    "What differs between two states, by key and field. Offsets are exclusive: A@7 holds 0 to 6."
+)
 _CHECKPOINT = "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear."
 
 
@@ -71,7 +80,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def _state(chosen: argparse.Namespace) -> int:
     image = image_of(
-        scan(one_replica(chosen.path)), chosen.at, chosen.parse_time(chosen.at_time), _redactor(chosen)
+        scan(one_replica(chosen.path)),
+        chosen.at,
+        chosen.parse_time(chosen.at_time),
+        _redactor(chosen),
     )
     _notes(image)
     print_rows(state_rows(image, chosen.type), chosen.format)
@@ -90,7 +102,9 @@ def _diff(chosen: argparse.Namespace) -> int:
     before, after = (_image_named(text, redactor) for text in (chosen.before, chosen.after))
     for image in (before, after):
         _notes(image)
-    rows = (one._asdict() | {"key": list(one.key)} for one in differences(before.state, after.state))
+    rows = (
+        one._asdict() | {"key": list(one.key)} for one in differences(before.state, after.state)
+    )
     print_rows(rows, chosen.format)
     return 0
 
@@ -112,7 +126,9 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     lost = list(losses(image.state))
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
-        _note(f"{len(lost)} values have no place in this metadata.version, the first: {lost[0].what}")
+        _note(
+            f"{len(lost)} values have no place in this metadata.version, the first: {lost[0].what}"
+        )
     _note(f"{target} holds secrets in clear; only its owner may read it")
     print(target)
     return 0
@@ -143,7 +159,9 @@ def _notes(image: Image) -> None:
         _note(f"a transaction is open since offset {image.open_since}; its records are left out")
     if image.faults:
         first = image.faults[0]
-        where = "in the snapshot" if first.origin.offset is None else f"at offset {first.origin.offset}"
+        where = (
+            "in the snapshot" if first.origin.offset is None else f"at offset {first.origin.offset}"
+        )
         _note(f"{len(image.faults)} records have no effect, the first {where}: {first.detail}")
 
 

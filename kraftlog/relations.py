@@ -32,6 +32,7 @@ def column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
 REPLICA = column("replica", TEXT, "label of the copy: the path from the input root to its folder")
 PATH = column("path", TEXT, "the file, as found below the input root")
 POSITION = column("position", LONG, "byte place of the batch in its file")
+FILE_KIND = column("file_kind", TEXT, "kind of the file: log, checkpoint, bootstrap_checkpoint, …")
 BATCH_ID = column("batch_id", TEXT, "hash over all bytes of the record batch: equal ids are equal batches")
 EPOCH = column("batch_leader_epoch", INT, "leader epoch in the record batch's header")
 
@@ -65,7 +66,7 @@ BATCHES = Relation(
         [
             REPLICA,
             PATH,
-            column("file_kind", TEXT, "kind of the file: log, checkpoint, …"),
+            FILE_KIND,
             POSITION,
             BATCH_ID,
             column("base_offset", LONG, "offset of the first record (in a checkpoint: place in the file)"),
@@ -96,7 +97,7 @@ FAULTS = Relation(
         [
             REPLICA,
             PATH,
-            column("file_kind", TEXT, "kind of the file"),
+            FILE_KIND,
             column("fault", TEXT, "what kind of damage"),
             column("position", LONG, "first byte of the damage in its file"),
             column("size_bytes", LONG, "how many bytes it covers"),
@@ -151,7 +152,7 @@ REPLICAS = Relation(
 
 UNKNOWN_TAG = pa.struct([("path", TEXT), ("tag", LONG), ("hex", TEXT)])
 
-PLACE = [REPLICA, PATH, POSITION]
+PLACE = [REPLICA, PATH, FILE_KIND, POSITION]
 """Where a record was read. In the lake a record is kept once, and `batches` says who holds its batch where."""
 
 ENVELOPE = [

@@ -101,14 +101,20 @@ class Quorum:
                     starts[label] = min(starts.get(label, run.start), run.start)
         return starts
 
-    def agree(self, one: LogView, other: LogView) -> int:
-        """How far two logs agree. Logs that share no offset, one of which ends where the other was cut, agree up to there."""
+    def surely_agree(self, one: LogView, other: LogView) -> int:
+        """How far two logs were seen to agree, up to what either of them misses; 0 where they share no offset."""
+        found = None if one is other else self.comparisons[one.label, other.label].common_end
+        if one is other:
+            found = one.end_offset
+        holes = [hole.start for log in (one, other) for hole in log.holes[:1]]
+        return min([found or 0, *holes])
+
+    def may_agree(self, one: LogView, other: LogView) -> int:
+        """How far two logs can agree: logs that share no offset may, up to the end of the shorter one."""
         if one is other:
             return one.end_offset or 0
-        found = self.comparisons[one.label, other.label]
-        if found.common_end is not None:
-            return found.common_end
-        return min(one.end_offset or 0, other.end_offset or 0)
+        found = self.comparisons[one.label, other.label].common_end
+        return min(one.end_offset or 0, other.end_offset or 0) if found is None else found
 
     # --- voters and roles --------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class Quorum:
         if newest is not None and newest.end_offset:
             lower = newest.end_offset
             reason = f"the complete snapshot {newest.evidence.name} of {newest.replica} ends there"
-        held, log = held_by_majority(self.holders, majority, self.agree)
+        held, log = held_by_majority(self.holders, majority, self.surely_agree)
         if log is None or not self.holders:
             return lower, reason
         against = contradicted_at(log, held, [one for one in self.logs if one is not log])
@@ -233,12 +239,13 @@ class Quorum:
         return index >= 0 and int(log.epochs[index]) == newest
 
     def _holding(self, log: LogView, end: int) -> list[str]:
-        return [
-            one.label for holder in self.holders for one in holder.logs if self.agree(log, one) >= end
-        ]
+        logs = [one for holder in self.holders for one in holder.logs]
+        return [one.label for one in logs if self.surely_agree(log, one) >= end]
 
     def _upper(self, majority: int, missing: Sequence[int], lower: int) -> tuple[int | None, str]:
-        upper = upper_bound(self.holders, len(missing), majority, self.agree, self.newest_log)
+        upper = upper_bound(
+            self.holders, len(missing), majority, self.may_agree, self.newest_log
+        )
         if upper is None or not self.voter_set:
             return None, "too few voters are at hand to say what cannot be committed"
         if upper <= lower:

@@ -26,7 +26,7 @@ from kraftlog.decode.rows import (
     row_schema,
 )
 from kraftlog.decode.tabular import timestamps
-from kraftlog.decode.vector import PADDING, Bytes, Cursors, Marks, Numbers
+from kraftlog.decode.vector import Bytes, Cursors, Marks, Numbers
 from kraftlog.errors import DecodeError
 from kraftlog.log.batch import (
     CODEC_MASK,
@@ -57,7 +57,7 @@ def decode_window(
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
     """
     gathering = Gathering(window)
-    raw = np.frombuffer(window.buffer + PADDING, np.uint8)
+    raw = np.frombuffer(window.buffer, np.uint8)
     indexes = range(len(window.batches)) if chosen is None else sorted(chosen)
     frames, handed = find_frames(window, raw, indexes)
     for index in handed:
@@ -113,7 +113,7 @@ def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Fra
             handed.append(index)
     batches = np.array(kept, np.int64)
     counts = headers["record_count"][batches].astype(np.int64)
-    positions = np.array(found, np.int64)
+    positions = np.fromiter(found, np.int64, len(found))
     record_ends = np.empty_like(positions)
     record_ends[:-1] = positions[1:]
     last = np.cumsum(counts) - 1
@@ -185,7 +185,7 @@ def _read_envelopes(
         offset_delta,
         value_start,
         value_end,
-        cursors.bad | odd | (cursors.at != cursors.limit),
+        odd | ~cursors.ended(),
     )
 
 
@@ -199,30 +199,34 @@ def _decode_groups(
 ) -> Numbers:
     """Decode the records of each type and version together; gives the rows that are left over."""
     body, codes = _read_heads(raw, frames)
-    left = [np.flatnonzero(codes < 0)]
-    for code in np.flatnonzero(np.bincount(codes[codes >= 0])).tolist():
+    left = [np.empty(0, np.int64)]
+    # A stable sort of two-byte numbers is a radix sort, and keeps file order within a group.
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=1))
+    for code in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+        rows = order[ends[code - 1] if code else 0 : ends[code]]
         spec = metadata_specs().get(code >> _VERSION_BITS)
         version = code & _NUMBER_LIMIT
         if spec is not None and wanted is not None and spec.type not in wanted:
             continue
-        rows = np.flatnonzero(codes == code)
         reader = reader_of(spec, version) if spec and version in spec.versions else None
         if reader is None:
             left.append(rows)
             continue
-        cursors = Cursors(raw, body[rows], frames.value_end[rows])
+        cursors = Cursors(raw, body.take(rows), frames.value_end.take(rows))
         normal, payload = reader.read(cursors, redactor)
         left.append(rows[~normal])
         rows = rows[normal]
         if len(rows):
-            order = frames.batch_index[rows] << RECORD_BITS | frames.record_index[rows]
+            place = frames.batch_index.take(rows) << RECORD_BITS | frames.record_index.take(rows)
             piece = _piece(window, frames, rows, reader.spec, version, payload, gathering)
-            gathering.add_piece(reader.spec.type, order, piece)
+            gathering.add_piece(reader.spec.type, place, piece)
     return np.sort(np.concatenate(left))
 
 
-_VERSION_BITS = 8
+_VERSION_BITS = 7
 _NUMBER_LIMIT = (1 << _VERSION_BITS) - 1
+_NO_CODE = 0xFFFF
 
 
 def _read_heads(raw: Bytes, frames: Frames) -> tuple[Numbers, Numbers]:
@@ -231,9 +235,8 @@ def _read_heads(raw: Bytes, frames: Frames) -> tuple[Numbers, Numbers]:
     cursors = Cursors(raw, frames.value_start, frames.value_end)
     frame_version, api_key, version = (cursors.varints() for _ in range(3))
     odd = (frame_version != FRAME_VERSION) | (api_key > _NUMBER_LIMIT) | (version > _NUMBER_LIMIT)
-    return cursors.at, np.where(
-        frames.bad | cursors.bad | odd, -1, api_key << _VERSION_BITS | version
-    )
+    odd |= frames.bad | cursors.bad | (cursors.at > cursors.limit)
+    return cursors.at, np.where(odd, _NO_CODE, api_key << _VERSION_BITS | version)
 
 
 def _piece(
@@ -246,21 +249,22 @@ def _piece(
     gathering: Gathering,
 ) -> pa.RecordBatch:
     """The columns of normal records of one type and version."""
-    headers, batch = window.batches.headers, frames.batch_index[rows]
+    headers, batch = window.batches.headers, frames.batch_index.take(rows)
     count = len(rows)
     columns = {
         "batch_id": pa.DictionaryArray.from_arrays(
             pa.array(batch.astype(np.int32)), gathering.batch_ids
         ),
-        "record_index": frames.record_index[rows],
-        "offset": headers["base_offset"].astype(np.int64)[batch] + frames.offset_delta[rows],
-        "timestamp": timestamps(_timestamps_ms(headers, batch, frames.timestamp_delta[rows])),
-        "batch_leader_epoch": headers["batch_leader_epoch"].astype(np.int64)[batch],
+        "record_index": frames.record_index.take(rows),
+        "offset": headers["base_offset"].astype(np.int64).take(batch)
+        + frames.offset_delta.take(rows),
+        "timestamp": timestamps(_timestamps_ms(headers, batch, frames.timestamp_delta.take(rows))),
+        "batch_leader_epoch": headers["batch_leader_epoch"].astype(np.int32).take(batch),
         "type": constant_type(spec.type, count),
         "record_version": np.full(count, version),
-        "timestamp_delta": frames.timestamp_delta[rows],
-        "offset_delta": frames.offset_delta[rows],
-        "value_size_bytes": (frames.value_end - frames.value_start)[rows],
+        "timestamp_delta": frames.timestamp_delta.take(rows),
+        "offset_delta": frames.offset_delta.take(rows),
+        "value_size_bytes": frames.value_end.take(rows) - frames.value_start.take(rows),
         "header_count": np.zeros(count, np.int64),
     }
     schema = row_schema(spec.type)
@@ -282,10 +286,12 @@ def _typed(values: pa.Array | Numbers, kind: pa.DataType) -> pa.Array:
 
 def _timestamps_ms(headers: Headers, batch: Numbers, delta: Numbers) -> Numbers:
     """Milliseconds by the batch's base and the record's delta, or the batch's append time."""
-    stamped = (headers["attributes"] & LOG_APPEND_TIME != 0)[batch]
-    base = headers["base_timestamp"].astype(np.int64)[batch]
-    append_time = headers["max_timestamp"].astype(np.int64)[batch]
-    return np.where(stamped, append_time, base + delta)
+    times = headers["base_timestamp"].astype(np.int64).take(batch) + delta
+    stamped = headers["attributes"] & LOG_APPEND_TIME != 0
+    if stamped.any():
+        append_times = headers["max_timestamp"].astype(np.int64)
+        times = np.where(stamped.take(batch), append_times.take(batch), times)
+    return times
 
 
 def _decode_singly(

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
@@ -46,11 +46,12 @@ _STRING_LIMIT = 0x7FFF
 class Cells(NamedTuple):
     """Where a field lies in each record, and how long it is: elements of an array, bytes of a text.
 
-    A length of −1 is null. A field of fixed width has length 1, or 0 where a tagged one is absent.
+    A length of −1 is null. Fields of fixed width have no lengths; a tagged one that is absent from
+    a record has start −1 there.
     """
 
     starts: Numbers
-    lengths: Numbers
+    lengths: Numbers | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,12 +62,17 @@ class Column:
     width: int
     nullable: bool
 
+    @property
+    def is_fixed(self) -> bool:
+        """True for single values of fixed width."""
+        return self.field.type in _WIDTHS
+
     def locate(self, cursors: Cursors) -> Cells:
         """Find the field at each cursor and step over it."""
-        if self.field.type in _WIDTHS:
+        if self.is_fixed:
             starts = cursors.at
             cursors.move(self.width)
-            return Cells(starts, np.ones(len(starts), np.int64))
+            return Cells(starts, None)
         lengths = cursors.varints() - 1
         if not self.nullable:
             cursors.bad |= lengths < 0
@@ -78,42 +84,51 @@ class Column:
 
     def absent(self, count: int) -> Cells:
         """The cells of a tagged field before any record is seen to have it."""
-        length = -1 if self.field.default is None else 0
-        return Cells(np.zeros(count, np.int64), np.full(count, length))
+        starts = np.full(count, -1)
+        if self.is_fixed:
+            return Cells(starts, None)
+        return Cells(starts, np.full(count, -1 if self.field.default is None else 0))
+
+    def default(self, count: int) -> pa.Array:
+        """The column of a field that no record has."""
+        return pa.repeat(pa.scalar(self.field.default, relations.arrow_type(self.field)), count)
 
     def gather(self, raw: Bytes, cells: Cells) -> pa.Array:
         """The field's column, in the type that `relations` declares."""
         kind = relations.arrow_type(self.field)
-        if self.field.type in _WIDTHS:
-            return self._fixed(raw, cells, kind)
+        if cells.lengths is None:
+            return _fixed_column(raw, cells.starts, self.field, kind)
         if self.field.type == "string":
-            return text_column(raw, *cells)
+            return text_column(raw, cells.starts, cells.lengths)
         if self.field.type == "bytes":
-            return base64_column(raw, *cells)
-        if (cells.lengths < 0).all():
-            return pa.nulls(len(cells.lengths), kind)
-        offsets, flat = flat_starts(*cells, self.width)
-        nulls = pa.array(cells.lengths < 0)
+            return base64_column(raw, cells.starts, cells.lengths)
+        offsets, flat = flat_starts(cells.starts, cells.lengths, self.width)
         values = _scalars(raw, flat, str(self.field.element), kind.value_type)
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, kind, mask=nulls)
+        nulls = cells.lengths < 0
+        mask = pa.array(nulls) if nulls.any() else None
+        return pa.ListArray.from_arrays(pa.array(offsets), values, kind, mask=mask)
 
-    def _fixed(self, raw: Bytes, cells: Cells, kind: pa.DataType) -> pa.Array:
-        if cells.lengths.all():
-            return _scalars(raw, cells.starts, self.field.type, kind)
-        column = pa.repeat(pa.scalar(self.field.default, kind), len(cells.starts))
-        present = np.flatnonzero(cells.lengths)
-        if not len(present):
-            return column
-        values = _scalars(raw, cells.starts[present], self.field.type, kind)
-        return pc.replace_with_mask(column, pa.array(cells.lengths > 0), values)
+
+def _fixed_column(raw: Bytes, starts: Numbers, field: FieldSpec, kind: pa.DataType) -> pa.Array:
+    if field.tag is None or starts.min() >= 0:
+        return _scalars(raw, starts, field.type, kind)
+    present = np.flatnonzero(starts >= 0)
+    numpy_kind = _NUMPY_KINDS[field.type]
+    values = np.full(len(starts), field.default, numpy_kind)
+    values[present] = gather(raw, starts[present], numpy_kind)
+    return _numbers(values, kind)
 
 
 def _scalars(raw: Bytes, starts: Numbers, kind: str, arrow_kind: pa.DataType) -> pa.Array:
     """The column of fixed-width values at these places."""
     if kind == "uuid":
         return uuid_column(raw, starts)
-    values = gather(raw, starts, _NUMPY_KINDS[kind])
-    return pa.array(values != 0) if kind == "boolean" else pa.array(values).cast(arrow_kind)
+    return _numbers(gather(raw, starts, _NUMPY_KINDS[kind]), arrow_kind)
+
+
+def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
+    array = pa.array(values != 0 if kind == pa.bool_() else values)
+    return array if array.type == kind else array.cast(kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,19 +140,21 @@ class Reader:
     tagged: Mapping[int, Column]
 
     def read(self, cursors: Cursors, redactor: Redactor) -> tuple[Marks, pa.StructArray | None]:
-        """Which of the records are normal, and a row for each of those; None where there are no
-        fields."""
+        """Which of the records are normal, and a row for each of those.
+
+        No rows where there are no fields, or no normal records."""
         cells = {column.field.name: column.locate(cursors) for column in self.plain}
         cells |= self._locate_tagged(cursors)
-        cursors.bad |= cursors.at != cursors.limit
-        normal = ~cursors.bad
-        if not self.spec.fields or not normal.any():
+        normal = cursors.ended()
+        count = int(np.count_nonzero(normal))
+        if not self.spec.fields or not count:
             return normal, None
-        if cursors.bad.any():
-            cells = {name: Cells(at[normal], size[normal]) for name, (at, size) in cells.items()}
-        count = int(normal.sum())
+        if count < len(normal):
+            cells = {name: _kept(found, normal) for name, found in cells.items()}
         columns = {
             column.field.name: column.gather(cursors.raw, cells[column.field.name])
+            if column.field.name in cells
+            else column.default(count)
             for column in (*self.plain, *self.tagged.values())
         }
         redactor.columns(self.spec, columns)
@@ -149,10 +166,10 @@ class Reader:
         return normal, pa.StructArray.from_arrays(arrays, fields=list(kinds))
 
     def _locate_tagged(self, cursors: Cursors) -> dict[str, Cells]:
-        """The tagged fields of every record: in each round the next one of those that have more."""
-        cells = {tag: column.absent(len(cursors.at)) for tag, column in self.tagged.items()}
+        """The tagged fields that any record has: in each round the next one of every record."""
         counts = cursors.varints()
         cursors.bad |= counts > len(self.tagged)
+        cells: dict[int, Cells] = {}
         previous = np.full(len(counts), -1)
         for number in range(len(self.tagged)):
             rows = np.flatnonzero((counts > number) & ~cursors.bad)
@@ -167,23 +184,33 @@ class Reader:
         one = cursors.some(rows)
         tags, sizes = one.varints(), one.varints()
         # Kafka writes ascending tags; a tag that comes twice is for the interpreter.
-        one.bad |= tags <= previous[rows]
+        one.bad |= tags <= previous.take(rows)
         previous[rows] = tags
-        known = np.zeros(len(rows), np.bool_)
+        unknown = np.ones(len(rows), np.bool_)
         ends = one.at + sizes
         for tag, column in self.tagged.items():
             here = np.flatnonzero(tags == tag)
             if not len(here):
                 continue
-            known[here] = True
+            unknown[here] = False
             inner = one.some(here)
-            starts, lengths = column.locate(inner)
-            cells[tag].starts[rows[here]] = starts
-            cells[tag].lengths[rows[here]] = lengths
-            one.bad[here] |= inner.bad | (inner.at != ends[here])
-        one.move(sizes)
-        cursors.at[rows] = one.at
-        cursors.bad[rows] |= one.bad | ~known
+            inner.limit = ends.take(here)
+            if tag not in cells:
+                cells[tag] = column.absent(len(cursors.at))
+            _put(cells[tag], rows.take(here), column.locate(inner))
+            one.bad[here] |= ~inner.ended()
+        cursors.at[rows] = ends
+        cursors.bad[rows] |= one.bad | unknown
+
+
+def _put(cells: Cells, rows: Numbers, found: Cells) -> None:
+    cells.starts[rows] = found.starts
+    if cells.lengths is not None and found.lengths is not None:
+        cells.lengths[rows] = found.lengths
+
+
+def _kept(cells: Cells, rows: Marks) -> Cells:
+    return Cells(cells.starts[rows], None if cells.lengths is None else cells.lengths[rows])
 
 
 @lru_cache(maxsize=1024)
@@ -207,5 +234,7 @@ def _column(field: FieldSpec, version: int) -> Column | None:
     if kind in _TEXTS and field.element is None:
         return Column(field, 1, version in field.nullable) if not field.default else None
     if kind not in _WIDTHS or (field.element and field.default):
+        return None
+    if field.type == "uuid" and field.tag is not None:
         return None
     return Column(field, _WIDTHS[kind], version in field.nullable)

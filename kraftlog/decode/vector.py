@@ -1,8 +1,9 @@
 """Bounded primitives over many records at once: one cursor per record, all over the same bytes.
 
-In: bytes as numpy sees them, a cursor and a limit per record. Out: numpy and Arrow columns. Cursors
-only detect what is abnormal, exactly, and leave its meaning to `records`; they never pass a limit,
-so that nothing is ever read outside the buffer. Runs in executors, on windows of a few MB.
+In: bytes as numpy sees them, a cursor and a limit per record. Out: numpy and Arrow columns. A cursor
+only ever moves forward, so that one that stands exactly at its limit in the end never read beyond
+it; the others are abnormal, and `records` says what they mean. Reads are clipped to the buffer,
+whatever a cursor's place. Runs in executors, on windows of a few MB.
 """
 
 from base64 import b64encode
@@ -15,20 +16,12 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
-PADDING = bytes(32)
-"""Behind the last limit, so that a look-ahead from any cursor stays inside the buffer."""
-
 _UUID_SIZE = 16
 _UUID_TEXT_SIZE = 22
 
 
-def padded(buffer: bytes) -> Bytes:
-    """The bytes with room for look-ahead behind them."""
-    return np.frombuffer(buffer + PADDING, np.uint8)
-
-
 class Cursors:
-    """Where each of many records is being read: `at` ≤ `limit` always, `bad` once it went wrong."""
+    """Where each of many records is being read, where it ends, and `bad` where it went wrong."""
 
     __slots__ = ("at", "bad", "limit", "raw")
 
@@ -38,20 +31,20 @@ class Cursors:
 
     def some(self, rows: Numbers) -> "Cursors":
         """Cursors of their own for some of the records."""
-        return Cursors(self.raw, self.at[rows], self.limit[rows])
+        return Cursors(self.raw, self.at.take(rows), self.limit.take(rows))
 
     def move(self, sizes: Numbers | int) -> None:
-        """Step over so many bytes; sizes are never negative."""
-        self._go(self.at + sizes)
+        """Step over so many bytes, which may lead beyond the limit; sizes are never negative."""
+        self.at = self.at + sizes
 
     def varints(self) -> Numbers:
         """Unsigned varints of up to four bytes, 28 bits; longer ones count as abnormal."""
-        values = self.raw.take(self.at).astype(np.int64)
+        first = self.raw.take(self.at, mode="clip")
+        values = first.astype(np.int64)
         after = self.at + 1
-        longer = np.flatnonzero(values >= 0x80)
-        if len(longer):
-            self._read_on(values, after, longer)
-        self._go(after)
+        if len(first) and first.max() >= 0x80:
+            self._read_on(values, after, np.flatnonzero(first >= 0x80))
+        self.at = after
         return values
 
     def signed_varints(self) -> Numbers:
@@ -59,33 +52,36 @@ class Cursors:
         values = self.varints()
         return (values >> 1) ^ -(values & 1)
 
-    def _read_on(self, values: Numbers, after: Numbers, rows: Numbers) -> None:
-        values[rows] &= 0x7F
-        for shift in (7, 14, 21):
-            byte = self.raw.take(after[rows])
-            values[rows] |= (byte & 0x7F).astype(np.int64) << shift
-            after[rows] += 1
-            rows = rows[byte >= 0x80]
-            if not len(rows):
-                return
-        self.bad[rows] = True
+    def ended(self) -> Marks:
+        """Which records have been read in full, and as far as is known normally."""
+        ended: Marks = (self.at == self.limit) & ~self.bad
+        return ended
 
-    def _go(self, after: Numbers) -> None:
-        over = after > self.limit
-        if over.any():
-            self.bad |= over
-            after = np.minimum(after, self.limit)
-        self.at = after
+    def _read_on(self, values: Numbers, after: Numbers, rows: Numbers) -> None:
+        value, at = values.take(rows) & 0x7F, after.take(rows)
+        for shift in (7, 14, 21):
+            byte = self.raw.take(at, mode="clip")
+            value |= (byte & np.uint8(0x7F)).astype(np.int64) << shift
+            at += 1
+            more = byte >= 0x80
+            if not more.any():
+                break
+            values[rows], after[rows] = value, at
+            rows, value, at = rows[more], value[more], at[more]
+        else:
+            self.bad[rows] = True
+        values[rows], after[rows] = value, at
 
 
 def gather(raw: Bytes, starts: Numbers, kind: str) -> npt.NDArray[np.generic]:
     """Values of a fixed width, big-endian, at any byte: `kind` is numpy's name without the order.
 
-    numpy copies opaque elements of an unaligned view three times as fast as numbers.
+    All of them must lie inside the buffer. numpy copies opaque elements of an unaligned view three
+    times as fast as numbers.
     """
     width = np.dtype(kind).itemsize
     view: npt.NDArray[np.void] = np.ndarray((len(raw) - width + 1,), f"V{width}", raw, strides=(1,))
-    return view[starts].view(f">{kind}").astype(kind)
+    return view[starts].view(f">{kind}").astype(kind, copy=False)
 
 
 def flat_starts(starts: Numbers, lengths: Numbers, width: int) -> tuple[Numbers, Numbers]:

@@ -107,6 +107,11 @@ def local_path(path: str) -> str:
     return path.rstrip("/") or "/"
 
 
+def absolute(path: str) -> str:
+    """A path that means the same in every process: executors have working folders of their own."""
+    return path if is_remote(path) else os.path.abspath(local_path(path))
+
+
 def open_file(path: str) -> FileBytes:
     """Open a file for reading.
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from blake3 import blake3
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,8 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.tabular import fault_table
+from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
-from kraftlog.log.fault import Fault
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.storage import absolute, entry_of
 from kraftlog.pipeline.contents import contents_task
 from kraftlog.pipeline.run import Run, lake_key, lake_of
 from kraftlog.pipeline.scan import SCAN, scan_task
@@ -27,7 +30,7 @@ from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import decoded_tables
 
 Written = dict[str, list[AddedFile]]
@@ -51,7 +54,7 @@ def decode(spark: SparkSession, options: Options) -> int:
 
     A run over unchanged input writes nothing. Raises InputError and LakeError."""
     started = datetime.now(UTC)
-    replicas = find_replicas(options.input)
+    replicas = find_replicas([absolute(root) for root in options.input])
     lake = lake_of(options)
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
@@ -69,6 +72,7 @@ def decode(spark: SparkSession, options: Options) -> int:
     read = [file for file in record_files(replicas) if file.path in changes.read]
     splits = plan_splits(read, options.split_size_bytes)
     written, counts = _written(spark, run, splits)
+    _check_reach(lake, written, read)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(run, written, changes, files)
     lake.write(
@@ -142,6 +146,22 @@ def _gather(rows: DataFrame, written: Written, counts: dict[str, int]) -> None:
     for row in rows.where("added is not null").select("table", "added", "row_count").collect():
         written[row["table"]].append(AddedFile.from_json(row["added"]))
         counts[row["table"]] += row["row_count"]
+
+
+def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
+    """Files that the driver sees and every executor missed lie on a disk that executors do not share."""
+    if written["batches"] or not written["faults"]:
+        return
+    names = [f"{lake.path('faults')}/{file.path}" for file in written["faults"]]
+    filesystem, _ = filesystem_of(lake.root)
+    kinds = set()
+    for name in names:
+        kinds |= set(pq.read_table(filesystem_of(name)[1], filesystem=filesystem)["fault"].to_pylist())
+    if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
+        raise InputError(
+            f"{read[0].path} and the other files are there for the driver and missing for the executors; "
+            "put the input where every machine of the cluster sees it under the same path"
+        )
 
 
 def _add_side_faults(

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kraftlog.config import Options, load_options, option_names
+from kraftlog.config import Options, load_options
 from kraftlog.errors import KraftlogError
+from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.session import spark_session
 
@@ -32,22 +33,8 @@ def _master(options: Options) -> str | None:
 def job_options(name: str, arguments: Sequence[str] | None) -> Options:
     """The options of a job's command line."""
     parser = argparse.ArgumentParser(prog=f"jobs/{name}.py")
-    parser.add_argument("--conf-file", type=Path, metavar="FILE", help="options as TOML")
+    parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
     add_options(parser)
     given = vars(parser.parse_args(arguments))
-    conf_file = given.pop("conf_file")
+    conf_file = given.pop("conf")
     return load_options(given, conf_file)
-
-
-def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozenset()) -> None:
-    """One argument per option of `conf/kraftlog.toml`."""
-    for option in option_names():
-        if option in but:
-            continue
-        flag = "--" + option.replace("_", "-")
-        if option == "input":
-            parser.add_argument(flag, nargs="+", metavar="ROOT", help="folders with replicas")
-        elif option == "reveal_secrets":
-            parser.add_argument(flag, action="store_const", const=True, help="do not mask secrets")
-        else:
-            parser.add_argument(flag, metavar="VALUE", help="see conf/kraftlog.toml")

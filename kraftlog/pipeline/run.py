@@ -10,6 +10,7 @@ from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.log.segment import Limits
+from kraftlog.log.storage import absolute
 from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
@@ -34,7 +35,7 @@ def lake_of(options: Options) -> Lake:
     Raises UsageError where they name none."""
     if not options.lake:
         raise UsageError("no lake is named: say --lake FOLDER, where the Delta tables go")
-    return Lake(options.lake)
+    return Lake(absolute(options.lake))
 
 
 def lake_key(lake: Lake) -> bytes:

@@ -22,6 +22,7 @@ from kraftlog.config import Options, load_options, option_names
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.names import LOG
+from kraftlog.log.storage import absolute
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.source.pushdown import Pushed, push
@@ -73,7 +74,7 @@ def _roots(options: Mapping[str, str]) -> list[str]:
     roots = options.get("path") or options.get("input")
     if not roots:
         raise UsageError("no input is named: say .load(FOLDER)")
-    return [one.strip() for one in roots.split(",")]
+    return [absolute(one.strip()) for one in roots.split(",")]
 
 
 def _settings(options: Mapping[str, str]) -> Options:

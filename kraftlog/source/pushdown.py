@@ -30,7 +30,7 @@ def push(filters: Iterable[Any]) -> Pushed:
     pushed = Pushed()
     for one in filters:
         attribute = getattr(one, "attribute", ())
-        if len(attribute) == 1:
+        if len(attribute) == 1 and hasattr(one, "value"):
             pushed = _narrowed(pushed, type(one).__name__, attribute[0], one.value)
     return pushed
 

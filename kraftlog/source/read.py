@@ -87,6 +87,7 @@ def _placed(table: pa.RecordBatch, split: Split, places: dict[str, int]) -> pa.R
     columns = [
         constant(split.file.replica, count),
         constant(split.file.path, count),
+        constant(split.file.kind, count),
         pa.array([places[one] for one in ids], pa.int64()),
     ]
     names = [field.name for field in relations.PLACE]

@@ -1,1 +1,3 @@
-"""Records → state: declared tables, one replay that folds them, and what Kafka itself would write of the result."""
+"""Records → state: declared tables, one replay that folds them, and what Kafka itself would write
+of the result.
+"""

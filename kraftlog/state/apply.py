@@ -1,6 +1,7 @@
 """One record applied to a state, by the declarations and nothing else.
 
-In: a state, a record's type and its data. Out: the rows that changed, in order. A record whose replay is a fault changes nothing.
+In: a state, a record's type and its data. Out: the rows that changed, in order. A record whose
+replay is a fault changes nothing.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,16 @@ from typing import Any
 
 from kraftlog.decode.interpreter import default_of
 from kraftlog.message.catalogue import spec_of
-from kraftlog.state.declare import Cascade, Data, Delete, Patch, Put, Replace, ReplayFault, StateTable
+from kraftlog.state.declare import (
+    Cascade,
+    Data,
+    Delete,
+    Patch,
+    Put,
+    Replace,
+    ReplayFault,
+    StateTable,
+)
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import NO_EFFECT, OPERATIONS
 
@@ -63,7 +73,9 @@ def _patch(state: State, table: StateTable, patch: Patch, data: Data) -> list[Ch
             continue
         for given, held in (patch.matches or {}).items():
             if data[given] != old[held]:
-                raise ReplayFault("stale_epoch", f"{held} is {old[held]}, the record says {data[given]}")
+                raise ReplayFault(
+                    "stale_epoch", f"{held} is {old[held]}, the record says {data[given]}"
+                )
         new = dict(old)
         for name, rule in (patch.rules or {}).items():
             if name in data:

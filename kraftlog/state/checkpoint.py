@@ -1,7 +1,8 @@
 """An image as a `.checkpoint` that Kafka itself loads.
 
-In: an image. Out: the bytes of the file and its name: a control batch with the header (and kraft.version and the voters where the log knows
-them), data batches, a footer. The same image gives the same bytes. Source: KIP-630, KIP-853, Kafka's RecordsSnapshotWriter.
+In: an image. Out: the bytes of the file and its name: a control batch with the header (and
+kraft.version and the voters where the log knows them), data batches, a footer. The same image gives
+the same bytes. Source: KIP-630, KIP-853, Kafka's RecordsSnapshotWriter.
 """
 
 import os
@@ -18,14 +19,18 @@ from kraftlog.state.state import State
 from kraftlog.state.write import image_records
 
 BATCH_LIMIT_BYTES = 1 << 20
-"""Kafka's snapshot writer begins a new batch when one would grow beyond its 8 MiB; smaller ones are as good."""
+"""Kafka's snapshot writer begins a new batch when one would grow beyond its 8 MiB; smaller ones are
+as good.
+"""
 ONLY_READABLE_BY_OWNER = 0o600
 
 
 def checkpoint_bytes(image: Image, with_voters: bool = True) -> bytes:
     """The whole file.
 
-    `with_voters=False` leaves kraft.version and the voters out, for a quorum that names its voters in its configuration."""
+    `with_voters=False` leaves kraft.version and the voters out, for a quorum that names its voters
+    in its configuration.
+    """
     return b"".join(_batches(image, with_voters))
 
 
@@ -73,16 +78,20 @@ def _spec(record_type: str) -> MessageSpec:
 
 
 def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Path:
-    """Write the file under the name that Kafka gives it; only its owner may read it, as it holds secrets in clear.
+    """Write the file under the name that Kafka gives it; only its owner may read it, as it holds
+    secrets in clear.
 
-    A file that is there already is left as it is when it holds the same bytes. Raises UsageError when it holds others, InputError
-    for an image that is no snapshot's."""
+    A file that is there already is left as it is when it holds the same bytes. Raises UsageError
+    when it holds others, InputError for an image that is no snapshot's.
+    """
     if image.end_offset < 1 or image.epoch < 0:
-        raise InputError(f"{image.replica}: a snapshot must hold at least one record; choose --at 1 or later")
+        raise InputError(
+            f"{image.replica}: a snapshot must hold at least one record; choose --at 1 or later"
+        )
     if image.open_since is not None:
         raise InputError(
-            f"{image.replica}: a transaction is open at {image.end_offset}; choose --at {image.open_since} or earlier, "
-            "or an offset after its end"
+            f"{image.replica}: a transaction is open at {image.end_offset}; "
+            f"choose --at {image.open_since} or earlier, or an offset after its end"
         )
     content = checkpoint_bytes(image, with_voters)
     target = folder / checkpoint_name(image.end_offset, image.epoch)
@@ -90,7 +99,9 @@ def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Pa
         folder.mkdir(parents=True, exist_ok=True)
         if target.exists():
             if target.read_bytes() != content:
-                raise UsageError(f"{target} is there already and holds something else; choose another --out")
+                raise UsageError(
+                    f"{target} is there already and holds something else; choose another --out"
+                )
             return target
         _write_once(target, content)
     except OSError as error:
@@ -99,7 +110,9 @@ def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Pa
 
 
 def _write_once(target: Path, content: bytes) -> None:
-    """All or nothing: a reader never sees half a file, and a file that appears meanwhile is not replaced."""
+    """All or nothing: a reader never sees half a file, and a file that appears meanwhile is not
+    replaced.
+    """
     part = target.with_name(target.name + ".part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, ONLY_READABLE_BY_OWNER)
     with os.fdopen(handle, "wb") as file:

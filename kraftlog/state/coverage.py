@@ -1,7 +1,8 @@
-"""What can be rebuilt from a replica's files: unbroken runs of its log, its complete snapshots, and the offsets that both miss.
+"""What can be rebuilt from a replica's files: unbroken runs of its log, its complete snapshots, and
+the offsets that both miss.
 
-In: a replica. Out: `Coverage`; and for several replicas, which files of which others hold what one of them lacks. Only batch headers
-and CRCs are read here.
+In: a replica. Out: `Coverage`; and for several replicas, which files of which others hold what one
+of them lacks. Only batch headers and CRCs are read here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits
 from kraftlog.state.reading import (
+    DEFAULT_LIMITS,
     LogBatch,
     RejectedSnapshot,
     Snapshot,
@@ -22,7 +24,9 @@ from kraftlog.state.reading import (
 
 @dataclass(slots=True)
 class Run:
-    """Offsets [start, end) whose batches follow each other without a gap, and the segments that hold them."""
+    """Offsets [start, end) whose batches follow each other without a gap, and the segments that
+    hold them.
+    """
 
     start_offset: int
     end_offset: int
@@ -32,7 +36,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [start, end) between two runs that no readable batch holds; `cause` says what stands in their place."""
+    """Offsets [start, end) between two runs that no readable batch holds; `cause` says what stands
+    in their place.
+    """
 
     start_offset: int
     end_offset: int
@@ -58,12 +64,16 @@ class Coverage:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset after the last readable batch, or the newest snapshot's end where that lies beyond."""
+        """The offset after the last readable batch, or the newest snapshot's end where that lies
+        beyond.
+        """
         ends = [run.end_offset for run in self.runs] + [one.end_offset for one in self.snapshots]
         return max(ends, default=0)
 
     def reach(self, offset: int) -> int:
-        """How far the log goes on without a gap from an offset; the offset itself where it does not hold it."""
+        """How far the log goes on without a gap from an offset; the offset itself where it does not
+        hold it.
+        """
         return next(
             (run.end_offset for run in self.runs if run.start_offset <= offset <= run.end_offset),
             offset,
@@ -85,8 +95,10 @@ class Coverage:
         return bool(self.runs) and self.runs[0].start_offset == 0
 
     def restorable(self) -> list[tuple[int, int]]:
-        """The offsets at which the state can be rebuilt, as sorted ranges with both ends included."""
-        bases = {one.end_offset for one in self.snapshots} | ({0} if self._begins_at_zero() else set())
+        """The offsets at which the state can be rebuilt: sorted ranges with both ends included."""
+        bases = {one.end_offset for one in self.snapshots} | (
+            {0} if self._begins_at_zero() else set()
+        )
         ranges: list[tuple[int, int]] = []
         for start in sorted(bases):
             end = self.reach(start)
@@ -108,7 +120,7 @@ class Coverage:
         return lost
 
 
-def scan(replica: Replica, limits: Limits = Limits()) -> Coverage:
+def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
     """Read every header of a replica's log, and the two ends of its checkpoints."""
     runs: list[Run] = []
     gaps: list[Gap] = []
@@ -144,8 +156,9 @@ def _log(replica: Replica, limits: Limits) -> Iterator[tuple[str, LogBatch | Fau
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """A range of offsets (both ends included) at which a replica's state cannot be rebuilt from its own files, and one source that
-    holds a part of it; `source` is None where nobody does."""
+    """A range of offsets (both ends included) at which a replica's state cannot be rebuilt from its
+    own files, and one source that holds a part of it; `source` is None where nobody does.
+    """
 
     replica: str
     start_offset: int
@@ -157,7 +170,8 @@ class Restore:
 
 
 def restore_plan(coverages: Iterable[Coverage]) -> Iterator[Restore]:
-    """For each replica and each range that it lost: from which other replica's files it could be rebuilt.
+    """For each replica and each range that it lost: from which other replica's files it could be
+    rebuilt.
 
     Whether the other one's log is the same history is not judged here: compare their epochs first.
     """
@@ -187,6 +201,6 @@ def _paths(other: Coverage, low: int, high: int) -> tuple[str, ...]:
     first = base.end_offset if base else 0
     paths = [base.file.path] if base else []
     if high > first:
-        reached = [file for file in log_files(other.replica, first)]
+        reached = log_files(other.replica, first)
         paths += [file.path for file in reached if (file.parsed.base_offset or 0) < high]
     return tuple(paths)

@@ -1,7 +1,8 @@
 """The words in which a state table is declared: put, patch, delete, replace, and what cascades.
 
-No rule of Kafka's stands here: `tables` holds the declarations, `replay` the one fold over them. A value of a state table is a
-dict with Kafka's own JSON field names, and is never changed in place. Pickles.
+No rule of Kafka's stands here: `tables` holds the declarations, `replay` the one fold over them. A
+value of a state table is a dict with Kafka's own JSON field names, and is never changed in place.
+Pickles.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,9 @@ Rule = Callable[[Any, Any], Any]
 
 
 class ReplayFault(Exception):
-    """Where Kafka's own replay throws: the record has no effect. `kind` is a short name, for counting."""
+    """Where Kafka's own replay throws: the record has no effect. `kind` is a short name, for
+    counting.
+    """
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -43,7 +46,9 @@ Raises ReplayFault where Kafka refuses the record."""
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A record that holds a whole object: the row under its key is replaced, or deleted where `deletes` says so."""
+    """A record that holds a whole object: the row under its key is replaced, or deleted where
+    `deletes` says so.
+    """
 
     record: str
     shapes: tuple[Shape, ...] = ()
@@ -55,9 +60,10 @@ class Put:
 class Patch:
     """A record that changes fields of rows that exist.
 
-    `finds` names the rows. `matches` are fields of the record that must equal fields of the row. A rule is asked where the
-    record's version has the field; `sets` are constants, `steps` are counters with the condition under which they go up by one.
-    `fits` sees the old row, the new one and the record at the end.
+    `finds` names the rows. `matches` are fields of the record that must equal fields of the row. A
+    rule is asked where the record's version has the field; `sets` are constants, `steps` are
+    counters with the condition under which they go up by one. `fits` sees the old row, the new one
+    and the record at the end.
     """
 
     record: str
@@ -87,7 +93,9 @@ class Replace:
 
 
 class Cascade(NamedTuple):
-    """Rows of another table that go with a row: those whose keys begin with `group` of the row's value."""
+    """Rows of another table that go with a row: those whose keys begin with `group` of the row's
+    value.
+    """
 
     table: str
     group: Callable[[Data], Key]
@@ -97,9 +105,9 @@ class Cascade(NamedTuple):
 class StateTable:
     """One kind of object in the state.
 
-    `key` gives a row's key from its value. `group_size` leading parts of the key form groups that are looked up together. `name`
-    is a field by which the newest row can be found. `on_delete` and `on_put` cascade. `in_image` is false for what Kafka keeps
-    outside of its metadata image.
+    `key` gives a row's key from its value. `group_size` leading parts of the key form groups that
+    are looked up together. `name` is a field by which the newest row can be found. `on_delete` and
+    `on_put` cascade. `in_image` is false for what Kafka keeps outside of its metadata image.
     """
 
     name: str
@@ -123,7 +131,9 @@ def unless(kept: Any) -> Rule:
 
 
 def coded(field: str, values: Mapping[int, Any]) -> Rule:
-    """Take the value that a code stands for; `KEEP` stands for the old one. Any other code is a fault."""
+    """Take the value that a code stands for; `KEEP` stands for the old one. Any other code is a
+    fault.
+    """
 
     def rule(old: Any, given: Any) -> Any:
         if given not in values:

@@ -10,7 +10,9 @@ from kraftlog.state.tables import TABLES
 
 
 class Difference(NamedTuple):
-    """One field of one object, or (`field` None) a whole object that only one side has; `change` is added, removed or changed."""
+    """One field of one object, or (`field` None) a whole object that only one side has; `change` is
+    added, removed or changed.
+    """
 
     table: str
     key: Key
@@ -24,7 +26,9 @@ def differences(before: State, after: State) -> Iterator[Difference]:
     """Everything in which `after` differs, table by table, in the order of their keys."""
     for table in TABLES:
         old, new = before.rows(table.name), after.rows(table.name)
-        keys = [key for key in old if new.get(key) != old[key]] + [key for key in new if key not in old]
+        keys = [key for key in old if new.get(key) != old[key]] + [
+            key for key in new if key not in old
+        ]
         for key in sorted(keys, key=canonical_text):
             yield from _of_key(table.name, key, old.get(key), new.get(key))
 

@@ -1,7 +1,7 @@
 """The digest of a state: SHA-256 over its canonical lines, kept up to date change by change.
 
-Two images are equal exactly where their digests are. The lines are kept sorted, so that a digest after every batch costs one pass of
-the hash and not one of the writer.
+Two images are equal exactly where their digests are. The lines are kept sorted, so that a digest
+after every batch costs one pass of the hash and not one of the writer.
 """
 
 from bisect import bisect_left, insort

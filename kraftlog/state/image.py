@@ -1,7 +1,8 @@
 """The image of a replica at an offset: snapshot + records, with where it came from.
 
-In: a replica, and the offset, the time, or the end of the log that is meant. Out: an `Image`, or an InputError that names the offsets
-which cannot be rebuilt. State at offset N is the state of all records with offsets below N.
+In: a replica, and the offset, the time, or the end of the log that is meant. Out: an `Image`, or an
+InputError that names the offsets which cannot be rebuilt. State at offset N is the state of all
+records with offsets below N.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.reading import (
+    DEFAULT_LIMITS,
     LogBatch,
     Snapshot,
     feed,
@@ -28,9 +30,10 @@ from kraftlog.state.state import State
 class Image:
     """A state and its provenance: of which replica, at which offset, from which snapshot, how new.
 
-    `epoch` and `timestamp` (ms) are of the last batch below the offset, or the snapshot's. `committed_offset` bounds what is known to be
-    committed: an image beyond it may hold records that the quorum takes back. `open_since` is the offset of a transaction's Begin without
-    an End, whose records are not in the state.
+    `epoch` and `timestamp` (ms) are of the last batch below the offset, or the snapshot's.
+    `committed_offset` bounds what is known to be committed: an image beyond it may hold records
+    that the quorum takes back. `open_since` is the offset of a transaction's Begin without an End,
+    whose records are not in the state.
     """
 
     state: State
@@ -51,15 +54,21 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One log batch that has been folded: the replay stands at `end_offset`, and `seen` is what the batch made visible."""
+    """One log batch that has been folded: the replay stands at `end_offset`, and `seen` is what the
+    batch made visible.
+    """
 
     batch: LogBatch
     end_offset: int
     seen: list[Visible]
 
 
-def read_log(coverage: Coverage, start: int, end: int, limits: Limits = Limits()) -> Iterator[LogBatch]:
-    """The batches that hold offsets in [start, end), each offset once; [start, end) must lie in one run."""
+def read_log(
+    coverage: Coverage, start: int, end: int, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[LogBatch]:
+    """The batches that hold offsets in [start, end), each offset once; [start, end) must lie in one
+    run.
+    """
     next_offset = start
     for file in log_files(coverage.replica, start):
         for batch in read_batches(file, limits):
@@ -79,7 +88,7 @@ def steps(
     start: int,
     end: int,
     redactor: Redactor,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Step]:
     """Fold the log's records with offsets in [start, end) into a replay, batch by batch."""
     for batch in read_log(coverage, start, end, limits):
@@ -92,12 +101,13 @@ def image_at(
     offset: int | None,
     redactor: Redactor,
     committed_offset: int | None = None,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Image:
     """The image at an offset (None: the end of the log).
 
-    `committed_offset` is what the caller knows of the quorum; without it, what the newest snapshot vouches for. Raises InputError where the
-    state cannot be rebuilt."""
+    `committed_offset` is what the caller knows of the quorum; without it, what the newest snapshot
+    vouches for. Raises InputError where the state cannot be rebuilt.
+    """
     end = coverage.log_end_offset if offset is None else offset
     _check(coverage, end)
     base = coverage.base_for(end)
@@ -126,22 +136,32 @@ def _check(coverage: Coverage, offset: int) -> None:
     label, end = coverage.replica.label, coverage.log_end_offset
     if not coverage.runs and not coverage.snapshots:
         reasons = "; ".join(f"{one.file.name}: {one.reason}" for one in coverage.rejected)
-        raise InputError(f"{label}: there is no readable batch or snapshot in it ({reasons or 'no files'})")
+        raise InputError(
+            f"{label}: there is no readable batch or snapshot in it ({reasons or 'no files'})"
+        )
     if offset < 0 or offset > end:
         raise InputError(f"{label}: offset {offset} is not in its log, which ends at {end}")
     if not coverage.can_rebuild(offset):
         ranges = ", ".join(f"{first} to {last}" for first, last in coverage.restorable()) or "none"
-        causes = "".join(f"; {gap.start_offset} to {gap.end_offset - 1} are missing: {gap.cause}" for gap in coverage.gaps)
-        rejected = "".join(f"; {one.file.name} cannot be loaded: {one.reason}" for one in coverage.rejected)
+        causes = "".join(
+            f"; {gap.start_offset} to {gap.end_offset - 1} are missing: {gap.cause}"
+            for gap in coverage.gaps
+        )
+        rejected = "".join(
+            f"; {one.file.name} cannot be loaded: {one.reason}" for one in coverage.rejected
+        )
         raise InputError(
-            f"{label}: the state at {offset} cannot be rebuilt; offsets at which it can: {ranges}{causes}{rejected}"
+            f"{label}: the state at {offset} cannot be rebuilt; "
+            f"offsets at which it can: {ranges}{causes}{rejected}"
         )
 
 
-def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = Limits()) -> int:
-    """The offset at which the state stood at a time: that of the first record batch whose timestamp is later.
+def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = DEFAULT_LIMITS) -> int:
+    """The offset at which the state stood at a time: that of the first record batch whose timestamp
+    is later.
 
-    Raises InputError for a time before everything that the replica holds."""
+    Raises InputError for a time before everything that the replica holds.
+    """
     for file in log_files(coverage.replica):
         for batch in read_batches(file, limits):
             if isinstance(batch, LogBatch) and batch.base_timestamp > time_ms:
@@ -150,7 +170,9 @@ def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = Limits()) 
 
 
 def _known_then(coverage: Coverage, offset: int, time_ms: int) -> int:
-    """An offset, unless all that is left of the log's beginning is a snapshot that is newer than the time."""
+    """An offset, unless all that is left of the log's beginning is a snapshot that is newer than
+    the time.
+    """
     base = coverage.base_for(offset)
     too_new = base is not None and base.last_contained_timestamp > time_ms
     if too_new and not (coverage.runs and coverage.runs[0].start_offset < offset):

@@ -1,7 +1,8 @@
 """A replica's files → record batches in offset order, and its complete snapshots.
 
-In: a replica as `log.directory` finds it. Out: `LogBatch`es whose records are decoded when they are asked for, and `Snapshot`s. What
-cannot be read is a fault. Runs wherever the files can be opened; memory is bounded by one window of a file.
+In: a replica as `log.directory` finds it. Out: `LogBatch`es whose records are decoded when they are
+asked for, and `Snapshot`s. What cannot be read is a fault. Runs wherever the files can be opened;
+memory is bounded by one window of a file.
 """
 
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.segment import Limits, Window, walk
-from kraftlog.log.storage import open_file
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
 from kraftlog.state.replay import Origin, Replay, Visible
 
 UNMASKED = Redactor(None)
+DEFAULT_LIMITS = Limits()
 
 
 class LogBatch(NamedTuple):
@@ -66,22 +68,13 @@ def log_files(replica: Replica, from_offset: int = 0) -> list[LogFile]:
     return segments[before[-1] :] if before else segments
 
 
-def read_batches(file: LogFile, limits: Limits = Limits()) -> Iterator[LogBatch | Fault]:
+def read_batches(file: LogFile, limits: Limits = DEFAULT_LIMITS) -> Iterator[LogBatch | Fault]:
     """The batches of one file in file order, and the faults between them."""
-    if file.problem is not None:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, file.problem)
-        return
-    try:
-        with open_file(file.path) as handle:
-            for found in walk(handle, limits=limits):
-                if isinstance(found, Fault):
-                    yield found
-                else:
-                    yield from _batches(file.path, found)
-    except FileNotFoundError:
-        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
-    except OSError as error:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or str(error))
+    for found in walk_file(file, limits):
+        if isinstance(found, Fault):
+            yield found
+        else:
+            yield from _batches(file.path, found)
 
 
 def _batches(path: str, window: Window) -> Iterator[LogBatch | Fault]:
@@ -113,16 +106,16 @@ def _batches(path: str, window: Window) -> Iterator[LogBatch | Fault]:
 
 
 def decoded(
-    batch: LogBatch, redactor: Redactor, limits: Limits = Limits()
+    batch: LogBatch, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Record | Fault]:
     """The records of a batch, and a fault for each that cannot be read."""
     return read_records(batch.raw, batch.position, redactor, limits.decompressed_size_bytes)
 
 
 def find_snapshots(
-    replica: Replica, limits: Limits = Limits()
+    replica: Replica, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[list[Snapshot], list[RejectedSnapshot]]:
-    """The complete checkpoints of a replica, oldest first by (epoch, end offset), and those that cannot be loaded."""
+    """The complete checkpoints of a replica, oldest first by (epoch, end offset), and the rest."""
     found: list[Snapshot] = []
     rejected: list[RejectedSnapshot] = []
     for file in replica.files:
@@ -156,9 +149,11 @@ def _snapshot(file: LogFile, limits: Limits) -> Snapshot | RejectedSnapshot:
 
 
 def load_snapshot(
-    snapshot: Snapshot, redactor: Redactor, limits: Limits = Limits()
+    snapshot: Snapshot, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[Replay, list[Visible]]:
-    """Replay a checkpoint from nothing: what it does not mention is not there. Its records have no log offset."""
+    """Replay a checkpoint from nothing: what it does not mention is not there. Its records have no
+    log offset.
+    """
     replay, seen = Replay(), []
     for batch in read_batches(snapshot.file, limits):
         if isinstance(batch, LogBatch):
@@ -173,11 +168,13 @@ def feed(
     from_offset: int | None,
     to_offset: int | None,
     redactor: Redactor,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> list[Visible]:
-    """Fold a batch's records with offsets in [from, to) into a replay; `from_offset` None: a checkpoint, whose records have none.
+    """Fold a batch's records with offsets in [from, to) into a replay; `from_offset` None: a
+    checkpoint, whose records have none.
 
-    As Kafka's raft reader does it, record i of a batch has offset base + i, whatever its offset delta says.
+    As Kafka's raft reader does it, record i of a batch has offset base + i, whatever its offset
+    delta says.
     """
     seen: list[Visible] = []
     in_log = from_offset is not None

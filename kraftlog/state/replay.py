@@ -1,14 +1,14 @@
 """Replay: records in offset order → the state that everyone may see, and what became visible when.
 
-The definition is one record after the other, each on the state before it. Kafka gathers records into deltas first, and differs from
-this in histories that depend on the gathering:
+The definition is one record after the other, each on the state before it. Kafka gathers records
+into deltas first, and differs from this in histories that depend on the gathering:
 1. a topic created with configs and removed in one delta leaves its configs behind;
 2. removing a SCRAM mechanism's last user and adding another in one delta can lose the added one;
 3. records of an aborted transaction show if another record follows the abort in the same delta;
 4. removing an ACL twice is no fault in one delta;
-5. a partition of an unknown topic makes it drop the whole delta, where only the record is dropped here.
-Metadata transactions (KIP-868): nothing from a Begin on is visible until its End; an Abort drops it; one that is open when the log
-ends was never there. Control records stand outside of them.
+5. a partition of an unknown topic makes it drop the whole delta, where only the record is dropped
+here. Metadata transactions (KIP-868): nothing from a Begin on is visible until its End; an Abort
+drops it; one that is open when the log ends was never there. Control records stand outside of them.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ from kraftlog.state.tables import ABORT, BEGIN, END, OPERATIONS
 
 
 class Origin(NamedTuple):
-    """The record behind a change. `timestamp` is in ms; a checkpoint's record has no offset of its own."""
+    """The record behind a change. `timestamp` is in ms; a checkpoint's record has no offset of its
+    own.
+    """
 
     offset: int | None
     timestamp: int
@@ -37,7 +39,9 @@ class FaultyRecord(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """A change that everyone sees from `since_offset` on (exclusive end of the record that made it visible)."""
+    """A change that everyone sees from `since_offset` on (exclusive end of the record that made it
+    visible).
+    """
 
     change: Change
     origin: Origin
@@ -48,8 +52,8 @@ class Visible(NamedTuple):
 class Replay:
     """A state that records are folded into.
 
-    `state` is what everyone may see; `faults` holds the records that had no effect, in order; `open_since` is the offset of a Begin
-    without an End.
+    `state` is what everyone may see; `faults` holds the records that had no effect, in order;
+    `open_since` is the offset of a Begin without an End.
     """
 
     def __init__(self, state: State | None = None) -> None:
@@ -60,12 +64,16 @@ class Replay:
         self._waiting: list[tuple[Change, Origin]] = []
 
     def apply(self, origin: Origin, data: dict[str, Any] | None) -> list[Visible]:
-        """Take in one metadata record; returns what became visible by it. `data` is None for one of an unknown type."""
+        """Take in one metadata record; returns what became visible by it. `data` is None for one of
+        an unknown type.
+        """
         try:
             if origin.type in (BEGIN, END, ABORT):
                 return self._transaction(origin)
             if data is None:
-                raise ReplayFault("unknown_record", f"{origin.type} is of an unknown type or version")
+                raise ReplayFault(
+                    "unknown_record", f"{origin.type} is of an unknown type or version"
+                )
             target = self.state if self._hidden is None else self._hidden
             changes = apply(target, origin.type, data)
         except ReplayFault as fault:

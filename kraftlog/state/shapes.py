@@ -1,7 +1,9 @@
-"""How Kafka's image holds what a record says: maps instead of lists, sorted directories, unknown codes, refused values.
+"""How Kafka's image holds what a record says: maps instead of lists, sorted directories, unknown
+codes, refused values.
 
-Each function takes the state and a put record's data with every field present, and returns the data as the state holds it. Source:
-Kafka's BrokerRegistration, ControllerRegistration, PartitionRegistration, AclBinding and their enums (4.3.1), tried against it.
+Each function takes the state and a put record's data with every field present, and returns the data
+as the state holds it. Source: Kafka's BrokerRegistration, ControllerRegistration,
+PartitionRegistration, AclBinding and their enums (4.3.1), tried against it.
 """
 
 import json
@@ -16,7 +18,9 @@ MIGRATING = ZERO_UUID
 """The directory of a replica whose place is not known."""
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
 LAST_METADATA_VERSION = 31
-"""4.4-IV0, the last level that Kafka 4.3.1 knows. Kafka 4.x refuses levels below 7, older ones wrote them: kept here."""
+"""4.4-IV0, the last level that Kafka 4.3.1 knows. Kafka 4.x refuses levels below 7, older ones
+wrote them: kept here.
+"""
 SECURITY_PROTOCOLS = range(4)
 
 
@@ -26,7 +30,9 @@ def canonical_text(value: Any) -> str:
 
 
 def as_map(field: str, *names: str) -> Shape:
-    """A list that Kafka keeps as a map: the last element of a name wins; the order means nothing, so it is sorted."""
+    """A list that Kafka keeps as a map: the last element of a name wins; the order means nothing,
+    so it is sorted.
+    """
 
     def shape(state: StateView, data: Data) -> Data:
         if not data[field]:
@@ -51,7 +57,9 @@ def known_protocols(state: StateView, data: Data) -> Data:
     """Controllers, unlike brokers, must use a security protocol that Kafka knows."""
     for one in data["endPoints"]:
         if one["securityProtocol"] not in SECURITY_PROTOCOLS:
-            raise ReplayFault("bad_value", f"security protocol {one['securityProtocol']} is unknown")
+            raise ReplayFault(
+                "bad_value", f"security protocol {one['securityProtocol']} is unknown"
+            )
     return data
 
 
@@ -116,7 +124,9 @@ def _directories(directories: list[str], count: int) -> list[str]:
 
 
 def refit_directories(old: Data, new: Data, record: Data) -> Data:
-    """After a change: the record's directories, else the old ones by position; they must fit the replicas."""
+    """After a change: the record's directories, else the old ones by position; they must fit the
+    replicas.
+    """
     if record.get("replicas") is None and record.get("directories") is None:
         return new
     return {**new, "directories": _directories(new["directories"], len(new["replicas"]))}

@@ -1,7 +1,7 @@
 """The state: rows of every state table, cheap to fork, changed only through `set`.
 
-A fork shares its tables with the state that it came from until one of them is written to. Values are never changed in place, so
-images at many offsets hold one copy of what they have in common.
+A fork shares its tables with the state that it came from until one of them is written to. Values
+are never changed in place, so images at many offsets hold one copy of what they have in common.
 """
 
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ class State:
         return self._tables[table].values
 
     def set(self, table: str, key: Key, value: Data | None) -> Change | None:
-        """Put a row, or delete it where the value is None; None when there was nothing to delete."""
+        """Put a row, or delete it where the value is None; None where nothing was to be deleted."""
         rows = self._tables[table]
         before = rows.values.get(key)
         if value is None and before is None:

@@ -1,8 +1,10 @@
-"""The state tables: for each kind of object, which records put, patch and delete it, and by which rules.
+"""The state tables: for each kind of object, which records put, patch and delete it, and by which
+rules.
 
-In: nothing but declarations. Out: `TABLES`, in the order in which Kafka writes a snapshot, and `OPERATIONS` by record type.
-Source: Kafka's MetadataDelta and the deltas below it (4.3.1), each rule tried against it. Topics are found by name where two have one: the
-newer. `voters` and `kraft_version` come from control records and are no part of Kafka's metadata image.
+In: nothing but declarations. Out: `TABLES`, in the order in which Kafka writes a snapshot, and
+`OPERATIONS` by record type. Source: Kafka's MetadataDelta and the deltas below it (4.3.1), each
+rule tried against it. Topics are found by name where two have one: the newer. `voters` and
+`kraft_version` come from control records and are no part of Kafka's metadata image.
 """
 
 from collections import defaultdict
@@ -87,7 +89,9 @@ def _always(record: Data) -> bool:
 
 
 def _quota_key(data: Data) -> Key:
-    """The entity is a map (see `as_map`), so its parts stand in one order; null is the default entity."""
+    """The entity is a map (see `as_map`), so its parts stand in one order; null is the default
+    entity.
+    """
     entity = tuple((one["entityType"], one["entityName"]) for one in data["entity"])
     return entity, data["key"]
 

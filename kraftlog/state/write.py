@@ -1,8 +1,10 @@
 """State → the records that Kafka's image writer would write, in canonical form.
 
-In: a state. Out: one record per row, at the version that the metadata.version calls for, with exactly that version's fields; and what
-the version cannot carry. Source: Kafka's `*Image.write` and `*Registration.toRecord` (4.3.1). A state without a metadata.version is written
-at the newest one, and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1 itself would refuse to do.
+In: a state. Out: one record per row, at the version that the metadata.version calls for, with
+exactly that version's fields; and what the version cannot carry. Source: Kafka's `*Image.write` and
+`*Registration.toRecord` (4.3.1). A state without a metadata.version is written at the newest one,
+and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1 itself would refuse to
+do.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,8 +55,10 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """How one table's rows are written. `steps` are (first metadata.version, record version), `since` the first level that can
-    hold the table at all, `limits` the fields that need a level: (field, level, whether a value would be lost)."""
+    """How one table's rows are written. `steps` are (first metadata.version, record version),
+    `since` the first level that can hold the table at all, `limits` the fields that need a level:
+    (field, level, whether a value would be lost).
+    """
 
     table: str
     type: str
@@ -116,7 +120,8 @@ def image_record(table: str, value: Data, versions: Versions) -> ImageRecord | N
     if table == "partitions":
         value = _partition(value, versions)
         if version < 2 and (value["eligibleLeaderReplicas"] or value["lastKnownElr"]):
-            return None  # Kafka cannot serialise it: ELRs are on while the version has no place for them
+            # Kafka cannot serialise it: ELRs are on while the version has no place for them.
+            return None
     return ImageRecord(writer.type, version, _fields(writer.type, version, value))
 
 
@@ -135,7 +140,9 @@ def _fields(record_type: str, version: int, value: Data) -> dict[str, Any]:
 
 
 def image_records(state: State) -> Iterator[ImageRecord]:
-    """Every record of the state: tables in Kafka's order, metadata.version first, each topic before its partitions, sorted by key."""
+    """Every record of the state: tables in Kafka's order, metadata.version first, each topic before
+    its partitions, sorted by key.
+    """
     versions = Versions.of(state)
     for table in IMAGE_TABLES:
         if table == "partitions":
@@ -147,7 +154,9 @@ def image_records(state: State) -> Iterator[ImageRecord]:
                 yield record
             if table == "topics":
                 for inner in sorted(state.keys("partitions", key)):
-                    partition = image_record("partitions", state.rows("partitions")[inner], versions)
+                    partition = image_record(
+                        "partitions", state.rows("partitions")[inner], versions
+                    )
                     if partition is not None:
                         yield partition
 
@@ -157,13 +166,18 @@ def _order(key: Key) -> tuple[bool, str]:
 
 
 def canonical_line(record: ImageRecord) -> str:
-    """One line per record: equal lines are equal records; sorted, they are the canonical form of an image."""
+    """One line per record: equal lines are equal records; sorted, they are the canonical form of an
+    image.
+    """
     return canonical_text({"type": record.type, "version": record.version, "data": record.data})
 
 
 def canonical_lines(state: State) -> list[str]:
     """The canonical form of a state: its records' lines, sorted by their bytes."""
-    return sorted((canonical_line(one) for one in image_records(state)), key=lambda line: (line + "\n").encode())
+    return sorted(
+        (canonical_line(one) for one in image_records(state)),
+        key=lambda line: (line + "\n").encode(),
+    )
 
 
 class Loss(NamedTuple):
@@ -175,7 +189,9 @@ class Loss(NamedTuple):
 
 
 def losses(state: State) -> Iterator[Loss]:
-    """What is lost when the state is written at its metadata.version; with Kafka's default options writing then throws, but for ELRs."""
+    """What is lost when the state is written at its metadata.version; with Kafka's default options
+    writing then throws, but for ELRs.
+    """
     versions = Versions.of(state)
     level = versions.metadata_version
     for table, writer in _WRITERS.items():

@@ -1,0 +1,299 @@
+"""Checks of the replicas' logs against each other: same bytes, same epochs, and what of a difference Kafka repairs.
+
+Source: R23, R111, R119, KAFKA-1211, Raft's Log Matching.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.triage import offsets_text, some
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A difference told from the side of the copy that stands against the others."""
+
+    comparison: Comparison
+    run: Run
+    agreeing: tuple[str, ...]
+    by_majority: bool
+
+
+def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterator[_Side]:
+    """Each difference once: from the side of the copy that the majority is against, or of the first of two."""
+    told: set[tuple[str, int]] = set()
+    pairs: set[tuple[frozenset[str], int]] = set()
+    for comparison, run in wanted:
+        label, other = comparison.one.label, comparison.other.label
+        majority = quorum.majority_at(run.start)
+        labels = tuple(one.label for one in majority or ())
+        if majority is not None:
+            if label in labels or other not in labels or (label, run.start) in told:
+                continue
+            told.add((label, run.start))
+        else:
+            pair = frozenset((label, other)), run.start
+            if pair in pairs:
+                continue
+            pairs.add(pair)
+        agreeing = labels or (other,)
+        yield _Side(comparison, run, agreeing, majority is not None)
+
+
+def committed(quorum: Quorum) -> Iterator[BadRow]:
+    lower = quorum.bounds.lower
+    wanted = [
+        (comparison, run)
+        for comparison in quorum.differing
+        for run in comparison.runs
+        if run.start < lower and not _either_tail(quorum, comparison, run)
+    ]
+    for side in _outliers(quorum, wanted):
+        run, log = side.run, side.comparison.one
+        verdict = (
+            f"{some(list(side.agreeing))} agree against {log.label}"
+            if side.by_majority and len(side.agreeing) > 1
+            else f"{log.label} and {side.agreeing[0]} contradict each other and no majority decides"
+        )
+        yield _row(
+            quorum,
+            side,
+            run.start,
+            f"committed {offsets_text(run.start, min(run.end, lower))} differ: {verdict}; {_words(quorum, side)}"
+            f"; the committed bound is {lower}, because {quorum.bounds.lower_reason}; "
+            + _committed_advice(side),
+            {"committed_lower": lower, "bound_reason": quorum.bounds.lower_reason},
+        )
+
+
+def _committed_advice(side: _Side) -> str:
+    if side.by_majority:
+        return (
+            f"stop {side.comparison.one.label}, set its log folder aside and let it fetch the log again"
+        )
+    return "do not restart either before the right one is known: compare with a backup"
+
+
+def _either_tail(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+    """Whether the run is an uncommitted tail, seen from one side or the other."""
+    if quorum.is_tail(comparison, run):
+        return True
+    other = quorum.comparisons[comparison.other.label, comparison.one.label]
+    return any(quorum.is_tail(other, one) and one.start == run.start for one in other.runs)
+
+
+def matching(quorum: Quorum) -> Iterator[BadRow]:
+    wanted = [
+        (comparison, run)
+        for comparison in quorum.differing
+        for run in comparison.runs
+        if run.same_epoch_at is not None
+    ]
+    for side in _outliers(quorum, wanted):
+        run, log = side.run, side.comparison.one
+        at = run.same_epoch_at or run.start
+        index = log.index_at(at)
+        epoch = int(log.raw_epochs[index])
+        yield _row(
+            quorum,
+            side,
+            at,
+            f"{log.label} and {side.comparison.other.label} hold different bytes at offset {at} of the same "
+            f"epoch {epoch}, which Raft rules out: {_words(quorum, side)}; one of them was changed after "
+            "it was written, or two leaders shared an epoch; keep both folders and let the outlier "
+            "fetch the log again",
+            {"majority": list(side.agreeing) if side.by_majority else []},
+        )
+
+
+def tails(quorum: Quorum) -> Iterator[BadRow]:
+    told: set[str] = set()
+    for log in sorted(quorum.logs, key=lambda one: one.label):
+        found = [
+            (comparison, run)
+            for comparison in quorum.differing
+            if comparison.one is log
+            for run in comparison.runs
+            if quorum.is_tail(comparison, run)
+        ]
+        if found:
+            told.add(log.label)
+            yield _tail_row(quorum, log, found)
+    yield from _other_differences(quorum, told)
+
+
+def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]") -> BadRow:
+    newest = max(
+        found, key=lambda pair: (pair[0].other.last_epoch or 0, pair[0].other.end_offset or 0)
+    )
+    start = min(run.start for _, run in found)
+    comparison, run = newest
+    leader, end = comparison.other, log.end_offset or 0
+    cut = min(start, truncation_offset(log, leader))
+    lost = _lost(log, start)
+    side = _Side(comparison, run, (leader.label,), False)
+    index = log.index_at(start)
+    return BadRow(
+        log.label,
+        f"{_who(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
+        f"{int(log.epochs[index])} contradict epoch {int(leader.epochs[leader.index_at(start)])} of "
+        f"{leader.label}; a restart will cut it at offset {cut} and {lost['records']} records are lost "
+        f"({lost['size_bytes']:,} bytes): {_words(quorum, side)}; nothing was committed there, so let "
+        "it restart, and repeat by hand what clients were not told to have failed",
+        log.path(int(log.rows[index])),
+        int(log.evidence.log.positions[log.rows[index]]),
+        start,
+        end,
+        int(log.epochs[index]),
+        leader.label,
+        evidence={
+            "truncation_offset": cut,
+            "records_lost": lost["records"],
+            "size_bytes_lost": lost["size_bytes"],
+            "contradicted_by": sorted({pair[0].other.label for pair in found}),
+            **_both_sides(quorum, side),
+        },
+    )
+
+
+def _who(quorum: Quorum, log: LogView) -> str:
+    """A replica as a person calls it: controller 2, broker 12."""
+    node = log.evidence.node_id
+    role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
+    return f"{role} {node} ({log.label})" if role and node is not None else log.label
+
+
+def _lost(log: LogView, start: int) -> dict[str, int]:
+    rows = log.rows[log.base >= start]
+    columns = log.evidence.log
+    return {
+        "records": int(columns.record_counts[rows].sum()),
+        "size_bytes": int(columns.sizes[rows].sum()),
+    }
+
+
+def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
+    """Differences above the committed bound that are neither a tail nor of one epoch: no case is passed over in silence."""
+    lower = quorum.bounds.lower
+    wanted = [
+        (comparison, run)
+        for comparison in quorum.differing
+        for run in comparison.runs
+        if run.start >= lower
+        and run.same_epoch_at is None
+        and not _either_tail(quorum, comparison, run)
+    ]
+    for side in _outliers(quorum, wanted):
+        log, run = side.comparison.one, side.run
+        cut = truncation_offset(log, side.comparison.other)
+        yield _row(
+            quorum,
+            side,
+            run.start,
+            f"{log.label} and {side.comparison.other.label} differ from offset {run.start} on, above what is "
+            f"known to be committed: {_words(quorum, side)}; against {side.comparison.other.label} a restart "
+            f"would cut {log.label} at offset {cut}; let the quorum elect a leader and audit again",
+            {"truncation_offset": cut, "also_has_tail": log.label in told},
+        )
+
+
+def _row(
+    quorum: Quorum, side: _Side, offset: int, message: str, evidence: dict[str, Any]
+) -> BadRow:
+    log, run = side.comparison.one, side.run
+    index = log.index_at(offset)
+    row = int(log.rows[index])
+    return BadRow(
+        log.label,
+        message,
+        log.path(row),
+        int(log.evidence.log.positions[row]),
+        offset,
+        run.end,
+        int(log.raw_epochs[index]),
+        side.comparison.other.label,
+        evidence={
+            "agreeing": list(side.agreeing),
+            "outlier_by_majority": log.label if side.by_majority else None,
+            "batches_that_differ": len(run.rows),
+            "equal_again_after": run.equal_after,
+            **evidence,
+            **_both_sides(quorum, side),
+        },
+    )
+
+
+def _first_words(quorum: Quorum, side: _Side) -> tuple[int, str, str]:
+    """(offset, what the first log holds, what the other holds) of the first record that differs."""
+    one, other, run = side.comparison.one, side.comparison.other, side.run
+    words = quorum.evidence.words
+    row, other_row = int(run.rows[0]), int(run.other_rows[0])
+    mine = words.get(one.evidence.log.id_text(row), ())
+    theirs = words.get(other.evidence.log.id_text(other_row), ())
+    base = int(one.evidence.log.base_offsets[row])
+    other_base = int(other.evidence.log.base_offsets[other_row])
+    if base == other_base:
+        for index in range(max(len(mine), len(theirs))):
+            left = mine[index] if index < len(mine) else "no record"
+            right = theirs[index] if index < len(theirs) else "no record"
+            if left != right:
+                return base + index, left, right
+    epochs = int(one.evidence.log.epochs[row]), int(other.evidence.log.epochs[other_row])
+    if epochs[0] != epochs[1]:
+        return base, f"epoch {epochs[0]}", f"epoch {epochs[1]}"
+    if mine[:1] != theirs[:1]:
+        return base, next(iter(mine), "a batch"), next(iter(theirs), "another batch")
+    return base, "other bytes with the same records", "its own"
+
+
+def _words(quorum: Quorum, side: _Side) -> str:
+    offset, mine, theirs = _first_words(quorum, side)
+    one, other = side.comparison.one, side.comparison.other
+    return f"at offset {offset} {one.label} has {mine}, {other.label} has {theirs}"
+
+
+def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:
+    """The first differing record and the records of the first batches of both sides."""
+    one, other, run = side.comparison.one, side.comparison.other, side.run
+    offset, mine, theirs = _first_words(quorum, side)
+    return {
+        "first_difference_offset": offset,
+        "first_difference": {one.label: mine, other.label: theirs},
+        "records": {
+            one.label: _told(quorum, one, run.rows),
+            other.label: _told(quorum, other, run.other_rows),
+        },
+    }
+
+
+def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[str]:
+    words = quorum.evidence.words
+    found = []
+    for row in rows[:DESCRIBED_BATCHES].tolist():
+        base = int(log.evidence.log.base_offsets[row])
+        texts = words.get(log.evidence.log.id_text(row), ())
+        found += [f"{base + index}: {text}" for index, text in enumerate(texts)]
+    return found[:DESCRIBED_BATCHES]
+
+
+CHECKS = (
+    Check(
+        "committed_data_consistent", "critical", "replica", "R23, R119",
+        "no two replicas differ below the lower committed bound, but for an uncommitted tail", committed,
+    ),
+    Check(
+        "log_matching", "critical", "replica", "R119",
+        "the same offset and epoch hold the same bytes on any two replicas", matching,
+    ),
+    Check(
+        "uncommitted_tail_diverged", "warning", "replica", "R111, R119",
+        "no replica carries an uncommitted tail that another's log contradicts", tails,
+    ),
+)  # fmt: skip

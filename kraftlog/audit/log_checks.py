@@ -1,0 +1,406 @@
+"""Checks of one replica's segments: bytes, headers, offsets, names, epochs.
+
+Each function is a query over a `Quorum`; `CHECKS` declares them. Source: R34, R36, R40, R42, R43, R108, R109, R165.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.evidence import SegmentEvidence
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.triage import and_more, capped, offsets_of, offsets_text, remedy
+from kraftlog.log.fault import Fault, FaultKind
+
+TAIL_KINDS = frozenset({FaultKind.TORN_BATCH, FaultKind.ZEROS, FaultKind.GARBAGE})
+"""Damage that reaches to the end of its file."""
+MIDDLE_KINDS = frozenset({FaultKind.BATCH_HEADER, FaultKind.SEARCH_ABANDONED})
+
+
+def crc(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        for row, more in capped(np.flatnonzero(~columns.crc_valid)):
+            start, end = int(columns.base_offsets[row]), int(columns.last_offsets[row]) + 1
+            known, following = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            if not known <= start < end <= (following or end):
+                start, end = known, following or known + 1
+            advice, evidence = remedy(quorum, log.label, start, end)
+            yield BadRow(
+                log.label,
+                f"the record batch of {offsets_text(start, end)} does not match its CRC-32C, and Kafka "
+                f"would cut this log there at its next start; {advice}{and_more(more)}",
+                log.path(row),
+                int(columns.positions[row]),
+                start,
+                end,
+                int(columns.epochs[row]),
+                evidence=evidence | {"size_bytes": int(columns.sizes[row]), "more": more},
+            )
+    for snapshot in quorum.every_snapshot:
+        batches = snapshot.evidence.batches
+        for row, more in capped(np.flatnonzero(~batches.crc_valid)):
+            yield BadRow(
+                snapshot.replica,
+                f"a record batch of {int(batches.sizes[row]):,} bytes in {snapshot.evidence.name} does "
+                "not match its CRC-32C, so this snapshot cannot be loaded; take the file of the same "
+                f"name, or an older one, from another replica{and_more(more)}",
+                snapshot.path,
+                int(batches.positions[row]),
+                batch_leader_epoch=int(batches.epochs[row]),
+                evidence={"size_bytes": int(batches.sizes[row]), "more": more},
+            )
+
+
+def header(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        yield from _damaged_headers(quorum, log)
+        columns = log.evidence.log
+        for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane)):
+            delta = int(columns.last_offsets[row] - columns.base_offsets[row])
+            count = int(columns.record_counts[row])
+            yield BadRow(
+                log.label,
+                f"the batch at offset {int(columns.base_offsets[row])} says {count:,} records and a last "
+                f"offset delta of {delta:,} in {int(columns.sizes[row]):,} bytes, which cannot all be "
+                "true although its CRC is right: it was written wrong or tampered with; compare it "
+                f"with the other replicas{and_more(more)}",
+                log.path(row),
+                int(columns.positions[row]),
+                int(columns.base_offsets[row]),
+                batch_leader_epoch=int(columns.epochs[row]),
+                evidence={"record_count": count, "last_offset_delta": delta, "more": more},
+            )
+    for snapshot in quorum.every_snapshot:
+        batches = snapshot.evidence.batches
+        span = batches.last_offsets - batches.base_offsets + 1
+        for row, more in capped(np.flatnonzero(batches.crc_valid & (span != batches.record_counts))):
+            yield BadRow(
+                snapshot.replica,
+                f"a batch of {snapshot.evidence.name} says {int(batches.record_counts[row]):,} records "
+                f"and offsets for {int(span[row]):,}; do not load this snapshot{and_more(more)}",
+                snapshot.path,
+                int(batches.positions[row]),
+                evidence={"record_count": int(batches.record_counts[row]), "more": more},
+            )
+        for fault in snapshot.evidence.faults:
+            if fault.kind in MIDDLE_KINDS:
+                yield BadRow(
+                    snapshot.replica,
+                    f"{snapshot.evidence.name}: {fault.detail}; this snapshot cannot be loaded, take "
+                    "another replica's",
+                    snapshot.path,
+                    fault.position,
+                    evidence=_fault_evidence(fault),
+                )
+
+
+def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    last = len(log.evidence.segments) - 1
+    for index, segment in enumerate(log.evidence.segments):
+        for fault in segment.faults:
+            # At the end of a file the whole batch is there only where its CRC proves it.
+            proven = fault.kind in TAIL_KINDS and fault.offset is not None and index < last
+            if fault.kind not in MIDDLE_KINDS and not proven:
+                continue
+            start, end = offsets_of(log, index, fault.position)
+            advice, evidence = remedy(quorum, log.label, start, end)
+            yield BadRow(
+                log.label,
+                f"{fault.detail}, where {offsets_text(start, end)} should stand; Kafka would cut this "
+                f"log there at its next start; {advice}",
+                segment.path,
+                fault.position,
+                start,
+                end,
+                evidence=evidence | _fault_evidence(fault),
+            )
+
+
+def _fault_evidence(fault: Fault) -> dict[str, object]:
+    return {
+        "fault": str(fault.kind),
+        "size_bytes": fault.size_bytes,
+        "detail": fault.detail,
+        "content_hash": fault.content_hash,
+    }
+
+
+def readable(quorum: Quorum) -> Iterator[BadRow]:
+    for replica in quorum.replicas:
+        for problem in replica.problems:
+            if problem.kind == "unknown":
+                continue
+            action = (
+                "a live copy loses files so; copy it again if it matters"
+                if problem.vanished
+                else "make it readable, or copy it again, and audit again"
+            )
+            yield BadRow(
+                replica.label,
+                f"{problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}), so nothing is "
+                f"known of what it holds; {action}",
+                problem.path,
+                severity="info" if problem.vanished else None,
+                evidence={"kind": problem.kind, "problem": problem.text},
+            )
+
+
+def complete(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        for index, segment in enumerate(log.evidence.segments[:-1]):
+            for fault in segment.faults:
+                if fault.kind not in TAIL_KINDS or fault.offset is not None:
+                    continue
+                start, end = offsets_of(log, index, fault.position)
+                advice, evidence = remedy(quorum, log.label, start, end)
+                yield BadRow(
+                    log.label,
+                    f"{segment.name} does not end at a batch's end although later segments follow it: "
+                    f"{fault.detail}; Kafka would cut the log at {offsets_text(start, None)} and delete the "
+                    f"later segments; {advice}",
+                    segment.path,
+                    fault.position,
+                    start,
+                    end,
+                    evidence=evidence | _fault_evidence(fault),
+                )
+
+
+_TAIL_WORDS = {
+    FaultKind.TORN_BATCH: "a torn batch",
+    FaultKind.ZEROS: "zeros",
+    FaultKind.GARBAGE: "garbage that is not a batch",
+}
+
+
+def tail(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        for segment in log.evidence.segments[-1:]:
+            for fault in segment.faults:
+                if fault.kind in TAIL_KINDS:
+                    yield _tail_row(log, segment, fault)
+
+
+def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
+    start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
+    return BadRow(
+        log.label,
+        f"{segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}): usual in a copy of a "
+        f"running or a killed node, which cuts it at its next start and goes on from offset {start}; "
+        "if the node was stopped cleanly, check its disk",
+        segment.path,
+        fault.position,
+        start,
+        evidence=_fault_evidence(fault),
+    )
+
+
+def contiguous(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        for row, more in capped(np.flatnonzero(log.misplaced)):
+            expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            yield BadRow(
+                log.label,
+                f"a batch says that it begins at offset {int(columns.base_offsets[row])} where {expected} "
+                "is due: the batches around it fit each other, so its base offset, which no CRC "
+                "covers, is damaged; Kafka would cut the log there, so let this replica fetch it "
+                f"again{and_more(more)}",
+                log.path(row),
+                int(columns.positions[row]),
+                expected,
+                batch_leader_epoch=int(columns.epochs[row]),
+                evidence={"base_offset": int(columns.base_offsets[row]), "expected": expected},
+            )
+        yield from _gaps(quorum, log)
+        yield from _overlaps(log)
+
+
+def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    columns = log.evidence.log
+    unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
+    bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
+    told = 0
+    for hole in log.holes:
+        before = int(log.rows[int(np.searchsorted(log.rows, hole.row)) - 1])
+        files = set(range(int(columns.file[before]), int(columns.file[hole.row]) + 1))
+        # What stands between the two batches explains the hole: another check reports it.
+        if files & unread or ((bad > before) & (bad < hole.row)).any():
+            continue
+        told += 1
+        if told > 20:
+            break
+        advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
+        yield BadRow(
+            log.label,
+            f"{offsets_text(hole.start, hole.end)} are missing: the batch at offset {hole.end} follows "
+            f"one that ends at {hole.start - 1}; {advice}",
+            log.path(hole.row),
+            int(columns.positions[hole.row]),
+            hole.start,
+            hole.end,
+            int(columns.epochs[hole.row]),
+            evidence=evidence | {"expected": hole.start, "base_offset": hole.end},
+        )
+
+
+def _overlaps(log: LogView) -> Iterator[BadRow]:
+    """Batches that begin at or before the end of one before them."""
+    columns = log.evidence.log
+    usable = np.zeros(len(columns), np.bool_)
+    usable[log.rows] = True
+    odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
+    for row, more in capped(np.flatnonzero(odd)):
+        expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+        yield BadRow(
+            log.label,
+            f"the batch at offset {int(columns.base_offsets[row])} goes back behind offset {expected}, which "
+            "is due there: files of two copies were mixed, or its header is damaged; copy this "
+            f"replica again{and_more(more)}",
+            log.path(row),
+            int(columns.positions[row]),
+            min(expected, int(columns.base_offsets[row])),
+            max(expected, int(columns.base_offsets[row])),
+            int(columns.epochs[row]),
+            evidence={"base_offset": int(columns.base_offsets[row]), "expected": expected},
+        )
+
+
+def named(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        for segment in log.evidence.segments:
+            row = segment.first_row
+            if log.evidence.single_file and not segment.name.endswith(".log"):
+                continue
+            if row == segment.end_row or columns.positions[row] != 0 or not columns.crc_valid[row]:
+                continue
+            base = int(columns.base_offsets[row])
+            if base != segment.base_offset:
+                yield BadRow(
+                    log.label,
+                    f"{segment.name} begins with offset {base}, not with the {segment.base_offset} of its "
+                    "name: Kafka looks offsets up by the name; give it back its name, with its indexes",
+                    segment.path,
+                    0,
+                    base,
+                    batch_leader_epoch=int(columns.epochs[row]),
+                    evidence={"base_offset": base, "name_offset": segment.base_offset},
+                )
+        for path in log.evidence.foreign_names:
+            if path.endswith(".log"):
+                yield BadRow(
+                    log.label,
+                    f"{path.rsplit('/', 1)[-1]} ends in .log and names no offset: Kafka refuses to start "
+                    "over such a file; move it elsewhere",
+                    path,
+                )
+
+
+def epochs(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        back = np.flatnonzero(np.diff(log.raw_epochs) < 0) + 1
+        for index, more in capped(back):
+            row = int(log.rows[index])
+            was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])
+            yield BadRow(
+                log.label,
+                f"the leader epoch goes back from {was} to {now} at offset {int(log.base[index])}: one of "
+                "the two batches' headers is damaged (no CRC covers the epoch) or does not belong here; "
+                f"compare both with the other replicas{and_more(more)}",
+                log.path(row),
+                int(columns.positions[row]),
+                int(log.base[index]),
+                batch_leader_epoch=now,
+                evidence={"previous_epoch": was, "more": more},
+            )
+
+
+def leader_change(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        for start in log.epoch_starts[1:]:
+            content = log.content(start.row)
+            first = content.controls[0].type if content and content.controls else None
+            damaged = content is not None and content.issue_count > 0
+            if not start.certain or first == "LEADER_CHANGE" or damaged:
+                continue
+            yield BadRow(
+                log.label,
+                f"epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange record: "
+                "no leader of Kafka writes so; either the record was replaced or the epoch in the "
+                "header is damaged; compare this offset with the other replicas",
+                log.path(start.row),
+                int(columns.positions[start.row]),
+                start.start_offset,
+                batch_leader_epoch=start.epoch,
+                evidence={"first_record": first},
+            )
+
+
+def timestamps(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        columns = log.evidence.log
+        stamps = columns.max_timestamps[log.rows]
+        for index, more in capped(np.flatnonzero(np.diff(stamps) < 0) + 1):
+            row = int(log.rows[index])
+            back = int(stamps[index - 1] - stamps[index])
+            yield BadRow(
+                log.label,
+                f"the batch at offset {int(log.base[index])} was appended {back:,} ms before the one in "
+                "front of it, by its leader's clock: compare the controllers' clocks if this recurs"
+                f"{and_more(more)}",
+                log.path(row),
+                int(columns.positions[row]),
+                int(log.base[index]),
+                batch_leader_epoch=int(log.epochs[index]),
+                evidence={"back_ms": back, "more": more},
+            )
+
+
+CHECKS = (
+    Check(
+        "batch_crc_valid", "critical", "log", "R43, KAFKA-14104",
+        "the CRC-32C over attributes to end equals the header's, in segments and checkpoints", crc,
+    ),
+    Check(
+        "batch_header_valid", "critical", "log", "R40",
+        "magic is 2, the length is sane and inside the file, record count and last offset agree", header,
+    ),
+    Check(
+        "file_readable", "warning", "log", "R165",
+        "each file under its name is a readable regular file", readable,
+    ),
+    Check(
+        "segment_complete", "critical", "log", "R34",
+        "a segment that is not the last ends exactly at a batch's end", complete,
+    ),
+    Check(
+        "log_tail_complete", "warning", "log", "R34, R165",
+        "the last segment ends at a batch's end", tail,
+    ),
+    Check(
+        "offsets_contiguous", "critical", "log", "R34",
+        "each batch begins at the offset after the one before it, across segments too", contiguous,
+    ),
+    Check(
+        "segment_name_matches", "critical", "log", "R36",
+        "a segment's name is the base offset of its first batch", named,
+    ),
+    Check(
+        "epochs_monotonic", "critical", "log", "R109",
+        "the leader epoch of batches never decreases", epochs,
+    ),
+    Check(
+        "leader_change_starts_epoch", "critical", "log", "R108",
+        "the first batch of each epoch that begins inside the log is a LeaderChange", leader_change,
+    ),
+    Check(
+        "timestamps_monotonic", "info", "log", "R47",
+        "append times do not go back", timestamps,
+    ),
+)  # fmt: skip

@@ -1,0 +1,258 @@
+"""Checks of the records inside batches: codecs, frames, types, rules, metadata transactions.
+
+What is wrong with a batch's records is known once per content (`evidence.Content`); a finding is told for each replica that holds it.
+Source: R41, R42, R157, R158, R160 (KIP-868).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
+from kraftlog.audit.content import RULES, UNKNOWN
+from kraftlog.audit.evidence import BatchColumns, Content, RecordIssue
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.triage import some
+from kraftlog.log.fault import FaultKind
+
+CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
+RECORD_KINDS = frozenset(
+    {
+        FaultKind.RECORD_COUNT,
+        FaultKind.BATCH_TRAILING,
+        FaultKind.RECORD_FRAME,
+        FaultKind.RECORD_VALUE,
+        FaultKind.RECORD_TRAILING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A batch with remarkable content: in a log (`log` is set) or in a checkpoint."""
+
+    replica: str
+    path: str
+    batches: BatchColumns
+    row: int
+    content: Content
+    in_log: bool
+
+
+def places(quorum: Quorum) -> Iterator[_Place]:
+    """Every batch with remarkable content, of logs and of the checkpoints that were read."""
+    contents = quorum.evidence.contents
+    for log in quorum.logs:
+        columns = log.evidence.log
+        for row in np.flatnonzero(columns.content >= 0).tolist():
+            content = contents[int(columns.content[row])]
+            yield _Place(log.label, log.path(row), columns, row, content, True)
+    for snapshot in quorum.every_snapshot:
+        batches = snapshot.evidence.batches
+        for row in np.flatnonzero(batches.content >= 0).tolist():
+            content = contents[int(batches.content[row])]
+            yield _Place(snapshot.replica, snapshot.path, batches, row, content, False)
+
+
+def _issues(
+    quorum: Quorum, kinds: frozenset[str]
+) -> Iterator[tuple[_Place, RecordIssue, int]]:
+    """(place, issue, how many more of its replica are not told) of the issues of some kinds."""
+    told: dict[str, int] = {}
+    for place in places(quorum):
+        for issue in place.content.issues:
+            if issue.kind in kinds:
+                told[place.replica] = told.get(place.replica, 0) + 1
+                if told[place.replica] <= FINDING_LIMIT:
+                    yield place, issue, 0
+
+
+def _row(place: _Place, issue: RecordIssue, message: str, **evidence: Any) -> BadRow:
+    base = int(place.batches.base_offsets[place.row])
+    position = int(place.batches.positions[place.row])
+    found: dict[str, Any] = {
+        "batch_id": place.content.batch_id,
+        "record_index": issue.record_index,
+        "kind": issue.kind,
+        "detail": issue.text,
+    }
+    if issue.byte_in_batch is not None:
+        found["byte_position"] = position + issue.byte_in_batch
+    return BadRow(
+        place.replica,
+        message,
+        place.path,
+        position,
+        base + issue.record_index if place.in_log else None,
+        base + issue.record_index + 1 if place.in_log else None,
+        int(place.batches.epochs[place.row]),
+        evidence=found | evidence,
+    )
+
+
+def _where(place: _Place, issue: RecordIssue) -> str:
+    if place.in_log:
+        return f"offset {int(place.batches.base_offsets[place.row]) + issue.record_index}"
+    return f"record {issue.record_index} of a batch in {place.path.rsplit('/', 1)[-1]}"
+
+
+def _others(quorum: Quorum, place: _Place) -> list[str]:
+    """The other replicas whose logs hold the very same batch."""
+    index = place.batches.content[place.row]
+    return [
+        log.label
+        for log in quorum.logs
+        if place.in_log and log.label != place.replica and (log.evidence.log.content == index).any()
+    ]
+
+
+def decompresses(quorum: Quorum) -> Iterator[BadRow]:
+    for place, issue, _ in _issues(quorum, CODEC_KINDS):
+        yield _row(
+            place,
+            issue,
+            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although its CRC is "
+            "right: KRaft never compresses its log, so find out who wrote it before a node loads it",
+        )
+
+
+def decodes(quorum: Quorum) -> Iterator[BadRow]:
+    for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
+        others = _others(quorum, place)
+        advice = (
+            f"{some(others)} {'hold' if len(others) > 1 else 'holds'} the same bytes, so it was written "
+            "so: look for the Kafka version or the tool that wrote it"
+            if others
+            else "compare this batch with the other replicas before this node starts"
+        )
+        yield _row(
+            place,
+            issue,
+            f"the record at {_where(place, issue)} does not decode ({issue.text}), although its batch's "
+            f"CRC is right, and Kafka's loader stops or skips it; {advice}",
+            same_bytes_on=others,
+        )
+    for log in quorum.logs:
+        for segment in log.evidence.segments:
+            for fault in segment.faults:
+                if fault.kind == FaultKind.BATCH_TOO_LARGE:
+                    yield BadRow(
+                        log.label, fault.detail, segment.path, fault.position, fault.offset,
+                        severity="warning", evidence={"size_bytes": fault.size_bytes},
+                    )  # fmt: skip
+
+
+def known(quorum: Quorum) -> Iterator[BadRow]:
+    for place, issue, _ in _issues(quorum, frozenset({UNKNOWN})):
+        yield _row(
+            place,
+            issue,
+            f"the record at {_where(place, issue)} is kept raw: {issue.text}; a newer Kafka than this "
+            "kraftlog knows may have written it, and state checks leave it out",
+        )
+
+
+_RULE_ADVICE = "no KRaft controller writes such a record: find out who did"
+
+
+def rules(quorum: Quorum) -> Iterator[BadRow]:
+    for place, issue, _ in _issues(quorum, frozenset(RULES)):
+        yield _row(
+            place,
+            issue,
+            f"the record at {_where(place, issue)} breaks a rule of metadata records: {issue.text}; "
+            f"{_RULE_ADVICE}",
+        )
+
+
+BEGIN, END, ABORT = (
+    f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT")
+)
+
+
+def transactions(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        yield from _transactions(log)
+
+
+def _transactions(log: LogView) -> Iterator[BadRow]:
+    """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole, nobody knows what is open."""
+    columns = log.evidence.log
+    holes = [hole.row for hole in log.holes]
+    opened: tuple[int, int] | None = None
+    known_state = log.start_offset == 0
+    for row in log.rows[columns.content[log.rows] >= 0].tolist():
+        if holes and row >= holes[0]:
+            opened, known_state = None, False
+            holes = [one for one in holes if one > row]
+        content = log.content(row)
+        for event in content.transactions if content else ():
+            here = (row, event.record_index)
+            name = event.data.get("name") or "without a name"
+            if event.type == BEGIN and opened is not None:
+                offset = _offset(log, opened)
+                yield _event(
+                    log, here,
+                    f"a metadata transaction ({name}) begins inside the one begun at offset {offset}: "
+                    "Kafka's loader fails there; find out which controller wrote it", None,
+                )  # fmt: skip
+            elif event.type != BEGIN and opened is None and known_state:
+                word = "ends" if event.type == END else "aborts"
+                yield _event(
+                    log, here,
+                    f"a record {word} a metadata transaction while none is open: Kafka's loader fails "
+                    "there; find out which controller wrote it", None,
+                )  # fmt: skip
+            opened = here if event.type == BEGIN else None
+            known_state = True
+    if opened is not None:
+        yield _event(
+            log, opened,
+            "a metadata transaction is still open at the log's end: its records count for nothing until "
+            "it ends; usual right after a start, a stuck controller otherwise", "info",
+        )  # fmt: skip
+
+
+def _offset(log: LogView, place: tuple[int, int]) -> int:
+    return int(log.evidence.log.base_offsets[place[0]]) + place[1]
+
+
+def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) -> BadRow:
+    columns = log.evidence.log
+    return BadRow(
+        log.label,
+        message,
+        log.path(place[0]),
+        int(columns.positions[place[0]]),
+        _offset(log, place),
+        batch_leader_epoch=int(columns.epochs[place[0]]),
+        severity=severity,
+        evidence={"batch_id": columns.id_text(place[0]), "record_index": place[1]},
+    )
+
+
+CHECKS = (
+    Check(
+        "batch_decompresses", "critical", "log", "R42",
+        "the codec is known and the batch unpacks within the limit", decompresses,
+    ),
+    Check(
+        "record_decodes", "critical", "log", "R158",
+        "each record's frame and body decode by its message spec with no bytes left over", decodes,
+    ),
+    Check(
+        "record_type_known", "warning", "log", "R157",
+        "type and version of each record have a message spec", known,
+    ),
+    Check(
+        "record_rules", "warning", "log", "R41",
+        "no headers, no key on a data record, timestamp delta 0, a value that is not empty", rules,
+    ),
+    Check(
+        "transactions_well_formed", "critical", "log", "R160, KIP-868",
+        "Begin, End and Abort of metadata transactions pair up and do not nest", transactions,
+    ),
+)  # fmt: skip

@@ -1,0 +1,405 @@
+"""Checks of the copies as members of one quorum: leaders, voters, identities, elections.
+
+Source: R69, R107, R144, R163, KAFKA-15489, #20, #22–27, #30.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kraftlog.audit import voters as voter_sources
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.copies import copy_explains
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum, cluster_names
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.audit.triage import some
+from kraftlog.audit.voters import Members, VoterSet
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Somebody's word on who led an epoch."""
+
+    epoch: int
+    leader: int
+    replica: str
+    path: str
+    position: int | None
+    offset: int | None
+    source: str
+
+
+def _claims(quorum: Quorum) -> Iterator[_Claim]:
+    for log in quorum.logs:
+        for start in log.epoch_starts:
+            content = log.content(start.row)
+            first = content.controls[:1] if content else ()
+            if first and first[0].type == "LEADER_CHANGE" and "leaderId" in first[0].data:
+                yield _Claim(
+                    start.epoch,
+                    first[0].data["leaderId"],
+                    log.label,
+                    log.path(start.row),
+                    int(log.evidence.log.positions[start.row]),
+                    start.start_offset,
+                    "LeaderChange record",
+                )
+        state = log.evidence.state_file
+        if state is not None and state.leader_id >= 0 and log.evidence.quorum_state is not None:
+            path = log.evidence.quorum_state.path
+            yield _Claim(
+                state.leader_epoch, state.leader_id, log.label, path, None, None, "quorum-state"
+            )
+
+
+def single_leader(quorum: Quorum) -> Iterator[BadRow]:
+    by_epoch: dict[int, list[_Claim]] = defaultdict(list)
+    for claim in _claims(quorum):
+        by_epoch[claim.epoch].append(claim)
+    for epoch, claims in sorted(by_epoch.items()):
+        count = Counter(one.leader for one in claims)
+        if len(count) < 2:
+            continue
+        usual = count.most_common(1)[0][0]
+        right = next(one for one in claims if one.leader == usual)
+        for leader in sorted(set(count) - {usual}):
+            # A place in a log says more than a side file.
+            against = [one for one in claims if one.leader == leader]
+            claim = min(against, key=lambda one: one.offset is None)
+            offsets = [one.offset for one in (claim, right) if one.offset is not None]
+            yield BadRow(
+                claim.replica,
+                f"epoch {epoch} has two leaders: node {leader} by the {claim.source} of {claim.replica}, "
+                f"node {usual} by the {right.source} of {right.replica}; two nodes accepted writes at once, "
+                "so keep both folders and compare their logs from there before any node starts",
+                claim.path,
+                claim.position,
+                min(offsets, default=None),
+                batch_leader_epoch=epoch,
+                other_replica=right.replica,
+                evidence={"leaders": {str(k): v for k, v in count.items()}},
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A voter's copy as it stands in an election: its log, or its snapshot where that is further."""
+
+    voter: int
+    log: LogView
+    key: tuple[int, int]
+    committed: bool
+    lacks_from: int
+
+
+def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
+    lower = quorum.bounds.lower
+    for holder in quorum.holders:
+        for log in holder.logs:
+            ids = [(one.epoch, one.end_offset) for one in quorum.snapshots_of(log.label)]
+            ids = [one for one in ids if one[1]] if quorum.own_snapshot_end(log.label) else []
+            end = (log.last_epoch or 0, log.end_offset or 0) if not log.is_empty else (0, 0)
+            key = max([end, *ids])
+            reached = min(key[1], quorum.tail_starts.get(log.label, key[1]))
+            yield _Candidate(holder.voter, log, key, reached >= lower, reached)
+
+
+def committed_held(quorum: Quorum) -> Iterator[BadRow]:
+    bounds, candidates = quorum.bounds, list(_candidates(quorum))
+    for one in candidates:
+        if one.committed:
+            continue
+        granting = {other.voter for other in candidates if other.key <= one.key} | {one.voter}
+        wins = len(granting) >= bounds.majority
+        explained = wins and _copied_before(quorum, one)
+        known = f"offsets {one.lacks_from} to {bounds.lower - 1} are committed ({bounds.lower_reason})"
+        if wins and not explained:
+            names = some([f"voter {voter}" for voter in sorted(granting)])
+            text = (
+                f"voter {one.voter} ({one.log.label}) lacks committed data and {names} would elect it: "
+                f"{known}; do not start these nodes before one that holds them takes part"
+            )
+        else:
+            text = (
+                f"voter {one.voter} ({one.log.label}) ends at offset {one.lacks_from}: {known}; it lags or "
+                "lost them, and fetches them when it runs; no majority of the voters at hand can elect it"
+            )
+            if explained:
+                text = text.rsplit(";", 1)[0] + "; its files were copied before these were written"
+        yield BadRow(
+            one.log.label,
+            text,
+            offset=one.lacks_from,
+            end_offset=bounds.lower,
+            severity=None if wins and not explained else "info",
+            evidence={
+                "committed_lower": bounds.lower,
+                "granted_by": sorted(granting),
+                "majority": bounds.majority,
+                "missing_voters": list(bounds.missing_voters),
+            },
+        )
+
+
+def _copied_before(quorum: Quorum, one: _Candidate) -> bool:
+    """Whether what this voter lacks was written after its files were copied."""
+    stamps = [
+        int(log.evidence.log.max_timestamps[log.rows[log.index_at(one.lacks_from)]])
+        for log in quorum.logs
+        if log.index_at(one.lacks_from) >= 0 and log is not one.log
+    ]
+    return bool(stamps) and all(copy_explains(quorum, one.log, stamp) for stamp in stamps)
+
+
+def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
+    known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
+    for replica in quorum.replicas:
+        file = replica.meta_properties
+        if replica.single_file or (file is not None and file.value is not None):
+            continue
+        what = "is missing" if file is None else f"cannot be read ({file.problem})"
+        yield BadRow(
+            replica.label,
+            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is cannot be told, "
+            "so that it counts neither as a voter nor as an observer; copy the file as well",
+            file.path if file else None,
+            # Logs that were copied without any side file say so all together.
+            severity=None if known else "info",
+            evidence={"problem": file.problem if file else None},
+        )
+
+
+def cluster(quorum: Quorum) -> Iterator[BadRow]:
+    count = quorum.cluster_ids
+    if len(count) < 2:
+        return
+    usual, votes = count.most_common(1)[0]
+    clear = votes > count.most_common(2)[1][1]
+    right = next(r for r in quorum.replicas if any(n == usual for n, _ in cluster_names(r)))
+    for replica in quorum.replicas:
+        for name, path in cluster_names(replica):
+            if name == usual:
+                continue
+            verdict = "the others say" if clear else f"{right.label} says"
+            yield BadRow(
+                replica.label,
+                f"{path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} {usual}: these "
+                "are copies of different clusters, or the file was edited; audit each cluster by itself",
+                path,
+                other_replica=right.label,
+                evidence={"cluster_id": name, "cluster_ids": dict(count)},
+            )
+
+
+def identity(quorum: Quorum) -> Iterator[BadRow]:
+    seen: dict[tuple[int, str | None], str] = {}
+    directories: dict[str, str] = {}
+    for replica in quorum.replicas:
+        node, directory = replica.node_id, replica.meta("directory.id")
+        if node is None:
+            continue
+        twin = seen.setdefault((node, directory), replica.label)
+        if twin == replica.label and directory:
+            twin = directories.setdefault(directory, replica.label)
+        if twin == replica.label:
+            continue
+        yield BadRow(
+            replica.label,
+            f"{replica.label} and {twin} both claim to be node {node}"
+            f"{f', directory {directory}' if directory else ''}: only one of them can be what runs, and "
+            "if both start, one voter votes twice; find the old copy and put it away",
+            replica.meta_properties.path if replica.meta_properties else None,
+            other_replica=twin,
+            evidence={"node_id": node, "directory_id": directory},
+        )
+
+
+def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _sets_by_file(quorum)
+    yield from _sets_by_record(quorum)
+
+
+def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
+    """quorum-state, configuration and records against the set that counts."""
+    counts = quorum.voter_set
+    if counts is None:
+        return
+    others = [
+        *voter_sources.by_quorum_state(quorum.replicas),
+        *voter_sources.by_configuration(quorum.replicas),
+    ]
+    for one in others:
+        if one.ids != counts.ids:
+            yield _set_row(one, counts)
+
+
+def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
+    return BadRow(
+        one.replica,
+        f"the voters are {list(one.ids)} by {one.source} of {one.replica} and {list(other.ids)} by "
+        f"{other.source} of {other.replica}: nodes that disagree on the voters count different "
+        "majorities; find out which change was not finished before any node starts",
+        one.path,
+        offset=one.offset,
+        other_replica=other.replica if other.replica != one.replica else None,
+        evidence={
+            "voters": [list(member) for member in one.members],
+            "other_voters": [list(member) for member in other.members],
+            "source": one.source,
+            "other_source": other.source,
+        },
+    )
+
+
+def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
+    """KRaftVoters records of snapshots between which no log changes the voters must be equal."""
+    changes: dict[int, Counter[Members]] = defaultdict(Counter)
+    for log in quorum.logs:
+        end = quorum.tail_starts.get(log.label, log.end_offset or 0)
+        for offset, _, _, members in voter_sources.log_voter_records(log):
+            if offset < end:
+                changes[offset][members] += 1
+    groups: dict[int, list[VoterSet]] = defaultdict(list)
+    for offset, counted in changes.items():
+        members = counted.most_common(1)[0][0]
+        source = f"the KRaftVoters record at offset {offset}"
+        label = _label_holding(quorum, offset)
+        seen = (0, offset + 1)
+        groups[offset] = [VoterSet(members, source, label, None, offset, seen)] * 2
+    for one in quorum.snapshots:
+        if not one.voters or not one.end_offset:
+            continue
+        offset = max((at for at in changes if at < one.end_offset), default=-1)
+        if _unbroken(quorum, one, groups[offset], offset):
+            groups[offset].append(_of_snapshot(one, one.voters))
+    for group in groups.values():
+        yield from _odd_ones(group)
+
+
+def _label_holding(quorum: Quorum, offset: int) -> str:
+    return next(log.label for log in quorum.logs if log.index_at(offset) >= 0)
+
+
+def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
+    source = f"the KRaftVoters record of {one.evidence.name}"
+    return VoterSet(members, source, one.replica, one.path, one.end_offset, one.id)
+
+
+def _unbroken(quorum: Quorum, one: SnapshotView, group: list[VoterSet], offset: int) -> bool:
+    """Whether some log shows that nothing changed between a snapshot and the first one of its group."""
+    if not group:
+        return True
+    ends = [one.end_offset, (group[0].offset or 0) if offset < 0 else offset]
+    low, high = min(ends), max(ends)
+    return low == high or any(log.covers(low, high) for log in quorum.logs)
+
+
+def _odd_ones(group: Iterable[VoterSet]) -> Iterator[BadRow]:
+    every = list(group)
+    count = Counter(one.members for one in every)
+    if len(count) < 2:
+        return
+    usual = count.most_common(1)[0][0]
+    right = next(one for one in every if one.members == usual)
+    for one in every:
+        if one.members != usual:
+            yield _set_row(one, right)
+
+
+def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
+    for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
+        file = replica.quorum_state
+        if file is not None and file.value is None:
+            problem = f"cannot be read ({file.problem})"
+        elif not quorum.is_voter(replica):
+            continue
+        elif file is None:
+            problem = "is missing"
+        elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
+            problem = f"knows epoch {replica.state_file.leader_epoch}, its log epoch {log.last_epoch}"
+        else:
+            continue
+        yield BadRow(
+            replica.label,
+            f"quorum-state of node {replica.node_id} {problem}: a voter that has forgotten its vote could "
+            "vote twice in one epoch; restore the file, or let the node join anew with an empty folder",
+            file.path if file else None,
+            evidence={"problem": problem},
+        )
+
+
+def storm(quorum: Quorum) -> Iterator[BadRow]:
+    limits, log = quorum.thresholds, quorum.newest_log
+    if log is None or len(log.epoch_starts) < 2:
+        return
+    starts = [one for one in log.epoch_starts if one.certain][1:]
+    rows = np.array([one.row for one in starts], np.int64)
+    if not len(rows):
+        return
+    times = np.sort(log.evidence.log.base_timestamps[rows])
+    within = np.searchsorted(times, times + 3_600_000, "left") - np.arange(len(times))
+    busiest = int(within.argmax())
+    epochs = np.array([one.epoch for one in log.epoch_starts], np.int64)
+    skipped = np.diff(epochs) - 1
+    worst = int(skipped.argmax())
+    most, gap = int(within[busiest]), int(skipped[worst])
+    if most <= limits.elections_per_hour and gap <= limits.skipped_epochs:
+        return
+    at = starts[busiest] if most > limits.elections_per_hour else log.epoch_starts[worst + 1]
+    tenures = np.diff(times)
+    shortest = int(tenures.min()) if len(tenures) else None
+    yield BadRow(
+        log.label,
+        f"{most} leaders were elected within one hour from offset {at.start_offset} on and up to {gap} "
+        f"epochs were skipped between two of them (limits: {limits.elections_per_hour} and "
+        f"{limits.skipped_epochs}): look for a controller that cannot fetch in time, or a slow link",
+        log.path(at.row),
+        int(log.evidence.log.positions[at.row]),
+        at.start_offset,
+        batch_leader_epoch=at.epoch,
+        evidence={
+            "elections_in_an_hour": most,
+            "skipped_epochs": gap,
+            "shortest_tenure_ms": shortest,
+            "epochs": len(epochs),
+        },
+    )
+
+
+CHECKS = (
+    Check(
+        "single_leader_per_epoch", "critical", "replica", "KAFKA-15489, #20",
+        "each epoch has one leader over all logs and quorum-state files", single_leader,
+    ),
+    Check(
+        "voter_holds_committed_data", "critical", "replica", "R69, R107, #22",
+        "no majority of voters could elect a leader that lacks committed data", committed_held,
+    ),
+    Check(
+        "meta_properties_valid", "warning", "replica", "R163",
+        "meta.properties is there and readable", meta_valid,
+    ),
+    Check(
+        "cluster_id_agrees", "critical", "replica", "R163",
+        "all meta.properties and quorum-state files name one cluster", cluster,
+    ),
+    Check(
+        "node_identity_unique", "critical", "replica", "R163, #30",
+        "no two directories claim the same node id and directory id", identity,
+    ),
+    Check(
+        "voter_sets_agree", "warning", "replica", "KIP-853, #24, #25, #26",
+        "voters by quorum-state, KRaftVoters records and configuration are the same", voter_sets,
+    ),
+    Check(
+        "quorum_state_present", "warning", "replica", "#23",
+        "each voter's directory has a readable quorum-state not older than its log", quorum_state,
+    ),
+    Check(
+        "election_storm", "warning", "replica", "R144, #27",
+        "elections per hour and skipped epochs stay under the limits", storm,
+    ),
+)  # fmt: skip

@@ -1,0 +1,243 @@
+"""Checks of the small files that Kafka keeps beside its segments: epochs, indexes, the quorum's epoch.
+
+Source: R109, R115, R116, R163, #8, #23.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.evidence import IndexEvidence, Longs, SegmentEvidence
+from kraftlog.audit.logview import EpochStart, LogView
+from kraftlog.audit.quorum import Quorum
+
+
+def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        file = log.evidence.epoch_checkpoint
+        if file is None or log.is_empty:
+            if file is None and log.evidence.quorum_state is not None and not log.is_empty:
+                yield BadRow(
+                    log.label,
+                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches at its "
+                    "next start; nothing is to be done but to know that the copy is not whole",
+                    severity="info",
+                )
+            continue
+        if file.value is None:
+            yield BadRow(
+                log.label,
+                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could not answer "
+                "where an epoch ends: delete it, Kafka writes it anew from the batches",
+                file.path,
+                evidence={"problem": file.problem},
+            )
+            continue
+        snapshot_ends = {one.end_offset for one in quorum.snapshots_of(log.label)}
+        told = list(_entry_problems(log, file.value, snapshot_ends))
+        told += _missing_entries(log, file.value, file.modified_ms)
+        for entry, word, text in told[:20]:
+            yield BadRow(
+                log.label,
+                f"leader-epoch-checkpoint: {text}, so followers could be told to cut at the wrong offset; "
+                "delete the file while the node is stopped, Kafka writes it anew from the batches",
+                file.path,
+                offset=entry[1],
+                batch_leader_epoch=entry[0],
+                evidence={"entry": list(entry), "what": word, "entries": len(file.value)},
+            )
+
+
+Entry = tuple[int, int]
+Told = tuple[Entry, str, str]
+
+
+def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int]) -> Iterator[Told]:
+    vector = {one.epoch: one for one in log.epoch_starts}
+    start, end = log.start_offset or 0, log.end_offset or 0
+    previous: Entry | None = None
+    for index, (epoch, offset) in enumerate(entries):
+        entry = (epoch, offset)
+        if previous is not None and (epoch <= previous[0] or offset < previous[1]):
+            yield entry, "order", f"entry {epoch} {offset} follows {previous[0]} {previous[1]}"
+        elif epoch in vector:
+            if not _fits(log, vector[epoch], offset, index == 0, snapshot_ends):
+                begins = vector[epoch].start_offset
+                text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
+                yield entry, "wrong", f"wrong entry: {text}"
+        elif start <= offset < end and not _in_hole(log, offset):
+            text = f"epoch {epoch} from offset {offset} on has no batch in the log, which ends at {end}"
+            yield entry, "extra", f"extra entry: {text}"
+        previous = entry
+
+
+def _fits(log: LogView, known: EpochStart, offset: int, first: bool, ends: set[int]) -> bool:
+    """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin inside an epoch."""
+    if offset == known.start_offset or not known.certain:
+        return True
+    if known.start_offset == log.start_offset and offset < known.start_offset:
+        return True
+    return first and offset in ends and log.epoch_end(known.epoch)[1] >= offset > known.start_offset
+
+
+def _in_hole(log: LogView, offset: int) -> bool:
+    return any(hole.start <= offset <= hole.end for hole in log.holes)
+
+
+def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> Iterator[Told]:
+    listed = {epoch for epoch, _ in entries}
+    first = entries[0][1] if entries else 0
+    stamps = log.evidence.log.base_timestamps
+    for one in log.epoch_starts:
+        cut = one.start_offset < first or (not entries and one.start_offset == log.start_offset)
+        # The file of a live copy may have been copied before the election.
+        later = one is log.epoch_starts[-1] and modified_ms < int(stamps[one.row])
+        if one.epoch in listed or cut or later or not one.certain:
+            continue
+        entry = (one.epoch, one.start_offset)
+        text = f"missing entry: epoch {one.epoch} begins at {one.start_offset} and is not listed"
+        yield entry, "missing", text
+
+
+def indexes(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        segments = {one.base_offset: one for one in log.evidence.segments}
+        for index in log.evidence.indexes:
+            segment = segments.get(index.base_offset)
+            if index.problem is not None or segment is None:
+                continue
+            problem = _index_problem(log, segment, index)
+            if problem is not None:
+                entry, count, text = problem
+                yield BadRow(
+                    log.label,
+                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node is stopped, "
+                    "Kafka builds it anew",
+                    index.path,
+                    offset=entry.get("offset"),
+                    evidence={"bad_entries": count, "entries": len(index.offsets), **entry},
+                )
+
+
+IndexProblem = tuple[dict[str, Any], int, str]
+
+
+def _index_problem(
+    log: LogView, segment: SegmentEvidence, index: IndexEvidence
+) -> IndexProblem | None:
+    if index.surplus_bytes:
+        text = f"its last {index.surplus_bytes} bytes are no whole entry"
+        return {"surplus_bytes": index.surplus_bytes}, 0, text
+    back = np.flatnonzero(np.diff(index.offsets) < 0) + 1
+    bad, text = _time_entries(log, segment, index) if index.time else _entries(log, segment, index)
+    if len(back) and (not len(bad) or back[0] < bad[0]):
+        bad, text = back, "goes back to an offset below that of the entry before it"
+    if not len(bad):
+        return None
+    first = int(bad[0])
+    value = int(index.values[first])
+    name = "timestamp" if index.time else "position"
+    entry = {"entry": first, "offset": int(index.offsets[first]), name: value}
+    words = f"entry {first} (offset {entry['offset']}, {name} {value}) {text}"
+    return entry, len(bad), words
+
+
+def _is_last(log: LogView, segment: SegmentEvidence) -> bool:
+    return segment is log.evidence.segments[-1]
+
+
+def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tuple[Longs, str]:
+    """Entries that point at no batch's start, or at one that begins above the entry's offset."""
+    columns = log.evidence.log
+    rows = slice(segment.first_row, segment.end_row)
+    positions, bases = columns.positions[rows], columns.base_offsets[rows]
+    at = np.searchsorted(positions, index.values, "left")
+    inside = np.minimum(at, max(0, len(positions) - 1))
+    hits = np.zeros(len(index.values), np.bool_)
+    if len(positions):
+        hits = (positions[inside] == index.values) & (bases[inside] <= index.offsets)
+        hits |= (positions[inside] == index.values) & log.misplaced[rows][inside]
+    hits |= _damaged(segment, index.values)
+    if _is_last(log, segment):
+        # The index of a live copy may be newer than its log.
+        hits |= (index.values >= segment.size_bytes) & (index.offsets >= (log.end_offset or 0))
+        hits |= _after_damage(segment, index.values)
+    return np.flatnonzero(~hits), "points at no start of a batch that begins at or below that offset"
+
+
+def _damaged(segment: SegmentEvidence, positions: Longs) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    hits = np.zeros(len(positions), np.bool_)
+    for fault in segment.faults:
+        hits |= (positions >= fault.position) & (positions < fault.position + fault.size_bytes)
+    return hits
+
+
+def _after_damage(
+    segment: SegmentEvidence, positions: Longs
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """What lay behind a torn end is gone with it; the tail is another check's matter."""
+    torn = [one.position for one in segment.faults if one.position + one.size_bytes >= segment.size_bytes]
+    if not torn:
+        return np.zeros(len(positions), np.bool_)
+    return positions >= min(torn)
+
+
+def _time_entries(
+    log: LogView, segment: SegmentEvidence, index: IndexEvidence
+) -> tuple[Longs, str]:
+    """Entries whose offset lies in no batch of the segment with that timestamp as its largest."""
+    columns = log.evidence.log
+    rows = slice(segment.first_row, segment.end_row)
+    bases, lasts = columns.base_offsets[rows], columns.last_offsets[rows]
+    stamps = columns.max_timestamps[rows]
+    if not len(bases) or log.misplaced[rows].any() or not columns.crc_valid[rows].all():
+        return np.empty(0, np.int64), ""
+    at = np.maximum(np.searchsorted(bases, index.offsets, "right") - 1, 0)
+    hits = (index.offsets <= lasts[at]) & (index.offsets >= bases[at]) & (stamps[at] == index.values)
+    if segment.faults:
+        hits |= index.offsets > lasts[at]
+    if _is_last(log, segment):
+        hits |= index.offsets >= (log.end_offset or 0)
+    return np.flatnonzero(~hits), "names a time that the batch at that offset does not have"
+
+
+def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        state = log.evidence.state_file
+        if state is None or log.is_empty:
+            continue
+        above = np.flatnonzero(log.epochs > state.leader_epoch)
+        if not len(above):
+            continue
+        row = int(log.rows[above[0]])
+        offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
+        yield BadRow(
+            log.label,
+            f"the batches from offset {offset} on are of epoch {epoch}, while quorum-state knows no epoch "
+            f"above {state.leader_epoch}: this node could vote twice in an epoch that it has seen; restore "
+            "quorum-state, or let the node join anew",
+            log.path(row),
+            int(log.evidence.log.positions[row]),
+            offset,
+            int(log.last[above[-1]]) + 1,
+            epoch,
+            evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},
+        )
+
+
+CHECKS = (
+    Check(
+        "epoch_checkpoint_agrees", "warning", "log", "R109, R115, R116",
+        "leader-epoch-checkpoint agrees with the epochs of the batches", epoch_checkpoint,
+    ),
+    Check(
+        "index_agrees", "warning", "log", "R163",
+        "each entry of an index points at the batch that it names", indexes,
+    ),
+    Check(
+        "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, #23",
+        "no batch has an epoch above that of quorum-state", within_quorum_epoch,
+    ),
+)  # fmt: skip

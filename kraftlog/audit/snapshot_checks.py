@@ -1,0 +1,433 @@
+"""Checks of checkpoint files, each by itself and against the logs.
+
+Whether a snapshot's state is right is asked in `state_checks`. Source: R38, R39, R45–R47, R59, R61, R65, R68, R70–R72, R152, #1, #3.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.copies import copy_explains
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
+from kraftlog.log import names
+
+ALLOWED = frozenset(
+    {
+        "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS",
+        "FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD",
+        "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD",
+        "PRODUCER_IDS_RECORD", "ACCESS_CONTROL_ENTRY_RECORD", "USER_SCRAM_CREDENTIAL_RECORD",
+        "DELEGATION_TOKEN_RECORD", "ZK_MIGRATION_STATE_RECORD",
+    }
+)  # fmt: skip
+"""What Kafka's image writers emit, of any version that writes checkpoints."""
+
+_REPLACE = "take the file of the same name, or an older snapshot, from another replica"
+
+
+def header_first(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        if one.evidence.problem is not None or (one.starts_damaged and one.evidence.size_bytes):
+            continue
+        if not one.starts_with_header:
+            yield BadRow(
+                one.replica,
+                f"{one.evidence.name} does not begin with a SnapshotHeader record, so how new its state is "
+                f"cannot be told and it must not be trusted; {_REPLACE}",
+                one.path,
+                0,
+                evidence={"size_bytes": one.evidence.size_bytes},
+            )
+        elif one.header_count > 1:
+            yield BadRow(
+                one.replica,
+                f"{one.evidence.name} holds {one.header_count} SnapshotHeader records where one is due, as "
+                f"if two snapshots had been joined; {_REPLACE}",
+                one.path,
+                evidence={"headers": one.header_count},
+            )
+
+
+def footer_last(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        if one.evidence.problem is not None or one.ends_with_footer or one.ends_damaged:
+            continue
+        peer = _complete_peer(quorum, one)
+        at_hand = f"{peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes)" if peer else ""
+        what = (
+            f"goes on for {one.bytes_after_last_batch:,} bytes that are no batch"
+            if one.bytes_after_last_batch
+            else "does not end with a SnapshotFooter record"
+        )
+        yield BadRow(
+            one.replica,
+            f"{one.evidence.name} {what}: it is incomplete, and Kafka would load it all the same and miss "
+            f"what is cut off; {at_hand or _REPLACE}",
+            one.path,
+            _end_of_batches(one),
+            other_replica=peer.replica if peer else None,
+            evidence={
+                "size_bytes": one.evidence.size_bytes,
+                "bytes_after_last_batch": one.bytes_after_last_batch,
+                "peer_size_bytes": peer.evidence.size_bytes if peer else None,
+            },
+        )
+
+
+def _end_of_batches(one: SnapshotView) -> int:
+    batches = one.evidence.batches
+    return int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
+
+
+def _complete_peer(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
+    same = (s for s in quorum.snapshots if s.id == one.id and s.replica != one.replica)
+    return next((s for s in same if s.is_complete), None)
+
+
+def name_valid(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        if one.evidence.name_form != names.SHIPPED:
+            right = names.checkpoint_name(one.end_offset, one.epoch)
+            yield BadRow(
+                one.replica,
+                f"{one.evidence.name} is not named as Kafka names its snapshots, which reads fixed columns "
+                f"and would refuse it or take another epoch for it: rename it to {right}",
+                one.path,
+                evidence={"form": one.evidence.name_form, "expected_name": right},
+            )
+    for replica in quorum.replicas:
+        for path in replica.foreign_names:
+            if path.endswith(".checkpoint"):
+                yield BadRow(
+                    replica.label,
+                    f"{path.rsplit('/', 1)[-1]} ends in .checkpoint and names no snapshot: Kafka fails on "
+                    "such a name; move it elsewhere",
+                    path,
+                )
+
+
+def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:
+    """(log, index of its batch) of each log that holds the last offset of a snapshot, uncommitted tails left out."""
+    end = one.end_offset
+    for log in sorted(quorum.logs, key=lambda log: log.label != one.replica):
+        index = log.index_at(end - 1) if end > 0 else -1
+        if index >= 0 and end <= quorum.tail_starts.get(log.label, end):
+            yield log, index
+
+
+def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
+        against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
+        batches = one.evidence.batches
+        odd = np.flatnonzero(batches.epochs != one.epoch)
+        if not against and not len(odd):
+            continue
+        label, epoch = next(iter(against.items()), (None, None))
+        where = (
+            f"offset {one.end_offset - 1} is of epoch {epoch} in the log of {label}"
+            if label is not None
+            else f"a batch in it is of epoch {int(batches.epochs[odd[0]])}"
+        )
+        yield BadRow(
+            one.replica,
+            f"{one.evidence.name} says epoch {one.epoch}, but {where}: a node that starts from it would "
+            "claim the wrong history and may cut its log; rename or remove the file",
+            one.path,
+            int(batches.positions[odd[0]]) if len(odd) and not against else None,
+            one.end_offset - 1 if one.end_offset else None,
+            batch_leader_epoch=one.epoch,
+            other_replica=label if label != one.replica else None,
+            evidence={"epochs_in_logs": found, "batches_of_other_epoch": len(odd)},
+        )
+
+
+def aligned(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        inside = {
+            log.label: (int(log.base[index]), int(log.last[index]))
+            for log, index in _holding(quorum, one)
+            if int(log.last[index]) != one.end_offset - 1
+        }
+        for label, (base, last) in list(inside.items())[:1]:
+            yield BadRow(
+                one.replica,
+                f"{one.evidence.name} ends inside the batch of offsets {base} to {last} (log of {label}): "
+                "a follower that fetches from there gets the whole batch and applies a part of it twice; "
+                "remove this snapshot and let the node take another",
+                one.path,
+                offset=one.end_offset,
+                other_replica=label if label != one.replica else None,
+                evidence={"batches": inside},
+            )
+
+
+def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        stamp = one.last_contained_timestamp
+        if stamp is None:
+            continue
+        for log, index in _holding(quorum, one):
+            row = int(log.rows[index])
+            newest = int(log.evidence.log.max_timestamps[row])
+            if int(log.last[index]) == one.end_offset - 1 and newest != stamp:
+                yield BadRow(
+                    one.replica,
+                    f"{one.evidence.name} says that the last record in it is of {stamp}, the log of "
+                    f"{log.label} has {newest} at offset {one.end_offset - 1}: retention by time goes wrong "
+                    "with it, and the file may have been changed; compare its state with the log's",
+                    one.path,
+                    offset=one.end_offset - 1,
+                    other_replica=log.label if log.label != one.replica else None,
+                    evidence={"header_timestamp": stamp, "log_timestamp": newest},
+                )
+            break
+
+
+def within_committed(quorum: Quorum) -> Iterator[BadRow]:
+    bounds = quorum.bounds
+    ends = [log.end_offset or 0 for log in quorum.logs if not log.is_empty]
+    # A log that does not contradict it makes a snapshot itself evidence of what is committed.
+    upper = bounds.upper if bounds.upper is not None else max(ends, default=None)
+    for one in quorum.snapshots:
+        against = quorum.contradiction(one)
+        if upper is None or one.end_offset <= upper:
+            continue
+        if against is None and bounds.upper is None:
+            continue
+        reason = bounds.upper_reason if bounds.upper is not None else "every log at hand ends before it"
+        explained = against is None
+        advice = (
+            "its logs were probably copied a moment before: copy the quorum again to be sure"
+            if explained
+            else f"and {against}: it does not belong to this log; set it aside before the node starts"
+        )
+        yield BadRow(
+            one.replica,
+            f"{one.evidence.name} ends at offset {one.end_offset}, above {upper}, the upper bound of what "
+            f"can be committed ({reason}): {advice}",
+            one.path,
+            offset=one.end_offset,
+            severity="info" if explained else None,
+            evidence={"upper_bound": upper, "reason": reason, "contradiction": against},
+        )
+
+
+def start_covered(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        start = log.start_offset
+        if not start or log.evidence.single_file or log.unreadable_start:
+            continue
+        own = quorum.snapshots_of(log.label)
+        if any(one.is_complete and one.end_offset >= start for one in own):
+            continue
+        lost_from = max((one.end_offset for one in own if one.is_complete), default=0)
+        helpers = sorted(
+            {s.replica for s in quorum.credible_snapshots if s.end_offset >= start}
+            | set(intact_elsewhere(quorum, log.label, lost_from, start))
+        )
+        advice = f"take a snapshot from {some(helpers)}" if helpers else "no replica at hand has one"
+        yield BadRow(
+            log.label,
+            f"the log begins at offset {start} and no complete snapshot reaches it: the state of "
+            f"{offsets_text(lost_from, start)} is lost here and Kafka refuses to start; {advice}",
+            log.evidence.segments[0].path,
+            offset=lost_from,
+            end_offset=start,
+            evidence={"log_start_offset": start, "covered_by": helpers},
+        )
+
+
+def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        own = quorum.snapshots_of(log.label)
+        newest = max(own, key=lambda one: one.id, default=None)
+        if newest is None or log.is_empty:
+            continue
+        end, epoch = log.end_offset or 0, log.last_epoch or 0
+        if newest.id <= (epoch, end):
+            continue
+        start = int(log.base[0])
+        stamp = newest.last_contained_timestamp
+        live = stamp is not None and copy_explains(quorum, log, stamp)
+        yield BadRow(
+            log.label,
+            f"the newest snapshot {newest.evidence.name} is ahead of the log, which ends at offset {end} of "
+            f"epoch {epoch}: the next start discards {offsets_text(start, end)} and begins at "
+            f"{newest.end_offset}; "
+            + (
+                "a live copy looks so where the log was copied first"
+                if live
+                else "find out where the end of this log went before the node starts"
+            ),
+            newest.path,
+            offset=start,
+            end_offset=end,
+            severity="info" if live else None,
+            evidence={"log_end_offset": end, "snapshot_end_offset": newest.end_offset},
+        )
+
+
+def below_start(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        start = log.start_offset
+        for one in quorum.snapshots_of(log.label) if start else ():
+            if one.end_offset < (start or 0):
+                yield BadRow(
+                    log.label,
+                    f"{one.evidence.name} ends below the log start offset {start}: nothing can be replayed "
+                    "on it; Kafka deletes it at its next start",
+                    one.path,
+                    offset=one.end_offset,
+                    evidence={"log_start_offset": start},
+                )
+
+
+def leftover(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.every_snapshot:
+        evidence = one.evidence
+        if evidence.kind not in (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED):
+            continue
+        peer = next((s for s in quorum.snapshots if s.id == one.id and s.is_complete), None)
+        size = f"{evidence.size_bytes:,} bytes"
+        if peer is not None and evidence.kind == names.CHECKPOINT_PART:
+            size += f" of the {peer.evidence.size_bytes:,} that {peer.replica} has"
+        what = (
+            "a snapshot that was never finished"
+            if evidence.kind == names.CHECKPOINT_PART
+            else "a deleted snapshot that still waits to be removed"
+        )
+        yield BadRow(
+            one.replica,
+            f"{evidence.name} ({size}) is {what}: Kafka removes it at its next start, nothing is to be "
+            "done",
+            one.path,
+            other_replica=peer.replica if peer else None,
+            evidence={
+                "size_bytes": evidence.size_bytes,
+                "complete_size_bytes": peer.evidence.size_bytes if peer else None,
+            },
+        )
+
+
+def too_large(quorum: Quorum) -> Iterator[BadRow]:
+    limits = quorum.thresholds
+    for one in quorum.snapshots:
+        size = one.evidence.size_bytes
+        if size <= limits.snapshot_usual_bytes:
+            continue
+        over = size > limits.snapshot_fetch_limit_bytes
+        yield BadRow(
+            one.replica,
+            f"{one.evidence.name} is {size:,} bytes: "
+            + (
+                "no follower can fetch it whole, as positions end at 2 GiB; copy it by hand to nodes that "
+                "need it and find out what fills the metadata"
+                if over
+                else "larger than usual (10 MiB); expect long transfers to new nodes"
+            ),
+            one.path,
+            severity=None if over else "info",
+            evidence={"size_bytes": size},
+        )
+
+
+def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        found = one.evidence.first_of_type
+        for kind in sorted(set(one.evidence.type_counts) - ALLOWED):
+            if kind.startswith(("UNKNOWN", "FRAME_VERSION")):
+                continue
+            count = one.evidence.type_counts[kind]
+            yield BadRow(
+                one.replica,
+                f"{one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: somebody "
+                f"else wrote this file; {_REPLACE}",
+                one.path,
+                found[kind][0],
+                evidence={"type": kind, "count": count, "record_index": found[kind][1]},
+            )
+
+
+def offsets_in_file(quorum: Quorum) -> Iterator[BadRow]:
+    for one in quorum.snapshots:
+        batches = one.evidence.batches
+        due = np.concatenate([[0], batches.last_offsets[:-1] + 1]) if len(batches) else batches.sizes
+        odd = np.flatnonzero((batches.base_offsets != due) & (batches.positions >= 0))
+        # Kafka gives these offsets no meaning (R44), but it writes them in order.
+        if one.is_damaged or not len(odd):
+            continue
+        row = int(odd[0])
+        yield BadRow(
+            one.replica,
+            f"a batch of {one.evidence.name} begins at {int(batches.base_offsets[row])} where {int(due[row])} "
+            "is due: Kafka ignores these numbers, but it does not write them so; the header may be "
+            "damaged",
+            one.path,
+            int(batches.positions[row]),
+            evidence={"base_offset": int(batches.base_offsets[row]), "expected": int(due[row])},
+        )
+
+
+CHECKS = (
+    Check(
+        "snapshot_header_first", "critical", "snapshot", "R46",
+        "the first record is a SnapshotHeader, and the only one", header_first,
+    ),
+    Check(
+        "snapshot_footer_last", "critical", "snapshot", "R46",
+        "the last record is a SnapshotFooter, and nothing follows", footer_last,
+    ),
+    Check(
+        "snapshot_name_valid", "warning", "snapshot", "R38",
+        "a snapshot's name has the shipped form of 20 and 10 digits", name_valid,
+    ),
+    Check(
+        "snapshot_epoch_agrees", "critical", "snapshot", "R39",
+        "the epoch in a snapshot's name is that of its last offset in every log", epoch_agrees,
+    ),
+    Check(
+        "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619",
+        "a snapshot's end offset is a batch's boundary in every log that holds it", aligned,
+    ),
+    Check(
+        "snapshot_timestamp_agrees", "warning", "snapshot", "R47",
+        "LastContainedLogTimestamp is that of the last record contained", timestamp_agrees,
+    ),
+    Check(
+        "snapshot_within_committed", "critical", "snapshot", "R12, R70",
+        "no snapshot ends above the upper committed bound", within_committed,
+    ),
+    Check(
+        "log_start_covered", "critical", "snapshot", "R6, R71, KAFKA-14238",
+        "a log that begins above 0 has a complete snapshot that reaches its start", start_covered,
+    ),
+    Check(
+        "snapshot_ahead_of_log", "warning", "snapshot", "R68, R72",
+        "a snapshot past the log's end has an empty log", ahead_of_log,
+    ),
+    Check(
+        "snapshot_below_log_start", "info", "snapshot", "R59",
+        "no snapshot ends below the log start offset", below_start,
+    ),
+    Check(
+        "snapshot_leftover", "info", "snapshot", "R61, R65",
+        "no .part and no .deleted file is left", leftover,
+    ),
+    Check(
+        "snapshot_too_large_to_fetch", "warning", "snapshot", "R152",
+        "a snapshot is smaller than 2 GiB", too_large,
+    ),
+    Check(
+        "snapshot_record_allowed", "warning", "snapshot", "R45",
+        "a snapshot holds only record types that Kafka's images write", record_allowed,
+    ),
+    Check(
+        "snapshot_offsets_in_order", "info", "snapshot", "R44",
+        "the batches of a snapshot are numbered from 0 on, as Kafka writes them", offsets_in_file,
+    ),
+)  # fmt: skip

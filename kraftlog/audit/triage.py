@@ -1,0 +1,89 @@
+"""What a damaged range of a file means for the log: which offsets it held, and who holds them intact.
+
+In: a quorum, and a place in one replica's files. Out: offsets, labels, and the sentence that says what to do. Source: the triage of
+corrupt ranges (R34, R43, #29).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.check import FINDING_LIMIT
+from kraftlog.audit.evidence import Longs
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+
+
+def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:
+    """Offsets [start, end) that a range of a segment's bytes held, by the batches around it; end None at the log's end."""
+    columns = log.evidence.log
+    before = (columns.file[log.rows] < segment) | (
+        (columns.file[log.rows] == segment) & (columns.positions[log.rows] < position)
+    )
+    count = int(np.count_nonzero(before))
+    start = int(log.last[count - 1]) + 1 if count else log.evidence.segments[segment].base_offset
+    end = int(log.base[count]) if count < len(log.rows) else None
+    return start, end
+
+
+def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
+    """The other replicas whose logs hold offsets [start, end) without damage."""
+    end = start + 1 if end is None or end <= start else end
+    return [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
+
+
+def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str, dict[str, Any]]:
+    """(what to do, evidence) for a replica that lost offsets [start, end)."""
+    holders = intact_elsewhere(quorum, label, start, end)
+    if holders:
+        names = some(holders)
+        return (
+            f"{names} {'holds' if len(holders) == 1 else 'hold'} the same offsets intact: before "
+            "this node starts, set its log folder aside and let it fetch the log again",
+            {"held_intact_by": holders},
+        )
+    snapshot = max(
+        (s for s in quorum.credible_snapshots if s.end_offset >= (end or start + 1)),
+        key=lambda s: s.end_offset,
+        default=None,
+    )
+    if snapshot is not None:
+        return (
+            f"no other replica's log at hand holds them, but the state after them is in "
+            f"{snapshot.evidence.name} of {snapshot.replica}: keep both before this node starts",
+            {"held_intact_by": [], "covered_by_snapshot": snapshot.path},
+        )
+    return (
+        "no other replica at hand holds them: keep a copy of this folder before the node starts, "
+        "because Kafka cuts its log at the first bad batch",
+        {"held_intact_by": []},
+    )
+
+
+def some(labels: list[str], limit: int = 4) -> str:
+    """Labels in words, the first few of them."""
+    if len(labels) > limit:
+        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
+    return " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
+
+
+def capped(rows: Longs) -> Iterator[tuple[int, int]]:
+    """(row, how many more there are after the last that is told) of the first rows."""
+    told = rows[:FINDING_LIMIT].tolist()
+    for index, row in enumerate(told):
+        yield row, len(rows) - len(told) if index == len(told) - 1 else 0
+
+
+def and_more(more: int) -> str:
+    """The end of a message that stands for others as well."""
+    return f" ({more:,} more like it on this replica)" if more else ""
+
+
+def offsets_text(start: int, end: int | None) -> str:
+    """Offsets [start, end) in words."""
+    if end is None:
+        return f"offset {start} and what follows"
+    if end - start <= 1:
+        return f"offset {start}"
+    return f"offsets {start} to {end - 1}"

@@ -1,0 +1,106 @@
+"""Every replica's state, at every offset where Kafka has a digest, is Kafka's own MetadataImage.
+
+The digests come from a replay of the log: from its beginning, or from the oldest snapshot where the
+log begins later. `kraftlog state` starts from the newest snapshot, as a booting node does.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import Coverage, scan
+from kraftlog.state.difference import differences
+from kraftlog.state.digest import Digest, digest_of
+from kraftlog.state.image import image_at, steps
+from kraftlog.state.reading import load_snapshot
+from kraftlog.state.replay import Replay
+from kraftlog.state.shapes import canonical_text
+from kraftlog.state.state import State
+from kraftlog.state.write import canonical_lines
+from tests.golden.cases import REPLICAS, Replica
+
+CLEAR = Redactor(None)
+# A log for decoders: half of its records are faults, and most of them lose a whole delta of Kafka's.
+REPLAYED = [one for one in REPLICAS if one.case != "synthetic-every-type"]
+WITH_IMAGE = [one for one in REPLICAS if one.has_image]
+
+
+@cache
+def coverage_of(replica: Replica) -> Coverage:
+    (found,) = find_replicas([str(replica.folder)])
+    return scan(found)
+
+
+def replay_from_start(coverage: Coverage) -> tuple[Replay, int]:
+    """An empty replay where the log begins at 0, else one of the oldest snapshot."""
+    if coverage.runs and coverage.runs[0].start_offset == 0:
+        return Replay(), 0
+    oldest = coverage.snapshots[0]
+    replay, _ = load_snapshot(oldest, CLEAR)
+    return replay, oldest.end_offset
+
+
+@pytest.mark.parametrize("replica", REPLAYED, ids=str)
+def test_every_digest(replica: Replica) -> None:
+    coverage = coverage_of(replica)
+    expected = {
+        row["end_offset"]: row["sha256"] for row in replica.image_digests() if "sha256" in row
+    }
+    assert expected
+    replay, start = replay_from_start(coverage)
+    digest = Digest(replay.state)
+    different = []
+    for step in steps(coverage, replay, start, coverage.reach(start), CLEAR):
+        digest.update(replay.state, [one.change for one in step.seen])
+        wanted = expected.pop(step.end_offset, None)
+        if wanted is not None and wanted != digest.hexdigest():
+            different.append(step.end_offset)
+    assert not different
+    assert not expected
+    assert digest.hexdigest() == digest_of(canonical_lines(replay.state))
+
+
+@pytest.mark.parametrize("replica", WITH_IMAGE, ids=str)
+def test_the_image_at_the_end(replica: Replica) -> None:
+    image = image_at(coverage_of(replica), None, CLEAR)
+    assert canonical_lines(image.state) == [canonical_text(row) for row in replica.image()]
+    assert not image.faults
+
+
+@pytest.mark.parametrize("replica", REPLAYED, ids=str)
+def test_every_snapshot(replica: Replica) -> None:
+    expected = {row["snapshot"]: row for row in replica.image_digests() if "snapshot" in row}
+    for snapshot in coverage_of(replica).snapshots:
+        row = expected.get(snapshot.name)
+        if row is not None:
+            loaded, _ = load_snapshot(snapshot, CLEAR)
+            assert digest_of(canonical_lines(loaded.state)) == row["sha256_snapshot"]
+
+
+def leftover_configs(before: State, after: State) -> bool:
+    """Whether two states differ by topic configs only: Kafka's way of grouping records (1)."""
+    return {one.table for one in differences(before, after)} <= {"configs"}
+
+
+@pytest.mark.parametrize("replica", REPLAYED, ids=str)
+def test_snapshot_and_suffix_are_the_whole_log(replica: Replica) -> None:
+    coverage = coverage_of(replica)
+    whole, start = replay_from_start(coverage)
+    end = coverage.reach(start)
+    for _ in steps(coverage, whole, start, end, CLEAR):
+        pass
+    known = {row["snapshot"]: row["equal"] for row in replica.image_digests() if "snapshot" in row}
+    for snapshot in coverage.snapshots:
+        if not start <= snapshot.end_offset <= end:
+            continue
+        suffix, _ = load_snapshot(snapshot, CLEAR)
+        for _ in steps(coverage, suffix, snapshot.end_offset, end, CLEAR):
+            pass
+        if known.get(snapshot.name, True):
+            assert list(differences(suffix.state, whole.state)) == []
+        else:
+            assert leftover_configs(suffix.state, whole.state)

@@ -1,0 +1,151 @@
+"""`state`, `diff` and `checkpoint` as a user meets them: rows, notes, files, and what they refuse."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.commands_state import add_commands
+from kraftlog.decode.redaction import MASK_PREFIX
+from kraftlog.errors import InputError, KraftlogError, UsageError
+from tests.golden.cases import Replica
+
+Printed = pytest.CaptureFixture[str]
+LIVE = Replica("steady-live", "14")
+
+
+def run(*arguments: str | Path) -> int:
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True), lambda text: int(text) if text else None)
+    chosen = parser.parse_args([str(one) for one in arguments])
+    status = chosen.command(chosen)
+    assert isinstance(status, int)
+    return status
+
+
+def rows(capsys: Printed, *arguments: str | Path) -> list[dict[str, Any]]:
+    assert run(*arguments, "--format", "json") == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_state_at_the_end(capsys: Printed) -> None:
+    given = rows(capsys, "state", LIVE.folder, "--reveal-secrets")
+    wanted = [
+        {"type": row["type"], "record_version": row["version"], "data": row["data"]}
+        for row in LIVE.image()
+    ]
+    assert given == wanted
+
+
+def test_state_masks_secrets(capsys: Printed) -> None:
+    given = rows(capsys, "state", LIVE.folder, "--type", "USER_SCRAM_CREDENTIAL_RECORD")
+    assert given
+    assert all(row["data"]["salt"].startswith(MASK_PREFIX) for row in given)
+
+
+def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
+    assert rows(capsys, "state", LIVE.folder, "--at", "0") == []
+    assert len(rows(capsys, "state", LIVE.folder, "--at", "60")) > 0
+    (segment,) = [row for row in LIVE.batches() if row.get("base_offset") == 60] or [None]
+    at = str(segment["max_timestamp"]) if segment else str(1 << 50)
+    assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
+
+
+def test_notes_go_to_stderr(capsys: Printed) -> None:
+    run("state", Replica("synthetic-transactions", "0").folder)
+    notes = capsys.readouterr().err
+    assert "a transaction is open since offset" in notes
+    assert "may not be committed" in notes
+
+
+def test_several_replicas_below_a_path_are_named() -> None:
+    with pytest.raises(UsageError, match=r"replicas/11.*name the folder of one"):
+        run("state", LIVE.folder.parent)
+
+
+def test_a_missing_path_and_a_missing_offset() -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        run("state", "/does/not/exist")
+    with pytest.raises(InputError, match="which ends at"):
+        run("state", LIVE.folder, "--at", "123456789")
+
+
+def test_diff_by_key_and_field(capsys: Printed) -> None:
+    folder = Replica("combined", "1").folder
+    found = rows(capsys, "diff", f"{folder}@100", folder)
+    assert found
+    assert {row["change"] for row in found} <= {"added", "removed", "changed"}
+    fenced = [row for row in found if row["field"] == "fenced"]
+    assert fenced == [
+        {
+            "table": "brokers",
+            "key": [1],
+            "change": "changed",
+            "field": "fenced",
+            "before": False,
+            "after": True,
+        }
+    ]
+
+
+def test_equal_secrets_are_no_difference_though_masked(capsys: Printed) -> None:
+    other = Replica("steady-live", "1").folder
+    end = max(row["end_offset"] for row in LIVE.image_digests())
+    found = rows(capsys, "diff", f"{LIVE.folder}@{end}", f"{other}@{end}")
+    assert found == []
+
+
+def test_diff_of_two_checkpoint_files(capsys: Printed) -> None:
+    first, *_, last = sorted(Replica("synthetic-snapshots", "0").log_dir.glob("*.checkpoint"))
+    assert rows(capsys, "diff", first, first) == []
+    assert rows(capsys, "diff", first, last)
+
+
+def test_checkpoint_is_the_state(tmp_path: Path, capsys: Printed) -> None:
+    assert run("checkpoint", LIVE.folder, "--at", "400", "--out", tmp_path) == 0
+    printed = capsys.readouterr()
+    (file,) = tmp_path.iterdir()
+    assert printed.out.strip() == str(file)
+    assert "secrets in clear" in printed.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.name.startswith(f"{400:020d}-")
+    assert rows(capsys, "diff", file, f"{LIVE.folder}@400") == []
+    clear = rows(capsys, "state", file, "--reveal-secrets")
+    assert clear == rows(capsys, "state", LIVE.folder, "--at", "400", "--reveal-secrets")
+
+
+def test_checkpoint_never_replaces_another_file(tmp_path: Path) -> None:
+    run("checkpoint", LIVE.folder, "--out", tmp_path)
+    (file,) = tmp_path.iterdir()
+    run("checkpoint", LIVE.folder, "--out", tmp_path)
+    file.write_bytes(b"something else")
+    with pytest.raises(UsageError, match="holds something else"):
+        run("checkpoint", LIVE.folder, "--out", tmp_path)
+    assert file.read_bytes() == b"something else"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_checkpoint_with_and_without_voters(tmp_path: Path, capsys: Printed) -> None:
+    run("checkpoint", LIVE.folder, "--out", tmp_path / "with")
+    run("checkpoint", LIVE.folder, "--out", tmp_path / "without", "--without-voters")
+    with_voters, without = (next((tmp_path / name).iterdir()) for name in ("with", "without"))
+    capsys.readouterr()
+    found = rows(capsys, "diff", with_voters, without)
+    assert {row["table"] for row in found} == {"voters", "kraft_version"}
+
+
+@pytest.mark.parametrize(
+    "case, offset, sentence",
+    [("combined", "0", "at least one record"), ("synthetic-transactions", "66", "is open at 66")],
+)
+def test_checkpoint_where_kafka_would_take_none(
+    case: str, offset: str, sentence: str, tmp_path: Path
+) -> None:
+    node = "1" if case == "combined" else "0"
+    with pytest.raises(KraftlogError, match=sentence):
+        run("checkpoint", Replica(case, node).folder, "--at", offset, "--out", tmp_path)
+    assert list(tmp_path.iterdir()) == []

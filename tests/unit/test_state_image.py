@@ -1,0 +1,168 @@
+"""Where an image begins and ends: snapshot boundaries, gaps, torn and rejected files, times, several replicas."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import Coverage, restore_plan, scan
+from kraftlog.state.difference import differences
+from kraftlog.state.image import image_at, offset_at_time, steps
+from kraftlog.state.reading import load_snapshot
+from tests.golden.cases import Replica
+
+CLEAR = Redactor(None)
+SNAPSHOTS = Replica("synthetic-snapshots", "0")
+
+
+def covered(folder: Path) -> Coverage:
+    (found,) = find_replicas([str(folder)])
+    return scan(found)
+
+
+def copied(replica: Replica, tmp_path: Path) -> Path:
+    shutil.copytree(replica.folder, tmp_path / replica.node)
+    return tmp_path / replica.node
+
+
+def test_the_state_around_a_snapshots_end() -> None:
+    coverage = covered(SNAPSHOTS.folder)
+    oldest, middle = coverage.snapshots[:2]
+    end = middle.end_offset
+    whole, _ = load_snapshot(oldest, CLEAR)
+    at = {}
+    for step in steps(coverage, whole, oldest.end_offset, coverage.log_end_offset, CLEAR):
+        at[step.end_offset] = whole.state.fork()
+    for offset in (end - 1, end, end + 1):
+        image = image_at(coverage, offset, CLEAR)
+        assert image.base == (middle if offset >= end else oldest)
+        before = max(one for one in at if one <= offset)
+        if before == offset:
+            assert image.state == at[offset]
+    assert image_at(coverage, end, CLEAR).state == at[end]
+    assert image_at(coverage, end, CLEAR).epoch == middle.epoch
+
+
+def test_the_record_at_a_snapshots_end_is_not_in_it_and_is_applied() -> None:
+    """Cut off from the log's other records, the one at the end offset makes the only difference."""
+    coverage = covered(SNAPSHOTS.folder)
+    end = coverage.snapshots[1].end_offset
+    before, after = (image_at(coverage, offset, CLEAR) for offset in (end, end + 1))
+    from_log, _ = load_snapshot(coverage.snapshots[0], CLEAR)
+    for _ in steps(coverage, from_log, coverage.snapshots[0].end_offset, end + 1, CLEAR):
+        pass
+    assert after.state == from_log.state
+    assert before.end_offset + 1 == after.end_offset
+
+
+def test_offsets_that_cannot_be_rebuilt_are_named() -> None:
+    coverage = covered(SNAPSHOTS.folder)
+    first = coverage.snapshots[0].end_offset
+    assert coverage.lost() == [(0, first - 1)]
+    with pytest.raises(InputError, match=f"at which it can: {first} to {coverage.log_end_offset}"):
+        image_at(coverage, first - 1, CLEAR)
+    with pytest.raises(InputError, match="which ends at"):
+        image_at(coverage, coverage.log_end_offset + 1, CLEAR)
+
+
+def test_a_gap_splits_what_can_be_rebuilt(tmp_path: Path) -> None:
+    folder = copied(Replica("synthetic-fuzz-1", "0"), tmp_path)
+    segments = sorted(folder.glob("*/*.log"))
+    assert len(segments) > 3
+    whole = covered(folder)
+    segments[1].unlink()
+    coverage = covered(folder)
+    (gap,) = coverage.gaps
+    assert gap.start_offset == int(segments[1].stem)
+    assert gap.end_offset == int(segments[2].stem)
+    with pytest.raises(InputError, match=f"{gap.start_offset} to {gap.end_offset - 1} are missing"):
+        image_at(coverage, gap.end_offset, CLEAR)
+    for end in (gap.start_offset, coverage.log_end_offset):
+        assert image_at(coverage, end, CLEAR).state == image_at(whole, end, CLEAR).state
+
+
+def test_a_damaged_batch_is_a_gap(tmp_path: Path) -> None:
+    folder = copied(Replica("synthetic-transactions", "0"), tmp_path)
+    for checkpoint in folder.glob("*/*.checkpoint"):
+        checkpoint.unlink()
+    (segment,) = folder.glob("*/*.log")
+    raw = bytearray(segment.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    segment.write_bytes(raw)
+    coverage = covered(folder)
+    (gap,) = coverage.gaps
+    assert "batch_crc" in gap.cause
+    with pytest.raises(InputError, match="batch_crc"):
+        image_at(coverage, None, CLEAR)
+    assert image_at(coverage, gap.start_offset, CLEAR).end_offset == gap.start_offset
+
+
+def test_a_torn_checkpoint_is_no_base(tmp_path: Path) -> None:
+    folder = copied(SNAPSHOTS, tmp_path)
+    newest = sorted(folder.glob("*/*.checkpoint"))[-1]
+    raw = newest.read_bytes()
+    for size in (0, 40, len(raw) - 1, len(raw) - 80):
+        newest.write_bytes(raw[:size])
+        coverage = covered(folder)
+        assert [one.file.name for one in coverage.rejected] == [newest.name]
+        assert newest.name not in [one.name for one in coverage.snapshots]
+    image = image_at(coverage, None, CLEAR)
+    assert image.state == image_at(covered(SNAPSHOTS.folder), None, CLEAR).state
+
+
+def test_a_snapshot_beyond_the_log_is_the_end(tmp_path: Path) -> None:
+    folder = copied(SNAPSHOTS, tmp_path)
+    for segment in folder.glob("*/*.log"):
+        segment.unlink()
+    coverage = covered(folder)
+    newest = coverage.snapshots[-1]
+    image = image_at(coverage, None, CLEAR)
+    assert image.end_offset == newest.end_offset
+    assert image.is_committed
+    assert [one for one, _ in coverage.restorable()] == sorted(
+        one.end_offset for one in coverage.snapshots
+    )
+
+
+def test_an_open_transaction_is_left_out() -> None:
+    coverage = covered(Replica("synthetic-transactions", "0").folder)
+    image = image_at(coverage, None, CLEAR)
+    assert image.open_since is not None
+    before = image_at(coverage, image.open_since, CLEAR)
+    assert before.open_since is None
+    assert list(differences(before.state, image.state)) == []
+
+
+def test_the_state_at_a_time() -> None:
+    coverage = covered(Replica("steady-live", "14").folder)
+    end = coverage.log_end_offset
+    image = image_at(coverage, end, CLEAR)
+    assert offset_at_time(coverage, image.timestamp) == end
+    earlier = offset_at_time(coverage, image.timestamp - 60_000)
+    assert 0 < earlier < end
+    assert offset_at_time(covered(SNAPSHOTS.folder), 1 << 60) > 0
+    with pytest.raises(InputError, match="begins after that time"):
+        offset_at_time(covered(SNAPSHOTS.folder), 0)
+
+
+def test_what_one_replica_lost_another_may_hold() -> None:
+    late, whole = (covered(Replica("lagging", node).folder) for node in ("2", "11"))
+    rows = list(restore_plan([late, whole]))
+    (first, last), *_ = late.lost()
+    (row,) = [one for one in rows if one.replica == late.replica.label]
+    assert (row.start_offset, row.end_offset) == (first, last)
+    assert row.source == whole.replica.label
+    assert row.paths
+    alone = list(restore_plan([late]))
+    assert [(one.source, one.paths) for one in alone] == [(None, ())]
+
+
+def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    with pytest.raises(InputError, match="no readable batch"):
+        image_at(covered(tmp_path), None, CLEAR)

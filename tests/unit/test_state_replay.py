@@ -1,0 +1,204 @@
+"""The replay's own rules: transactions, faults, cascades, forks, and the versions that a state is written at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.state.replay import Origin, Replay
+from kraftlog.state.state import State
+from kraftlog.state.write import canonical_lines, image_records, losses
+
+Data = dict[str, Any]
+TOPIC, OTHER = "A" * 21 + "E", "A" * 21 + "I"
+
+
+class Log:
+    """Feeds records to a replay, one offset each."""
+
+    def __init__(self) -> None:
+        self.replay = Replay()
+        self.next = 0
+
+    def __call__(self, record_type: str, **data: Any) -> list[Any]:
+        seen = self.replay.apply(Origin(self.next, 1000 + self.next, 1, record_type), data)
+        self.next += 1
+        return seen
+
+    def rows(self, table: str) -> list[Data]:
+        return [dict(value) for value in self.replay.state.rows(table).values()]
+
+    def topic(self, name: str = "orders", topic_id: str = TOPIC) -> None:
+        self("TOPIC_RECORD", name=name, topicId=topic_id)
+        self(
+            "PARTITION_RECORD",
+            topicId=topic_id,
+            partitionId=0,
+            replicas=[1, 2],
+            isr=[1, 2],
+            removingReplicas=[],
+            addingReplicas=[],
+            leader=1,
+            leaderEpoch=0,
+            partitionEpoch=0,
+            leaderRecoveryState=0,
+        )
+
+    def change(self, **data: Any) -> None:
+        empty = {"leader": -2, "leaderRecoveryState": -1}
+        self("PARTITION_CHANGE_RECORD", topicId=TOPIC, partitionId=0, **(empty | data))
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_a_transaction_is_seen_at_its_end(log: Log) -> None:
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    log("TOPIC_RECORD", name="orders", topicId=TOPIC)
+    assert log.rows("topics") == []
+    assert log.replay.open_since == 0
+    (seen,) = log("END_TRANSACTION_RECORD")
+    assert log.rows("topics") == [{"name": "orders", "topicId": TOPIC}]
+    assert (seen.origin.offset, seen.since_offset) == (1, 3)
+    assert log.replay.open_since is None
+
+
+def test_an_aborted_transaction_was_never_there(log: Log) -> None:
+    log.topic()
+    before = log.replay.state.fork()
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    assert log("ABORT_TRANSACTION_RECORD", reason=None) == []
+    assert log.replay.state == before
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    assert len(log.replay.state) == 0
+
+
+@pytest.mark.parametrize("record_type", ["END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"])
+def test_an_end_without_a_begin_is_a_fault(log: Log, record_type: str) -> None:
+    log(record_type)
+    assert [one.kind for one in log.replay.faults] == ["transaction"]
+
+
+def test_a_begin_inside_a_transaction_is_a_fault_and_nothing_else(log: Log) -> None:
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    log("TOPIC_RECORD", name="orders", topicId=TOPIC)
+    log("BEGIN_TRANSACTION_RECORD", name="y")
+    log("END_TRANSACTION_RECORD")
+    assert len(log.replay.faults) == 1
+    assert len(log.rows("topics")) == 1
+
+
+def test_a_control_record_inside_a_transaction_counts_at_once(log: Log) -> None:
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    version = {"version": 0, "kRaftVersion": 1}
+    assert log.replay.apply_control(Origin(1, 0, 1, "KRAFT_VERSION"), version)
+    log("ABORT_TRANSACTION_RECORD", reason=None)
+    assert log.rows("kraft_version") == [version]
+
+
+def test_removing_a_topic_takes_its_partitions_and_its_configs(log: Log) -> None:
+    log.topic()
+    log.topic("other", OTHER)
+    for kind, name in ((2, "orders"), (2, "other"), (4, "orders")):
+        log("CONFIG_RECORD", resourceType=kind, resourceName=name, name="k", value="v")
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    assert [one["topicId"] for one in log.rows("partitions")] == [OTHER]
+    left = {(one["resourceType"], one["resourceName"]) for one in log.rows("configs")}
+    assert left == {(2, "other"), (4, "orders")}
+
+
+def test_a_topic_that_comes_again_loses_its_partitions(log: Log) -> None:
+    log.topic()
+    log("TOPIC_RECORD", name="orders", topicId=TOPIC)
+    assert log.rows("partitions") == []
+
+
+def test_epochs_of_a_partition(log: Log) -> None:
+    log.topic()
+    log.change()
+    log.change(leader=1)
+    log.change(leader=-1, isr=[])
+    (partition,) = log.rows("partitions")
+    assert (partition["partitionEpoch"], partition["leaderEpoch"]) == (3, 2)
+    assert (partition["leader"], partition["isr"]) == (-1, [])
+
+
+def test_the_name_points_to_the_newer_topic(log: Log) -> None:
+    log.topic()
+    log.topic(topic_id=OTHER)
+    state = log.replay.state
+    assert state.named("topics", "orders") == (OTHER,)
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    assert state.named("topics", "orders") == (OTHER,)
+    log("REMOVE_TOPIC_RECORD", topicId=OTHER)
+    assert state.named("topics", "orders") is None
+
+
+@pytest.mark.parametrize(
+    "record_type, data, kind",
+    [
+        ("REMOVE_TOPIC_RECORD", {"topicId": OTHER}, "unknown_topic"),
+        ("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", {"id": OTHER}, "unknown_acl"),
+        ("FENCE_BROKER_RECORD", {"id": 9, "epoch": 1}, "unknown_broker"),
+        ("CLEAR_ELR_RECORD", {"topicName": "nobody"}, "unknown_topic"),
+        ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 0}, "bad_value"),
+        ("PARTITION_CHANGE_RECORD", {"topicId": TOPIC, "partitionId": 7}, "unknown_partition"),
+        ("PARTITION_CHANGE_RECORD", {"topicId": OTHER, "partitionId": 0}, "unknown_topic"),
+    ],
+)
+def test_a_faulty_record_has_no_effect(log: Log, record_type: str, data: Data, kind: str) -> None:
+    log.topic()
+    before = log.replay.state.fork()
+    log(record_type, **data)
+    assert [one.kind for one in log.replay.faults] == [kind]
+    assert log.replay.state == before
+
+
+def test_a_record_of_an_unknown_type_is_a_fault(log: Log) -> None:
+    assert log.replay.apply(Origin(0, 0, 1, "UNKNOWN_99"), None) == []
+    assert log.replay.faults[0].kind == "unknown_record"
+
+
+def test_forks_do_not_see_each_other(log: Log) -> None:
+    log.topic()
+    twin = log.replay.state.fork()
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    assert len(twin) == 2
+    assert twin.keys("partitions", (TOPIC,)) == [(TOPIC, 0)]
+    twin.set("topics", (OTHER,), {"name": "mine", "topicId": OTHER})
+    assert log.replay.state.get("topics", (OTHER,)) is None
+
+
+def test_what_an_old_metadata_version_cannot_hold(log: Log) -> None:
+    log("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=7)
+    log.topic()
+    log.change(directories=[OTHER, OTHER])
+    log(
+        "USER_SCRAM_CREDENTIAL_RECORD",
+        name="u",
+        mechanism=1,
+        salt="",
+        storedKey="",
+        serverKey="",
+        iterations=1,
+    )
+    state = log.replay.state
+    assert {one.what for one in losses(state)} == {
+        "directories needs metadata.version 17",
+        "metadata.version 7 has no scram_credentials",
+    }
+    written = list(image_records(state))
+    assert [one.type for one in written] == [
+        "FEATURE_LEVEL_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+    ]
+    assert "directories" not in written[-1].data
+
+
+def test_an_empty_state_is_written_as_nothing() -> None:
+    assert canonical_lines(State()) == []
