@@ -6,21 +6,27 @@ one window of one file, and the records that a replay needs. A batch that severa
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kraftlog.audit.columns import ColumnBuilder
-from kraftlog.audit.content import Content, Decoded, decode_batch
+from kraftlog.audit.content import Content, Decoded, decode_batch, describe
+from kraftlog.audit.divergence import batches_to_describe
 from kraftlog.audit.evidence import (
     UNREMARKABLE,
+    Described,
     FileProblem,
+    QuorumEvidence,
     ReplicaEvidence,
     SegmentEvidence,
     SnapshotEvidence,
+    StateEvidence,
     no_batches,
 )
+from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.repair import explain
+from kraftlog.audit.replays import STATE_CHECKS, replay_quorum
 from kraftlog.audit.side_evidence import NODE_FILES, read_index_file, read_side_file
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
@@ -32,6 +38,8 @@ from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
+RECORD_LIMIT = 3_000_000
+"""So many decoded records are kept for a replay; beyond it (some GB of memory) a replay is not tried."""
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
 
@@ -45,9 +53,11 @@ class Collector:
     limits: Limits
     redactor: Redactor
     keep_records: bool = True
+    record_limit: int = RECORD_LIMIT
     contents: list[Content] = field(default_factory=list)
     records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
+    _record_count: int = 0
 
     def replica(self, replica: Replica) -> ReplicaEvidence:
         """The evidence of one replica."""
@@ -173,6 +183,10 @@ class Collector:
         self._known[batch_id] = index
         if self.keep_records:
             self.records[batch_id] = decoded.records
+            self._record_count += len(decoded.records)
+            if self._record_count > self.record_limit:
+                self.keep_records = False
+                self.records.clear()
         return index
 
 
@@ -225,3 +239,27 @@ def _is_foreign(file: LogFile) -> bool:
     return file.kind == names.UNKNOWN and file.name.endswith((".log", ".checkpoint"))
 
 
+def collect(
+    replicas: Iterable[Replica],
+    limits: Limits,
+    redactor: Redactor,
+    described: Described | None = None,
+    replay: bool = True,
+) -> QuorumEvidence:
+    """The evidence of one quorum, with words for the records that differ and, where `replay` is set, what replays found."""
+    collector = Collector(limits, redactor)
+    found = tuple(collector.replica(one) for one in replicas)
+    evidence = QuorumEvidence(found, tuple(collector.contents), described=described)
+    quorum = Quorum(evidence)
+    words = {
+        batch_id: tuple(map(describe, collector.records.get(batch_id, ())))
+        for batch_id in batches_to_describe(quorum.differing)
+    }
+    state = None
+    if replay and collector.keep_records:
+        state = replay_quorum(quorum, lambda batch_id: collector.records.get(batch_id, ()))
+    elif replay:
+        why = f"over {collector.record_limit:,} records: their replay needs a lake"
+        skipped = tuple((name, "quorum", why) for name in STATE_CHECKS)
+        state = StateEvidence(skipped=skipped)
+    return replace(evidence, words=words, state=state)

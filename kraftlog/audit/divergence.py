@@ -4,6 +4,7 @@ In: two `LogView`s. Out: frozen comparisons. All arithmetic is over columns, so 
 fractions of a second. Source: R23, R111, R119, KAFKA-1211, KIP-595 (diverging epoch).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,3 +154,14 @@ def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
         return "equal"
     longer = max(one.end_offset or 0, other.end_offset or 0)
     return "behind" if longer <= lower_bound else "ahead_uncommitted"
+
+
+def batches_to_describe(comparisons: Iterable[Comparison]) -> set[str]:
+    """Ids of the batches whose records a finding puts into words: the first few of each difference, of both sides."""
+    found: set[str] = set()
+    for comparison in comparisons:
+        for run in comparison.runs[:DESCRIBED_BATCHES]:
+            mine, theirs = comparison.one.evidence.log, comparison.other.evidence.log
+            found |= {mine.id_text(row) for row in run.rows[:DESCRIBED_BATCHES].tolist()}
+            found |= {theirs.id_text(row) for row in run.other_rows[:DESCRIBED_BATCHES].tolist()}
+    return found

@@ -57,14 +57,13 @@ class LogView:
         span = log.last_offsets - log.base_offsets + 1
         room = (log.sizes - HEADER_SIZE) // MIN_RECORD_SIZE
         packed = (log.attributes & CODEC_MASK) != 0
-        fits = (log.record_counts > 0) & ((log.record_counts <= room) | packed)
         short = np.zeros(len(log), np.bool_)
         for index, content in enumerate(self.contents):
             if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues):
                 short |= log.content == index
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
-        return fits & (span > 0) & ((span <= room) | packed) & ~belied & (log.base_offsets >= 0)
+        return (span > 0) & ((span <= room) | packed) & ~belied & (log.base_offsets >= 0)
 
     @cached_property
     def misplaced(self) -> Flags:
@@ -184,9 +183,16 @@ class LogView:
             result.append(EpochStart(int(self.epochs[i]), int(self.base[i]), row, certain))
         return tuple(result)
 
-    def first_hole_at_or_after(self, offset: int) -> int | None:
-        """Where the log, read from an offset on, first misses something; None where it does not."""
-        return next((hole.start for hole in self.holes if hole.end > offset), None)
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """The leader of each epoch whose LeaderChange record the log holds where the epoch begins."""
+        found = {}
+        for start in self.epoch_starts:
+            content = self.content(start.row)
+            for control in content.controls[:1] if content else ():
+                if control.type == "LEADER_CHANGE" and "leaderId" in control.data:
+                    found[start.epoch] = int(control.data["leaderId"])
+        return found
 
     def covers(self, start: int, end: int) -> bool:
         """Whether the log holds every offset of [start, end)."""

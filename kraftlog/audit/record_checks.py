@@ -12,7 +12,7 @@ import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
 from kraftlog.audit.content import RULES, UNKNOWN
-from kraftlog.audit.evidence import BatchColumns, Content, RecordIssue
+from kraftlog.audit.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import some
@@ -174,46 +174,52 @@ BEGIN, END, ABORT = (
 
 
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
+    # A snapshot is never taken inside a transaction: at its end none is open.
+    closed = sorted({one.end_offset for one in quorum.credible_snapshots})
     for log in quorum.logs:
-        yield from _transactions(log)
+        yield from _transactions(log, closed)
 
 
-def _transactions(log: LogView) -> Iterator[BadRow]:
+def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
     """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole, nobody knows what is open."""
     columns = log.evidence.log
-    holes = [hole.row for hole in log.holes]
+    holes = list(log.holes)
     opened: tuple[int, int] | None = None
-    known_state = log.start_offset == 0
+    unknown_from: int | None = log.start_offset or None
     for row in log.rows[columns.content[log.rows] >= 0].tolist():
-        if holes and row >= holes[0]:
-            opened, known_state = None, False
-            holes = [one for one in holes if one > row]
+        while holes and row >= holes[0].row:
+            opened, unknown_from = None, holes.pop(0).end
         content = log.content(row)
         for event in content.transactions if content else ():
             here = (row, event.record_index)
-            name = event.data.get("name") or "without a name"
-            if event.type == BEGIN and opened is not None:
-                offset = _offset(log, opened)
-                yield _event(
-                    log, here,
-                    f"a metadata transaction ({name}) begins inside the one begun at offset {offset}: "
-                    "Kafka's loader fails there; find out which controller wrote it", None,
-                )  # fmt: skip
-            elif event.type != BEGIN and opened is None and known_state:
-                word = "ends" if event.type == END else "aborts"
-                yield _event(
-                    log, here,
-                    f"a record {word} a metadata transaction while none is open: Kafka's loader fails "
-                    "there; find out which controller wrote it", None,
-                )  # fmt: skip
+            offset = _offset(log, here)
+            if unknown_from is not None and any(unknown_from <= end <= offset for end in closed):
+                unknown_from = None
+            problem = _misplaced_event(log, event, opened, unknown_from is None)
+            if problem is not None:
+                yield _event(log, here, problem, None)
             opened = here if event.type == BEGIN else None
-            known_state = True
+            unknown_from = None
     if opened is not None:
-        yield _event(
-            log, opened,
-            "a metadata transaction is still open at the log's end: its records count for nothing until "
-            "it ends; usual right after a start, a stuck controller otherwise", "info",
-        )  # fmt: skip
+        text = (
+            "a metadata transaction is still open at the log's end: its records count for nothing until it "
+            "ends; usual right after a start, a stuck controller otherwise"
+        )
+        yield _event(log, opened, text, "info")
+
+
+def _misplaced_event(
+    log: LogView, event: ControlRecord, opened: tuple[int, int] | None, known: bool
+) -> str | None:
+    advice = "Kafka's loader fails there; find out which controller wrote it"
+    if event.type == BEGIN and opened is not None:
+        name = event.data.get("name") or "without a name"
+        offset = _offset(log, opened)
+        return f"a metadata transaction ({name}) begins inside the one begun at offset {offset}: {advice}"
+    if event.type != BEGIN and opened is None and known:
+        word = "ends" if event.type == END else "aborts"
+        return f"a record {word} a metadata transaction while none is open: {advice}"
+    return None
 
 
 def _offset(log: LogView, place: tuple[int, int]) -> int:

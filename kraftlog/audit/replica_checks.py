@@ -35,12 +35,10 @@ class _Claim:
 def _claims(quorum: Quorum) -> Iterator[_Claim]:
     for log in quorum.logs:
         for start in log.epoch_starts:
-            content = log.content(start.row)
-            first = content.controls[:1] if content else ()
-            if first and first[0].type == "LEADER_CHANGE" and "leaderId" in first[0].data:
+            if start.epoch in log.leaders:
                 yield _Claim(
                     start.epoch,
-                    first[0].data["leaderId"],
+                    log.leaders[start.epoch],
                     log.label,
                     log.path(start.row),
                     int(log.evidence.log.positions[start.row]),
@@ -99,8 +97,8 @@ def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
     lower = quorum.bounds.lower
     for holder in quorum.holders:
         for log in holder.logs:
-            ids = [(one.epoch, one.end_offset) for one in quorum.snapshots_of(log.label)]
-            ids = [one for one in ids if one[1]] if quorum.own_snapshot_end(log.label) else []
+            own = [one for one in quorum.credible_snapshots if one.replica == log.label]
+            ids = [one.id for one in own if one.end_offset]
             end = (log.last_epoch or 0, log.end_offset or 0) if not log.is_empty else (0, 0)
             key = max([end, *ids])
             reached = min(key[1], quorum.tail_starts.get(log.label, key[1]))

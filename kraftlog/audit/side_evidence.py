@@ -67,11 +67,13 @@ def read_index_file(file: LogFile) -> IndexEvidence:
         return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
     index = read_index(raw, TIME_INDEX_ENTRY if time else INDEX_ENTRY)
     value = "timestamp" if time else "position"
+    # 10 MiB of preallocation are no whole number of .timeindex entries: zeros at the end are padding.
+    surplus = index.surplus_size_bytes if any(raw[len(raw) - index.surplus_size_bytes :]) else 0
     return IndexEvidence(
         file.path,
         base,
         time,
         index.entries["relative_offset"].astype(np.int64) + base,
         index.entries[value].astype(np.int64),
-        index.surplus_size_bytes,
+        surplus,
     )

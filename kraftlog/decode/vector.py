@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kraftlog.wire import utf8_text
+
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -141,10 +143,7 @@ def text_column(raw: Bytes, starts: Numbers, lengths: Numbers) -> pa.Array:
         texts.validate(full=True)
     except pa.ArrowInvalid:
         # Not UTF-8 somewhere: the interpreter's own way of reading it, value by value.
-        whole = [
-            None if one is None else one.decode("utf-8", "replace")
-            for one in _pieces(raw, starts, lengths)
-        ]
+        whole = [None if one is None else utf8_text(one) for one in _pieces(raw, starts, lengths)]
         return pa.array(whole, pa.string())
     return texts
 

@@ -4,8 +4,7 @@ from pyspark.sql import SparkSession
 
 from kraftlog.config import Options
 from kraftlog.metrics.snapshots import snapshot_metrics
-from kraftlog.pipeline.run import lake_of
-from kraftlog.tables.lake import Lake
+from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.tables.spec import SNAPSHOTS
 
 
@@ -15,13 +14,6 @@ def metrics(spark: SparkSession, options: Options) -> None:
     number = lake.run_number("runs")
     if lake.run_number(SNAPSHOTS.name) >= number:
         return
-
-    run_id = newest_run_id(lake)
+    run_id = newest_run(lake)["run_id"]
     measured = snapshot_metrics(lambda name: spark.read.format("delta").load(lake.path(name)), run_id)
     lake.write(SNAPSHOTS, measured.toArrow(), number)
-
-
-def newest_run_id(lake: Lake) -> str:
-    """The id of the lake's newest run."""
-    runs = lake.read("runs", ["number", "run_id"]).sort_by("number")
-    return str(runs.column("run_id")[-1].as_py())

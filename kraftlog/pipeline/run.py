@@ -5,6 +5,7 @@ In: options. Out: a `Run` that the steps share, and the lake's redaction key. Ru
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
@@ -56,3 +57,13 @@ def lake_key(lake: Lake) -> bytes:
         return key
     except OSError as error:
         raise LakeError(f"{lake.root}: the lake cannot be written ({error})") from error
+
+
+def newest_run(lake: Lake) -> dict[str, Any]:
+    """The row of the lake's newest run.
+
+    Raises LakeError where nothing has been decoded yet."""
+    runs: list[dict[str, Any]] = lake.read("runs").sort_by("number").to_pylist()
+    if not runs:
+        raise LakeError(f"{lake.root}: no run has finished yet; run the decode job first")
+    return runs[-1]

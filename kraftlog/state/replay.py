@@ -63,6 +63,11 @@ class Replay:
         self._hidden: State | None = None
         self._waiting: list[tuple[Change, Origin]] = []
 
+    @property
+    def current(self) -> State:
+        """The state that the next record meets: inside a transaction, with its records so far."""
+        return self.state if self._hidden is None else self._hidden
+
     def apply(self, origin: Origin, data: dict[str, Any] | None) -> list[Visible]:
         """Take in one metadata record; returns what became visible by it. `data` is None for one of
         an unknown type.
@@ -74,8 +79,7 @@ class Replay:
                 raise ReplayFault(
                     "unknown_record", f"{origin.type} is of an unknown type or version"
                 )
-            target = self.state if self._hidden is None else self._hidden
-            changes = apply(target, origin.type, data)
+            changes = apply(self.current, origin.type, data)
         except ReplayFault as fault:
             self.faults.append(FaultyRecord(origin, fault.kind, fault.detail))
             return []

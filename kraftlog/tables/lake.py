@@ -9,8 +9,10 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
@@ -52,6 +54,17 @@ class Lake:
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A whole (small) table as Arrow."""
         return self.open(name).to_pyarrow_table(columns=list(columns) if columns else None)
+
+    def rows_of_run(
+        self, name: str, run_id: str, columns: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows of one run; none where the table is not there yet."""
+        if not self.exists(name):
+            return []
+        table = self.open(name).to_pyarrow_dataset()
+        found = table.to_table(filter=ds.field("run_id") == run_id, columns=columns)
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
 
     def run_number(self, name: str) -> int:
         """The number of the last run that wrote a table; 0 for none."""

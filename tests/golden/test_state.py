@@ -24,7 +24,7 @@ from kraftlog.state.write import canonical_lines
 from tests.golden.cases import REPLICAS, Replica
 
 CLEAR = Redactor(None)
-# A log for decoders: half of its records are faults, and most of them lose a whole delta of Kafka's.
+# A log for decoders: half of its records are faults, most of which lose a whole delta of Kafka's.
 REPLAYED = [one for one in REPLICAS if one.case != "synthetic-every-type"]
 WITH_IMAGE = [one for one in REPLICAS if one.has_image]
 

@@ -1,9 +1,12 @@
-"""What must hold for any message and any way of cutting a log: encode undoes decode, replay does not care for cuts."""
+"""What must hold for any message and any way of cutting a log: encode undoes decode, replay does
+not care for cuts.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -153,7 +156,7 @@ def test_cutting_the_log_anywhere_gives_the_same_state(cuts: list[int], end: int
         whole.apply(origin, data)
     pieces, digest, forks = Replay(), Digest(Replay().state), []
     bounds = [0, *sorted(cut for cut in cuts if cut < len(records)), len(records)]
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         forks.append((pieces.state, digest.hexdigest()))
         for origin, data in records[start:stop]:
             digest.update(pieces.state, [one.change for one in pieces.apply(origin, data)])

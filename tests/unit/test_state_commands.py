@@ -1,4 +1,5 @@
-"""`state`, `diff` and `checkpoint` as a user meets them: rows, notes, files, and what they refuse."""
+"""`state`, `diff` and `checkpoint` as a user meets them: rows, notes, files, and what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_notes_go_to_stderr(capsys: Printed) -> None:
 
 
 def test_several_replicas_below_a_path_are_named() -> None:
-    with pytest.raises(UsageError, match=r"replicas/11.*name the folder of one"):
+    with pytest.raises(UsageError, match=r"\(1, 11, 12.*name the folder of one"):
         run("state", LIVE.folder.parent)
 
 

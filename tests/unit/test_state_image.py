@@ -1,4 +1,6 @@
-"""Where an image begins and ends: snapshot boundaries, gaps, torn and rejected files, times, several replicas."""
+"""Where an image begins and ends: snapshot boundaries, gaps, torn and rejected files, times,
+several replicas.
+"""
 
 from __future__ import annotations
 

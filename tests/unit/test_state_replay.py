@@ -1,4 +1,6 @@
-"""The replay's own rules: transactions, faults, cascades, forks, and the versions that a state is written at."""
+"""The replay's own rules: transactions, faults, cascades, forks, and the versions that a state is
+written at.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""What two images hold differently, in words that name the object and the field.
+
+In: two states. Out: `Difference`s. Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible leader
+replicas count only where the feature that writes them is on. Source: R25, R45, KAFKA-13357.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kraftlog.audit.evidence import Difference
+from kraftlog.state.difference import Difference as FieldDifference
+from kraftlog.state.difference import differences
+from kraftlog.state.state import State
+
+TOPIC_RESOURCE = 2
+ELR_FEATURE = "eligible.leader.replicas.version"
+ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
+CONTROL_TABLES = frozenset({"voters", "kraft_version"})
+"""What control records say is `voter_sets_agree`'s matter."""
+
+KINDS = {
+    "topics": "topic",
+    "partitions": "partition",
+    "brokers": "broker",
+    "controllers": "controller",
+    "configs": "config",
+    "features": "feature",
+    "acls": "ACL",
+    "scram_credentials": "SCRAM credential",
+    "client_quotas": "client quota",
+    "delegation_tokens": "delegation token",
+    "producer_ids": "next producer id",
+}
+DIFFERENCE_LIMIT = 20
+
+
+def images_differ(expected: State, found: State) -> tuple[tuple[Difference, ...], int]:
+    """(the first differences, how many there are) of an image against the one that is expected."""
+    told: list[Difference] = []
+    count = 0
+    others = 0
+    for one in _meant(expected, found):
+        count += 1
+        difference = _worded(expected, found, one)
+        # What is not Kafka's own leftover decides how bad it is, and is told first.
+        others += not difference.stale_config
+        if len(told) < DIFFERENCE_LIMIT or (others == 1 and not difference.stale_config):
+            told.append(difference)
+    told.sort(key=lambda one: one.stale_config)
+    return tuple(told[:DIFFERENCE_LIMIT]), count
+
+
+def _meant(expected: State, found: State) -> Iterator[FieldDifference]:
+    elr = expected.get("features", (ELR_FEATURE,))
+    for one in differences(expected, found):
+        if one.table in CONTROL_TABLES:
+            continue
+        if one.field in ELR_FIELDS and (elr is None or elr["featureLevel"] < 1):
+            continue
+        yield one
+
+
+def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
+    name = _object(expected, found, one)
+    if one.change == "added":
+        text = f"{name} is there and should not be{_shown(one.after, one.table)}"
+    elif one.change == "removed":
+        text = f"{name} is missing{_shown(one.before, one.table)}"
+    else:
+        text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
+    key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False, default=str)}"
+    fields = (one.field,) if one.field else ()
+    return Difference(key, text, fields, _is_stale(expected, found, one))
+
+
+def _object(expected: State, found: State, one: FieldDifference) -> str:
+    kind = KINDS.get(one.table, one.table)
+    if one.table == "partitions":
+        return f"partition {one.key[1]} of topic {_topic(expected, found, one.key[0])}"
+    if one.table == "topics":
+        return f"topic {_topic(expected, found, one.key[0])}"
+    if one.table == "configs":
+        where = "topic" if one.key[0] == TOPIC_RESOURCE else f"resource type {one.key[0]}"
+        return f"config {one.key[2]} of {where} {one.key[1]!r}"
+    return f"{kind} {' '.join(_value(part) for part in one.key)}".rstrip()
+
+
+def _topic(expected: State, found: State, topic_id: str) -> str:
+    topic = expected.get("topics", (topic_id,)) or found.get("topics", (topic_id,))
+    return f"{topic['name']} (id {topic_id})" if topic else f"(id {topic_id})"
+
+
+def _shown(value: Any, table: str) -> str:
+    return f" (value {_value(value['value'])})" if value and table == "configs" else ""
+
+
+def _value(value: Any, limit: int = 80) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _is_stale(expected: State, found: State, one: FieldDifference) -> bool:
+    """A config of a topic that neither image has."""
+    if one.table != "configs" or one.key[0] != TOPIC_RESOURCE:
+        return False
+    return not (expected.named("topics", one.key[1]) or found.named("topics", one.key[1]))

@@ -1,0 +1,77 @@
+"""A quorum → the rows of the `replicas` and `epochs` relations."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+
+Row = dict[str, Any]
+
+
+def replica_rows(quorum: Quorum) -> list[Row]:
+    """One row per replica: identity, role, extent, epoch vector, snapshots, committed bounds."""
+    return [_replica_row(quorum, log) for log in quorum.logs]
+
+
+def _replica_row(quorum: Quorum, log: LogView) -> Row:
+    replica, bounds = log.evidence, quorum.bounds
+    snapshots = [one for one in quorum.snapshots_of(log.label) if one.is_complete]
+    ends = [one.end_offset for one in snapshots]
+    return {
+        "replica": log.label,
+        "folder": replica.folder,
+        "node_id": replica.node_id,
+        "directory_id": replica.meta("directory.id"),
+        "cluster_id": replica.meta("cluster.id") or getattr(replica.state_file, "cluster_id", None),
+        "role": quorum.role(replica),
+        "log_start_offset": min(ends, default=0) if log.is_empty else log.start_offset,
+        "log_end_offset": max(ends, default=0) if log.is_empty else log.end_offset,
+        "last_epoch": log.last_epoch,
+        "epochs": [[one.epoch, one.start_offset] for one in log.epoch_starts],
+        "snapshots": [[one.end_offset, one.epoch] for one in snapshots],
+        "committed_lower": bounds.lower,
+        "committed_upper": bounds.upper,
+    }
+
+
+def epoch_rows(quorum: Quorum) -> list[Row]:
+    """One row per leader epoch of each replica's log."""
+    return [row for log in quorum.logs for row in _epoch_rows(log)]
+
+
+def _epoch_rows(log: LogView) -> list[Row]:
+    starts = log.epoch_starts
+    ends = [one.start_offset for one in starts[1:]] + [log.end_offset]
+    columns = log.evidence.log
+    rows = []
+    for start, end in zip(starts, ends, strict=False):
+        held = log.rows[(log.base >= start.start_offset) & (log.base < end)]
+        rows.append(
+            {
+                "replica": log.label,
+                "batch_leader_epoch": start.epoch,
+                "start_offset": start.start_offset,
+                "end_offset": end,
+                "start_timestamp": _moment(int(columns.base_timestamps[held[0]])) if len(held) else None,
+                "batch_count": len(held),
+                "size_bytes": int(columns.sizes[held].sum()),
+                "leader_id": _leader(log, start.row),
+            }
+        )
+    return rows
+
+
+def _leader(log: LogView, row: int) -> int | None:
+    """The leader by the LeaderChange record of an epoch's first batch; None without one."""
+    content = log.content(row)
+    controls = content.controls if content is not None else ()
+    return next((int(one.data["leaderId"]) for one in controls if one.type == "LEADER_CHANGE"), None)
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    """A time; None where no calendar holds it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None

@@ -1,0 +1,149 @@
+"""Run all checks over one quorum: evidence → results, findings, an exit code.
+
+A failed check hides no other, and one that breaks is `errored`, never passed. Pure: the same evidence gives the same result.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable
+from kraftlog.audit.evidence import QuorumEvidence
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.thresholds import Thresholds
+
+PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What became of one check. `reason` says why it was skipped or errored; `finding_count` counts what was cut off too."""
+
+    check: str
+    severity: str
+    scope: str
+    result: str
+    reason: str | None
+    finding_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A bad row with its check, and the node that it is about."""
+
+    check: str
+    severity: str
+    scope: str
+    node_id: int | None
+    row: BadRow
+
+    def as_row(self) -> dict[str, Any]:
+        """The JSON line of the command line's contract."""
+        return _line(self.check, self.severity, self.scope, FAILED, self.node_id, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """All results of one quorum; findings are sorted by severity, then in the order of the catalogue."""
+
+    results: tuple[CheckResult, ...]
+    findings: tuple[Finding, ...]
+
+    def exit_code(self, fail_on: str = "critical") -> int:
+        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check could not be judged."""
+        if fail_on != "never":
+            limit = RANK[fail_on]
+            if any(RANK[one.severity] <= limit for one in self.findings):
+                return 1
+        return 2 if any(one.result == ERRORED for one in self.results) else 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """JSON lines: every finding, then every check that did not fail."""
+        for finding in self.findings:
+            yield finding.as_row()
+        for one in self.results:
+            if one.result != FAILED:
+                row = BadRow(None, one.reason or "it holds")
+                yield _line(one.check, one.severity, one.scope, one.result, None, row)
+
+
+def _line(
+    check: str, severity: str, scope: str, result: str, node_id: int | None, row: BadRow
+) -> dict[str, Any]:
+    return {
+        "check": check,
+        "severity": severity,
+        "scope": scope,
+        "result": result,
+        "replica": row.replica,
+        "node_id": node_id,
+        "path": row.path,
+        "position": row.position,
+        "offset": row.offset,
+        "end_offset": row.end_offset,
+        "batch_leader_epoch": row.batch_leader_epoch,
+        "other_replica": row.other_replica,
+        "message": row.message,
+        "evidence": dict(row.evidence),
+    }
+
+
+def audit_quorum(
+    evidence: QuorumEvidence,
+    thresholds: Thresholds | None = None,
+    checks: Sequence[Check] = CATALOGUE,
+) -> AuditResult:
+    """Run the checks over one quorum's evidence."""
+    quorum = Quorum(evidence, thresholds or Thresholds())
+    results: list[CheckResult] = []
+    findings: list[Finding] = []
+    for check in checks:
+        result, found = _run(check, quorum)
+        results.append(result)
+        findings += found
+    findings.sort(key=lambda one: RANK[one.severity])
+    return AuditResult(tuple(results), tuple(findings))
+
+
+def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
+    rows: list[BadRow] = []
+    outcome, reason = PASSED, None
+    try:
+        for row in check.query(quorum):
+            rows.append(row)
+    except NotApplicable as why:
+        outcome, reason = SKIPPED, str(why)
+    # Whatever a check stumbles over, the others still run; KeyboardInterrupt and the like pass.
+    except Exception as error:
+        outcome, reason = ERRORED, f"the check broke: {type(error).__name__}: {error}"
+    if rows and outcome != ERRORED:
+        outcome = FAILED
+    count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
+    kept = [_finding(check, quorum, row) for row in limited(rows)]
+    result = CheckResult(check.name, check.severity, check.scope, outcome, reason, count)
+    return result, kept
+
+
+def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
+    """The first findings of each replica; the last one that is told counts those that are not."""
+    kept: dict[str | None, list[BadRow]] = {}
+    more: dict[str | None, int] = {}
+    for row in rows:
+        told = kept.setdefault(row.replica, [])
+        if len(told) < FINDING_LIMIT:
+            told.append(row)
+        else:
+            more[row.replica] = more.get(row.replica, 0) + 1
+    for label, told in kept.items():
+        if label in more:
+            last = told[-1]
+            count = more[label] + int(last.evidence.get("more") or 0)
+            message = f"{last.message} ({count:,} more like it on this replica)"
+            told[-1] = replace(last, message=message, evidence={**last.evidence, "more": count})
+        yield from told
+
+
+def _finding(check: Check, quorum: Quorum, row: BadRow) -> Finding:
+    severity = row.severity or check.severity
+    return Finding(check.name, severity, check.scope, quorum.node_id(row.replica), row)

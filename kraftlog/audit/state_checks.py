@@ -1,0 +1,120 @@
+"""Checks of what the records say: the state at each offset, and snapshots against replays.
+
+The replays themselves happen in `replays`; here their results become findings. After a hole in a log its state is not known: what could
+not be judged is skipped with the reason. Source: R25, R45, R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kraftlog.audit.check import BadRow, Check, NotApplicable
+from kraftlog.audit.evidence import ImageComparison, StateEvidence, StateIssue
+from kraftlog.audit.quorum import Quorum
+
+_NOT_REPLAYED = "the records were not replayed in this run"
+
+
+def _state(quorum: Quorum) -> StateEvidence:
+    if quorum.evidence.state is None:
+        raise NotApplicable(_NOT_REPLAYED)
+    return quorum.evidence.state
+
+
+def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
+    """The query of a check whose findings the replay has told already."""
+
+    def query(quorum: Quorum) -> Iterator[BadRow]:
+        state = _state(quorum)
+        for issue in state.issues:
+            if issue.check == name:
+                yield _issue_row(quorum, issue)
+        for one in state.comparisons:
+            if one.check == name and one.difference_count:
+                yield _comparison_row(one)
+        _skip(state, name)
+
+    return query
+
+
+def _skip(state: StateEvidence, name: str) -> None:
+    """Say so where a check could be judged nowhere."""
+    skipped = [f"{label}: {why}" for check, label, why in state.skipped if check == name]
+    if skipped and name not in state.judged:
+        raise NotApplicable("; ".join(skipped[:4]))
+
+
+def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
+    log = quorum.by_label[issue.replica]
+    columns = log.evidence.log
+    severity: Any = issue.severity
+    return BadRow(
+        issue.replica,
+        issue.text,
+        log.path(issue.row),
+        int(columns.positions[issue.row]),
+        int(columns.base_offsets[issue.row]) + issue.record_index,
+        batch_leader_epoch=int(columns.epochs[issue.row]),
+        severity=severity,
+        evidence={"batch_id": columns.id_text(issue.row), **issue.evidence},
+    )
+
+
+def _comparison_row(one: ImageComparison) -> BadRow:
+    stale = all(found.stale_config for found in one.differences) and one.differences
+    listed = "; ".join(found.text for found in one.differences[:3])
+    name = one.path.rsplit("/", 1)[-1]
+    cause = (
+        "only configs of topics that do not exist differ: Kafka leaves them behind when a topic is created "
+        "and removed in one step of its loader; harmless, and gone when the node loads another snapshot"
+        if stale
+        else "a node that loads this file goes on with a wrong state: set it aside and take the other "
+        "one's snapshot"
+    )
+    return BadRow(
+        one.replica,
+        f"{name} differs from {one.basis} in {one.difference_count} places: {listed}; {cause}",
+        one.path,
+        offset=one.end_offset,
+        batch_leader_epoch=one.epoch,
+        other_replica=one.other if one.other != one.replica else None,
+        severity="warning" if stale else None,
+        evidence={
+            "basis": one.basis,
+            "difference_count": one.difference_count,
+            "differences": [
+                {"key": found.key, "text": found.text, "fields": list(found.fields)}
+                for found in one.differences
+            ],
+        },
+    )
+
+
+_DECLARED = (
+    ("snapshot_equals_replay", "critical", "snapshot", "R25b, KAFKA-14894, KAFKA-14203",
+     "a snapshot's state is that of an earlier one, or of offset 0, and the log up to its end"),
+    ("snapshots_agree", "critical", "replica", "R25a, KAFKA-13357",
+     "the same snapshot id on two replicas holds equal state"),
+    ("references_exist", "critical", "state", "#31",
+     "a change or removal names an object that exists at that offset"),
+    ("isr_within_replicas", "critical", "state", "KIP-631, KIP-966",
+     "ISR, ELR, adding and removing replicas lie in the assignment, which has no duplicates"),
+    ("leader_in_isr", "critical", "state", "KIP-631",
+     "a partition's leader is none or in its ISR"),
+    ("partition_epochs_step", "critical", "state", "R161",
+     "partition epoch and leader epoch of a partition never go back"),
+    ("topic_identity_unique", "critical", "state", "#30",
+     "one live topic per name, and one name per id"),
+    ("broker_epoch_is_offset", "warning", "state", "KIP-631",
+     "a broker's epoch is the offset of its registration"),
+    ("producer_ids_increase", "critical", "state", "KAFKA-15552, #31",
+     "the next producer id never goes back"),
+    ("record_replays", "warning", "state", "image facts of Kafka 4.3.1",
+     "Kafka's replay takes every record that decodes"),
+    ("mass_deletion", "warning", "state", "#32",
+     "no window removes more than the configured share of a kind of object"),
+)  # fmt: skip
+
+CHECKS = tuple(
+    Check(name, severity, scope, source, holds_when, _query(name))  # type: ignore[arg-type]
+    for name, severity, scope, source, holds_when in _DECLARED
+)

@@ -1,0 +1,280 @@
+"""Rules of the state, each a function over one record and the states before and after it.
+
+In: a record, the state that it meets, and what it changes. Out: sentences of what is wrong. `BEFORE` and `AFTER` say which record types
+each rule looks at. Nothing is kept between two records but by `MassDeletion`. Source: KIP-631, KIP-966 (ELR), R161, #30–32.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kraftlog.audit.thresholds import Thresholds
+from kraftlog.state.declare import Data
+from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.state import Change, State
+
+
+class Step(NamedTuple):
+    """One record: what it says, where it stands, and the state that it meets (and then changes in place)."""
+
+    type: str
+    data: Data
+    offset: int
+    batch_base_offset: int
+    state: State
+
+
+class Told(NamedTuple):
+    """A rule that a record breaks."""
+
+    check: str
+    text: str
+    evidence: dict[str, Any]
+
+
+Before = Callable[[Step], Iterator[Told]]
+"""Asked before the record is applied."""
+After = Callable[[Step, Change], Iterator[Told]]
+"""Asked for each row that it changed."""
+
+
+def topic_name(state: State, topic_id: str) -> str:
+    """A topic as a person calls it, with its id."""
+    topic = state.get("topics", (topic_id,))
+    return f"{topic['name']} (id {topic_id})" if topic else f"id {topic_id}"
+
+
+MISSING = frozenset(
+    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
+)
+
+
+def _dangling(step: Step, fault: FaultyRecord) -> Told:
+    return Told(
+        "references_exist",
+        f"{step.type} at offset {step.offset} names something that does not exist there: {fault.detail}; "
+        "Kafka's loader fails on it or drops it, so find out which controller wrote it before any node "
+        "restarts",
+        {"kind": fault.kind, "data": dict(step.data)},
+    )
+
+
+def _unregistered(step: Step) -> Iterator[Told]:
+    broker = step.data["brokerId"]
+    if step.state.get("brokers", (broker,)) is None:
+        yield Told(
+            "references_exist",
+            f"{step.type} at offset {step.offset} removes broker {broker}, which is not registered there; "
+            "harmless to Kafka, but no controller writes it: find out why",
+            {"broker_id": broker},
+        )
+
+
+def _refused(step: Step, fault: FaultyRecord) -> Told:
+    placed = "directories" in fault.detail
+    return Told(
+        "isr_within_replicas" if placed else "record_replays",
+        f"{step.type} at offset {step.offset} cannot be replayed: {fault.detail}; Kafka's loader throws "
+        "there, so look for the version that wrote it before a node of another version starts",
+        {"kind": fault.kind, "data": dict(step.data)},
+    )
+
+
+def _assignment_problems(partition: Data) -> Iterator[str]:
+    replicas = partition["replicas"]
+    if not replicas:
+        yield "its assignment is empty"
+    if len(set(replicas)) != len(replicas):
+        yield f"its assignment {replicas} names a broker twice"
+    for name in ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"):
+        outside = sorted(set(partition.get(name) or ()) - set(replicas))
+        if outside:
+            yield f"{name} {partition[name]} holds {outside}, which the assignment {replicas} does not"
+
+
+def _assignment(step: Step, change: Change) -> Iterator[Told]:
+    if change.after is None:
+        return
+    known = set(_assignment_problems(change.before)) if change.before else set()
+    for problem in _assignment_problems(change.after):
+        if problem not in known:
+            yield _partition_told("isr_within_replicas", step, change, problem)
+
+
+def _leader(step: Step, change: Change) -> Iterator[Told]:
+    after = change.after
+    if after is not None and _led_from_outside(after) and not _led_from_outside(change.before):
+        text = f"its leader {after['leader']} is not in its ISR {after['isr']}"
+        yield _partition_told("leader_in_isr", step, change, text)
+
+
+def _led_from_outside(partition: Data | None) -> bool:
+    if partition is None or partition["leader"] < 0 or partition["leaderRecoveryState"] == 1:
+        return False
+    return partition["leader"] not in partition["isr"]
+
+
+def _epochs(step: Step, change: Change) -> Iterator[Told]:
+    if change.before is None or change.after is None:
+        return
+    for name in ("partitionEpoch", "leaderEpoch"):
+        was, now = change.before[name], change.after[name]
+        if now < was:
+            text = f"its {name} goes back from {was} to {now}"
+            yield _partition_told("partition_epochs_step", step, change, text)
+
+
+def _partition_told(check: str, step: Step, change: Change, text: str) -> Told:
+    topic_id, number = change.key
+    return Told(
+        check,
+        f"partition {number} of topic {topic_name(step.state, topic_id)} at offset {step.offset}: {text}; "
+        "brokers would act on it, so correct it with a reassignment or an election and find out which "
+        "controller wrote it",
+        {"topic_id": topic_id, "partition": number, "after": dict(change.after or {})},
+    )
+
+
+def _topic_identity(step: Step) -> Iterator[Told]:
+    name, topic_id = step.data["name"], step.data["topicId"]
+    same_name = step.state.named("topics", name)
+    same_id = step.state.get("topics", (topic_id,))
+    advice = "find out which controller wrote it, and delete one of the two before clients mix them up"
+    if same_name is not None and same_name != (topic_id,):
+        yield Told(
+            "topic_identity_unique",
+            f"a topic named {name} (id {topic_id}) is created at offset {step.offset} while one of that name "
+            f"(id {same_name[0]}) is alive: {advice}",
+            {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
+        )
+    if same_id is not None:
+        yield Told(
+            "topic_identity_unique",
+            f"topic id {topic_id} is used again at offset {step.offset} for {name} while it is that of "
+            f"{same_id['name']}: its partitions are forgotten; {advice}",
+            {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+        )
+
+
+def _broker_epoch(step: Step) -> Iterator[Told]:
+    broker, epoch = step.data["brokerId"], step.data["brokerEpoch"]
+    if step.batch_base_offset <= epoch <= step.offset:
+        return
+    known = step.state.get("brokers", (broker,))
+    if known is not None and known["brokerEpoch"] == epoch and (
+        known["incarnationId"] == step.data["incarnationId"]
+    ):
+        return
+    yield Told(
+        "broker_epoch_is_offset",
+        f"broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not the "
+        f"place of its registration ({step.batch_base_offset} to {step.offset}): requests of that broker "
+        "could be fenced wrongly; restart it so that it registers again",
+        {"broker_id": broker, "broker_epoch": epoch},
+    )
+
+
+def _producer_ids(step: Step) -> Iterator[Told]:
+    known = step.state.get("producer_ids", ())
+    now = step.data["nextProducerId"]
+    if known is not None and now < known["nextProducerId"]:
+        was = known["nextProducerId"]
+        yield Told(
+            "producer_ids_increase",
+            f"the next producer id goes back from {was} to {now} at offset {step.offset}: producers will be "
+            "given ids that others use, and their records may be dropped as duplicates; raise it above "
+            f"{was} before producers start",
+            {"previous": was, "next": now},
+        )
+
+
+BEFORE: dict[str, Before] = {
+    "TOPIC_RECORD": _topic_identity,
+    "REGISTER_BROKER_RECORD": _broker_epoch,
+    "UNREGISTER_BROKER_RECORD": _unregistered,
+    "PRODUCER_IDS_RECORD": _producer_ids,
+}
+"""Which rule looks at a record type, with the state that it meets."""
+
+AFTER: dict[str, tuple[After, ...]] = {"partitions": (_assignment, _leader, _epochs)}
+"""Which rules look at a changed row of a table."""
+
+_TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
+
+
+def rules_before(step: Step) -> Iterator[Told]:
+    """The rules that a record breaks, by the state that it meets."""
+    rule = BEFORE.get(step.type)
+    if rule is not None:
+        yield from rule(step)
+
+
+def rules_after(
+    step: Step, changes: Iterable[Change], faults: Iterable[FaultyRecord]
+) -> Iterator[Told]:
+    """The rules that a record breaks, by what it changed, or could not change."""
+    for fault in faults:
+        if fault.kind in MISSING:
+            yield _dangling(step, fault)
+        elif fault.kind not in _TOLD_ELSEWHERE:
+            yield _refused(step, fault)
+    for change in changes:
+        for rule in AFTER.get(change.table, ()):
+            yield from rule(step, change)
+
+
+KINDS = {
+    "topics": "topics",
+    "brokers": "broker registrations",
+    "acls": "ACLs",
+    "scram_credentials": "SCRAM credentials",
+    "client_quotas": "client quotas",
+}
+"""Tables whose shrinking is watched; delegation tokens expire in crowds, configs go with their topics."""
+
+
+class Window(NamedTuple):
+    """Removals of one kind close together: the place of the first, how many, of how many."""
+
+    table: str
+    first: Any
+    last_offset: int
+    removed: int
+    total: int
+
+
+@dataclass(slots=True)
+class MassDeletion:
+    """Watches how many objects of each kind go within a window of time; tells each window once, at its largest."""
+
+    limits: Thresholds
+    _gone: dict[str, deque[tuple[int, int, Any]]] = field(default_factory=dict)
+    _worst: dict[str, Window] = field(default_factory=dict)
+
+    def see(self, changes: Iterable[Change], state: State, now: int, place: Any, offset: int) -> Iterator[Window]:
+        """Take in what one record removed; yields windows that are over."""
+        for table, worst in list(self._worst.items()):
+            if now - self._gone[table][-1][0] > self.limits.mass_deletion_window_ms:
+                del self._worst[table]
+                self._gone[table].clear()
+                yield worst
+        for change in changes:
+            if change.after is None and change.table in KINDS:
+                self._removed(change.table, state, now, place, offset)
+
+    def _removed(self, table: str, state: State, now: int, place: Any, offset: int) -> None:
+        gone = self._gone.setdefault(table, deque())
+        gone.append((now, offset, place))
+        while now - gone[0][0] > self.limits.mass_deletion_window_ms:
+            gone.popleft()
+        total = len(state.rows(table)) + len(gone)
+        many = len(gone) >= self.limits.mass_deletion_minimum
+        if many and len(gone) > self.limits.mass_deletion_share * total:
+            worst = self._worst.get(table)
+            if worst is None or len(gone) >= worst.removed:
+                self._worst[table] = Window(table, gone[0][2], offset, len(gone), total)
+
+    def rest(self) -> Iterator[Window]:
+        """The windows that the log's end leaves open."""
+        yield from self._worst.values()

@@ -1,0 +1,108 @@
+"""`audit` and `replicas`: what is wrong with a quorum, and who its replicas are."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kraftlog import relations
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.rows import replica_rows
+from kraftlog.config import Options, load_options
+from kraftlog.errors import UsageError
+from kraftlog.pipeline.arguments import add_options
+from kraftlog.pipeline.judge import audit_input, evidence_of, recorded_rows
+from kraftlog.report.findings import print_findings
+from kraftlog.report.rows import FORMATS, print_rows
+
+Row = dict[str, Any]
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `audit` and `replicas`."""
+    audit = commands.add_parser(
+        "audit",
+        help="check a quorum's copies, print findings",
+        description="Decode, replay and check; with --lake, results are kept in Delta tables.",
+    )
+    audit.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
+    add_options(audit)
+    audit.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
+    audit.add_argument("--format", choices=FORMATS, default="table")
+    audit.set_defaults(command=_audit)
+
+    replicas = commands.add_parser(
+        "replicas", help="one row per replica", description="One row per replica of a quorum."
+    )
+    replicas.add_argument("--input", nargs="+", required=True, metavar="ROOT")
+    replicas.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    replicas.add_argument("--format", choices=FORMATS, default="table")
+    replicas.set_defaults(command=_replicas)
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    given = dict(vars(chosen))
+    for name in ("command", "conf", "each", "format"):
+        given.pop(name)
+    options = load_options(given, chosen.conf)
+    if chosen.each:
+        if options.input or options.lake:
+            raise UsageError("--each takes the place of --input, and keeps no lake")
+        return _audit_each(chosen.each, options, chosen.format)
+    if options.lake:
+        return _audit_lake(options, chosen.format)
+    if not options.input:
+        raise UsageError("no input is named: say --input FOLDER")
+    judged = audit_input(list(options.input), options)
+    _print(judged.rows, chosen.format, {})
+    return judged.exit_code
+
+
+def _audit_lake(options: Options, form: str) -> int:
+    """Through the lake: only what is new is read, and what was found is kept."""
+    from kraftlog.pipeline.run import lake_of, newest_run
+    from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
+    from kraftlog.session import spark_session
+
+    spark = spark_session("kraftlog audit", master=options.master)
+    if options.input:
+        decode_job(spark, options)
+        materialize_job(spark, options)
+    code = audit_job(spark, options)
+    lake = lake_of(options)
+    _print(recorded_rows(lake, newest_run(lake)["run_id"]), form, {})
+    return code
+
+
+def _audit_each(roots: list[str], options: Options, form: str) -> int:
+    """Many quorums in one start: one Spark task each. A root that cannot be read stops no other."""
+    from kraftlog.pipeline.each import audit_each
+    from kraftlog.session import spark_session
+
+    worst = 0
+    spark = spark_session("kraftlog audit", master=options.master)
+    for root, judged in audit_each(spark, roots, options):
+        if judged.error:
+            print(f"kraftlog: {judged.error}", file=sys.stderr)
+        _print(judged.rows, form, {"input": root})
+        if form == "json":
+            print(json.dumps({"input": root, "exit_code": judged.exit_code}), flush=True)
+        worst = max(worst, judged.exit_code)
+    return worst
+
+
+def _print(rows: list[Row], form: str, extra: Row) -> None:
+    if form == "json":
+        print_rows((extra | row for row in rows), form)
+        return
+    print_findings(rows, extra.get("input"))
+
+
+def _replicas(chosen: argparse.Namespace) -> int:
+    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    names = [field.name for field in relations.REPLICAS.schema if field.name != "folder"]
+    rows = ({name: row[name] for name in names} for row in replica_rows(quorum))
+    print_rows(rows, chosen.format)
+    return 0

@@ -1,0 +1,65 @@
+"""Audit one input without a lake: roots → evidence → findings as rows. Imports no Spark; runs on the driver or in a task."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.audit.collect import collect
+from kraftlog.audit.evidence import QuorumEvidence
+from kraftlog.audit.run import audit_quorum
+from kraftlog.config import Options
+from kraftlog.errors import KraftlogError
+from kraftlog.log.directory import find_replicas
+from kraftlog.pipeline.evidence import described_of
+from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What an audit says of one input; `error` is the sentence of one that could not be done."""
+
+    rows: list[Row]
+    exit_code: int
+    error: str | None = None
+
+
+def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
+    """The evidence of the replicas below some roots, read from their files."""
+    return collect(
+        find_replicas(roots), limits_of(options), redactor_of(options), described_of(options), replay
+    )
+
+
+def audit_input(roots: list[str], options: Options) -> Judged:
+    """Audit one quorum.
+
+    Raises InputError where its roots cannot be read."""
+    result = audit_quorum(evidence_of(roots, options))
+    return Judged(list(result.rows()), result.exit_code(options.fail_on))
+
+
+def audit_or_error(root: str, options: Options) -> Judged:
+    """The same, where one input among many must not stop the others."""
+    try:
+        return audit_input([root], options)
+    except KraftlogError as error:
+        return Judged([], 2, str(error))
+
+
+def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
+    """The same rows from a lake: its findings, then every check that did not fail."""
+    names = [field.name for field in FINDINGS.schema if field.name != "run_id"]
+    rows = []
+    for row in lake.rows_of_run(FINDINGS.name, run_id, names):
+        rows.append({**row, "evidence": json.loads(row["evidence"])})
+    nothing = dict.fromkeys(names)
+    for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
+        if row["result"] != "failed":
+            known = {name: row[name] for name in ("check", "severity", "scope", "result")}
+            message = row["reason"] or "it holds"
+            rows.append({**nothing, **known, "message": message, "evidence": {}})
+    return rows

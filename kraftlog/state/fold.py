@@ -1,0 +1,211 @@
+"""The history of partitions, all at once: the same rows as one record after the other gives, by array operations.
+
+In: an outline, and decoded rows of some partitions (all rows of each). Out: rows of the history table `partitions`, and faults. Each
+partition's events lie together in offset order; a value holds until the next event that sets it (forward fill), a counter is its put's
+value and the number of steps since. Partitions with anything abnormal are handed over to the definition, record by record. Memory: the
+rows, and some 200 bytes for each; runs in tasks, one per part of the partitions' keys.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraftlog.message.catalogue import spec_of
+from kraftlog.state.apply import apply
+from kraftlog.state.arrow_events import data_of
+from kraftlog.state.declare import ReplayFault
+from kraftlog.state.history import SHOWN, History, history_tables
+from kraftlog.state.outline import Outline
+from kraftlog.state.partition_events import (
+    CHANGE,
+    CLEAR,
+    PUT,
+    TOPIC_CAME,
+    TOPIC_WENT,
+    TYPES,
+    Events,
+    Flags,
+    Longs,
+    gather,
+)
+from kraftlog.state.replay import FaultyRecord, Origin, Visible
+from kraftlog.state.shapes import MIGRATING
+from kraftlog.state.state import State
+
+_ELR = ("eligible_leader_replicas", "last_known_elr")
+_LISTS = ("replicas", "isr", "removing_replicas", "adding_replicas", "directories", *_ELR)
+_LAST_INT = (1 << 31) - 1
+_LARGEST_MS = (1 << 63) // 1000 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Rows of the history table `partitions`, and the partitions' records that have no effect."""
+
+    rows: pa.Table
+    faults: list[FaultyRecord]
+
+
+def fold_partitions(
+    outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table
+) -> Folded:
+    """Fold some partitions' records; the tables hold columns of `relations.records()`, each in offset order.
+
+    `base`: the PARTITION_RECORDs of the span's base snapshot, in file order."""
+    events = gather(outline, base, puts, changes)
+    schema = history_tables()["partitions"].schema
+    if len(events) == 0:
+        return Folded(schema.empty_table(), [])
+    fold = _Fold(outline, events)
+    slow_rows, faults = fold.one_by_one()
+    return Folded(pa.concat_tables([fold.rows(), slow_rows]), faults)
+
+
+class _Fold:
+    """The arrays of one fold; every array has an entry per event."""
+
+    def __init__(self, outline: Outline, events: Events) -> None:
+        self.outline, self.events = outline, events
+        self.at = np.arange(len(events))
+        kinds, keys = events.kinds, events.keys
+        self.first = np.ones(len(events), np.bool_)
+        self.first[1:] = keys[1:] != keys[:-1]
+        self.put, self.change, self.clear = kinds == PUT, kinds == CHANGE, kinds == CLEAR
+        self.start = self._last(self.first | (kinds <= PUT))
+        self.live = self.put[self.start]
+        self.slow = self.put & (kinds[self._last(self.first | (kinds <= TOPIC_WENT))] != TOPIC_CAME)
+        self.slow |= self.change & ~self.live
+        self._lists()
+        self._numbers()
+        key_index = np.cumsum(self.first) - 1
+        slow_keys = np.zeros(key_index[-1] + 1, np.bool_)
+        slow_keys[key_index[self.slow]] = True
+        self.slow = slow_keys[key_index]
+
+    def _last(self, flags: Flags) -> Longs:
+        """The last event, up to each, at which a flag is set."""
+        return np.maximum.accumulate(np.where(flags, self.at, 0))
+
+    def _before(self, values: Longs) -> Longs:
+        """The values one event earlier."""
+        return np.concatenate([values[:1], values[:-1]])
+
+    def _of_rows(self, name: str, otherwise: int) -> Longs:
+        """A numeric field of each event's record."""
+        column = self.events.payload[name]
+        values = column.fill_null(otherwise).to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.where(self.events.source >= 0, values[self.events.source], otherwise)
+
+    def _lists(self) -> None:
+        """Where each list's value stands, as an index into the lists with constants after them."""
+        rows = len(self.events.payload["replicas"])
+        self.value: dict[str, Longs] = {}
+        lengths = {name: self._lengths(name) for name in _LISTS}
+        count = lengths["replicas"][self._last(self.put | (lengths["replicas"] >= 0))]
+        for name in _LISTS:
+            length, index = lengths[name], self.events.source.copy()
+            if name == "directories":
+                migrating = (length == 0) | (self.put & (length < 0))
+                index[migrating] = rows + count[migrating]
+                self.slow |= (length > 0) & (length != count)
+                resized = self.change & (lengths["replicas"] >= 0) & (length < 0)
+                self.slow |= resized & (count != self._before(count))
+            elif name in _ELR:
+                empty = self.clear | (self.put & (length <= 0))
+                index[empty], length = rows, np.where(empty, 0, length)
+            self.value[name] = index[self._last(self.put | (length >= 0))]
+            lengths[name] = length[self._last(self.put | (length >= 0))]
+        held = self._before(lengths[_ELR[0]]) + self._before(lengths[_ELR[1]])
+        self.cleared = self.clear & self.live & (held > 0)
+
+    def _lengths(self, name: str) -> Longs:
+        lists = self.events.payload[name]
+        lengths = lists.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        lengths = lengths.astype(np.int64)
+        return np.where(self.events.source >= 0, lengths[self.events.source], -1)
+
+    def _numbers(self) -> None:
+        leader = self._of_rows("leader", -2)
+        leads = self.change & (leader != -2)
+        self.leader = leader[self._last(self.put | leads)]
+        state = self._of_rows("leader_recovery_state", -1)
+        self.slow |= (self.put & (state < 0)) | (state < -1) | (state > 1)
+        self.recovery = state[self._last(self.put | (state >= 0))]
+        self.leader_epoch = self._counted("leader_epoch", leads)
+        self.partition_epoch = self._counted("partition_epoch", self.change | self.cleared)
+
+    def _counted(self, name: str, steps: Flags) -> Longs:
+        """A counter: its put's value and the steps since."""
+        total = np.cumsum(steps)
+        counter = self._of_rows(name, 0)[self.start] + total - total[self.start]
+        self.slow |= self.live & (counter > _LAST_INT)
+        return counter
+
+    def rows(self) -> pa.Table:
+        """The rows of all partitions that are not left to the definition."""
+        events = self.events
+        begins = (self.put | (self.change & self.live) | self.cleared) & ~self.slow
+        ends = np.flatnonzero(begins | (events.kinds <= TOPIC_WENT))
+        place = np.searchsorted(ends, np.flatnonzero(begins))
+        chosen = ends[place]
+        after = ends[np.minimum(place + 1, len(ends) - 1)]
+        is_open = (place + 1 == len(ends)) | (events.keys[after] != events.keys[chosen])
+        seen = is_open | (events.since[after] > events.since[chosen])
+        chosen, after, is_open = chosen[seen], after[seen], is_open[seen]
+        columns = self._envelope(chosen, after, is_open) | self._values(chosen)
+        schema = history_tables()["partitions"].schema
+        arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _envelope(self, chosen: Longs, after: Longs, is_open: Flags) -> dict[str, pa.Array]:
+        events, outline = self.events, self.outline
+        goes_on = outline.close_offset is None
+        to_offset = np.where(is_open, outline.close_offset or 0, events.since[after])
+        to_ms = np.where(is_open, outline.close_timestamp or 0, events.since_ms[after])
+        still = is_open & goes_on
+        names = pa.array([TYPES.get(kind, "") for kind in range(CLEAR + 1)])
+        of_base = events.offsets[chosen] < 0
+        return {
+            "valid_from_offset": pa.array(events.since[chosen]),
+            "valid_to_offset": pa.array(to_offset, mask=still),
+            "valid_from": _times(events.since_ms[chosen], np.zeros(len(chosen), np.bool_)),
+            "valid_to": _times(to_ms, still),
+            "record_offset": pa.array(events.offsets[chosen], mask=of_base),
+            "record_type": pa.DictionaryArray.from_arrays(pa.array(events.kinds[chosen]), names),
+            "batch_leader_epoch": pa.array(events.epochs[chosen]),
+        }
+
+    def _values(self, chosen: Longs) -> dict[str, pa.Array]:
+        events, shown = self.events, SHOWN["partitions"]
+        keys = events.keys[chosen]
+        columns = {
+            "partition_id": pa.array(keys.astype(np.int32)),
+            "topic_id": pa.DictionaryArray.from_arrays(pa.array(_code(keys)), events.topics),
+            "leader": pa.array(self.leader[chosen]),
+            "leader_epoch": pa.array(self.leader_epoch[chosen]),
+            "partition_epoch": pa.array(self.partition_epoch[chosen]),
+            "leader_recovery_state": pa.array(self.recovery[chosen]),
+        }
+        longest = int(max(self._lengths("replicas").max(), 0))
+        for name in _LISTS:
+            lists = events.payload[name]
+            constants = [[MIGRATING] * size if name == "directories" else [] for size in range(longest + 1)]
+            lists = pa.concat_arrays([lists, pa.array(constants, lists.type)])
+            columns[name] = lists.take(pa.array(self.value[name][chosen]))
+        return {
+            shown.column_name(field): columns[field.name] for field in shown.fields
+        }
+
+    def one_by_one(self) -> tuple[pa.Table, list[FaultyRecord]]:
+        """The partitions left over, by the definition. Their transactions are resolved already."""
+        state, history = State(), History()
+        faults: list[FaultyRecord] = []
+        left = np.flatnonzero(self.slow)
+        for at in left[np.argsort(self.events.offsets[left], kind="stable")].tolist():
+            self._apply(at, state, history, faults)
+        history.close(self.outline.close_offset, self.outline.close_timestamp)
+        rows = [part for name, part in history.rows() if name == "partitions"]
+        return pa.Table.from_batches(rows, history_tables()["partitions"].schema), faults

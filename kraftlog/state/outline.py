@@ -1,0 +1,125 @@
+"""The outline of a log: what the fold of its partitions must know of all other records.
+
+In: every record but those of partitions, in offset order. Out: the history of the small tables, and an `Outline`: which topics lived
+when, which transactions hide what until when, and where ELRs were cleared. An outline is small and pickles: it goes to every task.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.history import History
+from kraftlog.state.replay import Origin, Replay
+from kraftlog.state.tables import END
+
+PARTITION_TYPES = frozenset({"PARTITION_RECORD", "PARTITION_CHANGE_RECORD"})
+"""What is left to `fold`; everything else goes into the outline."""
+
+BASE_TOPIC, BASE_PARTITION = -2, -1
+"""Stand for the offsets of a base snapshot's records: before every record of the log."""
+
+
+class TopicEvent(NamedTuple):
+    """A topic came (again), or went; `offset` is its record's, or BASE_TOPIC."""
+
+    offset: int
+    timestamp: int
+    topic_id: str
+    is_alive: bool
+
+
+class ClearedElr(NamedTuple):
+    """A ClearElrRecord; `topic_id` None: of all topics."""
+
+    offset: int
+    timestamp: int
+    batch_leader_epoch: int
+    topic_id: str | None
+
+
+class Hidden(NamedTuple):
+    """Records with offsets in [begin, end) belong to a transaction; they count from `shown_offset` on (None: never)."""
+
+    begin_offset: int
+    end_offset: int
+    shown_offset: int | None
+    shown_timestamp: int
+
+
+@dataclass(slots=True)
+class Outline:
+    """One span: offsets [start, end) after a base at `start_offset`.
+
+    `close_offset` ends what still holds at the span's end, where the log breaks off; None: it holds until now.
+    """
+
+    start_offset: int
+    start_timestamp: int
+    end_offset: int
+    close_offset: int | None = None
+    close_timestamp: int | None = None
+    topics: list[TopicEvent] = field(default_factory=list)
+    clears: list[ClearedElr] = field(default_factory=list)
+    hidden: list[Hidden] = field(default_factory=list)
+
+
+class Outliner:
+    """Replays a span's small tables: feed it the base snapshot's records, `start`, then the log's, and `finish`."""
+
+    def __init__(self, start_offset: int, start_timestamp: int, end_offset: int) -> None:
+        self.outline = Outline(start_offset, start_timestamp, end_offset)
+        self.history = History()
+        self.replay = Replay()
+
+    def base(self, event: Event) -> None:
+        """Take in one record of the base snapshot."""
+        origin = event.origin._replace(offset=None)
+        self._feed(Event(origin, event.is_control, event.data))
+
+    def feed(self, event: Event) -> None:
+        """Take in one record of the log."""
+        offset = event.origin.offset
+        if offset is None or not self.outline.start_offset <= offset < self.outline.end_offset:
+            return
+        begun = self.replay.open_since
+        if event.origin.type == "CLEAR_ELR_RECORD" and event.data is not None:
+            self._clear(event.origin, offset, event.data["topicName"])
+        self._feed(event)
+        if begun is not None and self.replay.open_since is None:
+            shown = offset + 1 if event.origin.type == END else None
+            self.outline.hidden.append(Hidden(begun, offset, shown, event.origin.timestamp))
+
+    def finish(self, close_offset: int | None = None, close_timestamp: int | None = None) -> Outline:
+        """The outline; what holds at the end is closed at an offset where the log breaks off there."""
+        begun = self.replay.open_since
+        if begun is not None:
+            self.outline.hidden.append(Hidden(begun, self.outline.end_offset, None, -1))
+        self.outline.topics.sort(key=lambda one: one.offset)
+        self.outline.close_offset = close_offset
+        self.outline.close_timestamp = close_timestamp
+        self.history.close(close_offset, close_timestamp)
+        return self.outline
+
+    def _feed(self, event: Event) -> None:
+        apply = self.replay.apply_control if event.is_control else self.replay.apply
+        seen = apply(event.origin, event.data)
+        if event.origin.offset is None:
+            since, at_ms = self.outline.start_offset, self.outline.start_timestamp
+            seen = [one._replace(since_offset=since, since_timestamp=at_ms) for one in seen]
+        self.history.take(seen)
+        for change, origin, _, _ in seen:
+            if change.table == "topics":
+                at = BASE_TOPIC if origin.offset is None else origin.offset
+                is_alive = change.after is not None
+                self.outline.topics.append(
+                    TopicEvent(at, origin.timestamp, change.key[0], is_alive)
+                )
+
+    def _clear(self, origin: Origin, offset: int, topic_name: str) -> None:
+        key = self.replay.current.named("topics", topic_name) if topic_name else None
+        if topic_name and key is None:
+            return  # the replay notes the fault
+        topic_id = key[0] if key else None
+        self.outline.clears.append(
+            ClearedElr(offset, origin.timestamp, origin.batch_leader_epoch, topic_id)
+        )

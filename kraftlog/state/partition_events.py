@@ -1,0 +1,186 @@
+"""Everything that happens to partitions, as one set of arrays sorted by (partition, offset).
+
+In: an outline, and decoded rows of the base snapshot, of PartitionRecords and of PartitionChangeRecords, of any part of all partitions.
+Out: `Events`. Topics that come and go, and ClearElrs, become events of each of their partitions.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.message.catalogue import spec_of
+from kraftlog.relations import arrow_type
+from kraftlog.state.arrow_events import milliseconds
+from kraftlog.state.outline import BASE_PARTITION, Outline
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+TOPIC_CAME, TOPIC_WENT, PUT, CHANGE, CLEAR = range(5)
+TYPES = {PUT: "PARTITION_RECORD", CHANGE: "PARTITION_CHANGE_RECORD", CLEAR: "CLEAR_ELR_RECORD"}
+_UNSET = {"leader": -2, "leader_recovery_state": -1}
+"""What stands for "no change" in a change record's numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """One entry per event. `source` is its row in `payload`, −1 where it has none; `since` the first offset at which it shows.
+
+    `topics` are the topic ids by code; `keys` hold (code << 32) + partition id. `rows` are the decoded rows behind `source`, with their
+    envelope; the puts come first.
+    """
+
+    keys: Longs
+    offsets: Longs
+    kinds: npt.NDArray[np.int8]
+    source: Longs
+    timestamps: Longs
+    epochs: Longs
+    since: Longs
+    since_ms: Longs
+    topics: pa.Array
+    payload: dict[str, pa.Array]
+    versions: Longs
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def gather(
+    outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table
+) -> Events:
+    """All events, sorted; those that an aborted transaction took back are left out."""
+    in_log = [_shown(outline, puts, "partition_record"), _shown(outline, changes, "partition_change_record")]
+    parts = [*([_of_base(base)] if base is not None else []), *in_log]
+    kinds = [PUT] * (len(parts) - 1) + [CHANGE]
+    payload = _payload(parts)
+    count = [part.num_rows for part in parts]
+    codes = payload.pop("topic_id").dictionary_encode()
+    ids = payload["partition_id"].to_numpy(zero_copy_only=False).astype(np.int64)
+    row_keys = (codes.indices.to_numpy().astype(np.int64) << 32) + ids
+    columns = {
+        "keys": row_keys,
+        "offsets": _numbers(parts, "offset"),
+        "kinds": np.repeat(np.array(kinds, np.int64), count),
+        "source": np.arange(len(row_keys)),
+        "timestamps": _numbers(parts, "timestamp"),
+        "epochs": _numbers(parts, "batch_leader_epoch"),
+    }
+    extra = _of_outline(outline, np.unique(row_keys), codes.dictionary)
+    merged = {name: np.concatenate([columns[name], extra[name]]) for name in columns}
+    order = np.lexsort((merged["offsets"], merged["keys"]))
+    sorted_columns = {name: values[order] for name, values in merged.items()}
+    since, since_ms = _since(outline, sorted_columns["offsets"], sorted_columns["timestamps"])
+    return Events(
+        keys=sorted_columns["keys"],
+        offsets=sorted_columns["offsets"],
+        kinds=sorted_columns["kinds"].astype(np.int8),
+        source=sorted_columns["source"],
+        timestamps=sorted_columns["timestamps"],
+        epochs=sorted_columns["epochs"],
+        since=since,
+        since_ms=since_ms,
+        topics=codes.dictionary,
+        payload=payload,
+        versions=_numbers(parts, "record_version"),
+    )
+
+
+def _of_base(base: pa.Table) -> pa.Table:
+    """A checkpoint's offsets say nothing about the log."""
+    base = base.filter(pc.is_valid(base.column("partition_record")))
+    offsets = pa.array(np.full(base.num_rows, BASE_PARTITION), pa.int64())
+    return base.set_column(base.schema.get_field_index("offset"), "offset", offsets)
+
+
+def _shown(outline: Outline, rows: pa.Table, payload: str) -> pa.Table:
+    """The rows of a span that could be decoded, without those that nobody ever saw."""
+    offsets = rows.column("offset").to_numpy()
+    keep = (offsets >= outline.start_offset) & (offsets < outline.end_offset)
+    keep &= rows.column(payload).is_valid().to_numpy()
+    for one in outline.hidden:
+        if one.shown_offset is None:
+            keep &= (offsets < one.begin_offset) | (offsets >= one.end_offset)
+    return rows if keep.all() else rows.filter(pa.array(keep))
+
+
+def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
+    """The fields of all rows, put after put and change after change, under the puts' names."""
+    columns: dict[str, list[pa.Array]] = {}
+    spec = spec_of("PARTITION_RECORD")
+    assert spec is not None
+    for index, part in enumerate(parts):
+        is_change = index == len(parts) - 1
+        name = "partition_change_record" if is_change else "partition_record"
+        struct = pa.chunked_array(part.column(name)).combine_chunks()
+        for field in spec.fields:
+            kind = arrow_type(field)
+            if field.name in ("leader_epoch", "partition_epoch") and is_change:
+                column = pa.nulls(part.num_rows, kind)
+            else:
+                column = pc.struct_field(struct, field.name).cast(kind)
+            columns.setdefault(field.name, []).append(column)
+    return {name: pa.concat_arrays(values) for name, values in columns.items()}
+
+
+def _numbers(parts: list[pa.Table], name: str) -> Longs:
+    columns: list[Any] = [part.column(name) for part in parts]
+    if name == "timestamp":
+        columns = [milliseconds(one) for one in columns]
+    return np.concatenate([one.to_numpy().astype(np.int64) for one in columns])
+
+
+def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Longs]:
+    """Events of the partitions' topics, for every partition that occurs at all."""
+    code_of = {topic: code for code, topic in enumerate(topics.to_pylist())}
+    found: list[tuple[int, int, int, int, int]] = []  # code or -1, offset, kind, timestamp, epoch
+    for one in outline.topics:
+        code = code_of.get(one.topic_id)
+        if code is not None:
+            kind = TOPIC_CAME if one.is_alive else TOPIC_WENT
+            found.append((code, one.offset, kind, one.timestamp, -1))
+    for clear in outline.clears:
+        if _is_dropped(outline, clear.offset):
+            continue
+        code = -1 if clear.topic_id is None else code_of.get(clear.topic_id)
+        if code is not None:
+            found.append((code, clear.offset, CLEAR, clear.timestamp, clear.batch_leader_epoch))
+    table = np.array(found, np.int64).reshape(-1, 5)
+    first = np.where(table[:, 0] < 0, 0, np.searchsorted(keys, table[:, 0] << 32))
+    after = np.where(
+        table[:, 0] < 0, len(keys), np.searchsorted(keys, (table[:, 0] + 1) << 32)
+    )
+    count = after - first
+    row = np.repeat(np.arange(len(table)), count)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return {
+        "keys": keys[first[row] + within],
+        "offsets": table[row, 1],
+        "kinds": table[row, 2],
+        "source": np.full(len(row), -1, np.int64),
+        "timestamps": table[row, 3],
+        "epochs": table[row, 4],
+    }
+
+
+def _is_dropped(outline: Outline, offset: int) -> bool:
+    return any(
+        one.shown_offset is None and one.begin_offset <= offset < one.end_offset
+        for one in outline.hidden
+    )
+
+
+def _since(outline: Outline, offsets: Longs, timestamps: Longs) -> tuple[Longs, Longs]:
+    """From which offset on, and since when, an event shows."""
+    since, since_ms = offsets + 1, timestamps.copy()
+    of_base = offsets < 0
+    since[of_base], since_ms[of_base] = outline.start_offset, outline.start_timestamp
+    for one in outline.hidden:
+        if one.shown_offset is not None:
+            inside = (offsets >= one.begin_offset) & (offsets < one.end_offset)
+            since[inside], since_ms[inside] = one.shown_offset, one.shown_timestamp
+    return since, since_ms

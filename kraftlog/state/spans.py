@@ -1,0 +1,94 @@
+"""A replica's history from its files: span by span, from each base to where the log breaks off.
+
+In: a coverage. Out: rows of the history tables, as they are finished. Memory: the state, and the rows that wait to be handed out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.segment import Limits
+from kraftlog.state.coverage import Coverage
+from kraftlog.state.history import History, history_tables
+from kraftlog.state.image import steps
+from kraftlog.state.reading import DEFAULT_LIMITS, Snapshot, load_snapshot
+from kraftlog.state.replay import FaultyRecord, Replay
+
+_BATCH_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets at which the state is known without a break: from `start_offset`, where `base` (or nothing, at 0) gives it, to
+    `end_offset`, the state at which is the last one known. `is_last`: what holds there holds until now."""
+
+    base: Snapshot | None
+    start_offset: int
+    end_offset: int
+    is_last: bool
+
+
+def spans_of(coverage: Coverage) -> list[Span]:
+    """The spans of a replica, in offset order.
+
+    Inside a span later snapshots are not needed: they say again what the log says."""
+    ranges = coverage.restorable()
+    spans = []
+    for index, (start, end) in enumerate(ranges):
+        bases = [one for one in coverage.snapshots if one.end_offset == start]
+        spans.append(Span(bases[-1] if bases else None, start, end, index == len(ranges) - 1))
+    return spans
+
+
+def history_of(
+    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The history of every table of one replica, one record after the other: the definition of `fold`."""
+    history = History()
+    for span in spans_of(coverage):
+        replay, timestamp = Replay(), -1
+        if span.base is not None:
+            replay, seen = load_snapshot(span.base, redactor, limits)
+            timestamp = span.base.last_contained_timestamp
+            history.take(seen)
+        for step in steps(
+            coverage, replay, span.start_offset, span.end_offset, redactor, limits
+        ):
+            history.take(step.seen)
+            timestamp = step.batch.max_timestamp
+            yield from history.rows(_BATCH_ROWS)
+        if span.is_last:
+            history.close()
+        else:
+            history.close(span.end_offset + 1, timestamp)
+    yield from history.rows()
+
+
+def history_tables_of(
+    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, pa.Table]:
+    """The same, gathered: one Arrow table per history table, also for those without rows."""
+    parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in history_tables()}
+    for name, rows in history_of(coverage, redactor, limits):
+        parts[name].append(rows)
+    return {
+        name: pa.Table.from_batches(parts[name], relation.schema)
+        for name, relation in history_tables().items()
+    }
+
+
+def faults_of(
+    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+) -> list[FaultyRecord]:
+    """The records of every span that have no effect, in order."""
+    faults = []
+    for span in spans_of(coverage):
+        replay = Replay()
+        if span.base is not None:
+            replay, _ = load_snapshot(span.base, redactor, limits)
+        for _ in steps(coverage, replay, span.start_offset, span.end_offset, redactor, limits):
+            pass
+        faults += replay.faults
+    return faults

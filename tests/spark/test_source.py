@@ -1,0 +1,95 @@
+"""The data source on a real session: the same rows as without Spark, and only what a query asks for is read."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
+from kraftlog.decode.redaction import MASK_PREFIX, Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from kraftlog.relations import all_relations
+from kraftlog.source.datasource import Part, KraftlogReader, register
+from pyspark.sql.datasource import EqualTo, LessThan
+from tests.golden.cases import DATA
+
+ROOT = DATA / "steady-live" / "replicas"
+
+
+@pytest.fixture
+def read(spark: SparkSession) -> "Read":
+    register(spark)
+    return Read(spark)
+
+
+class Read:
+    """Reads a relation of the golden quorum."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def __call__(self, relation: str, root: Path = ROOT, **options: str) -> DataFrame:
+        reader = self.spark.read.format("kraftlog").option("relation", relation)
+        return reader.options(**options).load(str(root))
+
+
+def test_batches_are_those_of_the_command_line(read: Read) -> None:
+    columns = ["path", "position", "batch_id", "base_offset", "last_offset", "crc", "record_count"]
+    expected = {
+        tuple(row[name] for name in columns)
+        for row in batch_rows(find_replicas([str(ROOT)]), Limits())
+    }
+    assert {tuple(row) for row in read("batches").select(*columns).collect()} == expected
+
+
+def test_records_are_those_of_the_command_line(read: Read) -> None:
+    found = record_rows(find_replicas([str(ROOT)]), Limits(), Redactor(None), RecordFilter())
+    expected = sorted(
+        (row["path"], row["offset"], row["data"]["topicId"], row["data"]["partitionId"])
+        for row in found
+        if row["type"] == "PARTITION_CHANGE_RECORD"
+    )
+    frame = read("records", split_size_bytes="9000").where("type = 'PARTITION_CHANGE_RECORD'")
+    payload = "partition_change_record"
+    rows = frame.select("path", "offset", f"{payload}.topic_id", f"{payload}.partition_id")
+    assert sorted(map(tuple, rows.collect())) == expected
+
+
+@pytest.mark.parametrize("relation", sorted(all_relations()))
+def test_every_relation_has_its_schema(read: Read, relation: str) -> None:
+    frame = read(relation)
+    assert frame.columns == all_relations()[relation].schema.names
+    assert frame.count() >= (0 if relation == "faults" else 1)
+
+
+def test_fewer_columns_can_be_asked_for(read: Read) -> None:
+    frame = read("records", columns="type,offset")
+    assert frame.columns == ["type", "offset"]
+    assert frame.where("type = 'TOPIC_RECORD'").count() > 0
+
+
+def test_secrets_are_masked_unless_revealed(read: Read) -> None:
+    query = "type = 'USER_SCRAM_CREDENTIAL_RECORD'"
+    masked = read("records").where(query).select("user_scram_credential_record.salt").collect()
+    assert masked
+    assert all(row.salt.startswith(MASK_PREFIX) for row in masked)
+    shown = read("records", reveal_secrets="true").where(query)
+    salts = shown.select("user_scram_credential_record.salt").collect()
+    assert not any(row.salt.startswith(MASK_PREFIX) for row in salts)
+
+
+def test_filters_leave_files_unread() -> None:
+    reader = KraftlogReader({"path": str(ROOT), "relation": "records"}, ["offset"])
+    list(reader.pushFilters([EqualTo(("replica",), "2"), LessThan(("offset",), 900)]))
+    parts = [part for part in reader.partitions() if isinstance(part, Part)]
+    names = {split.file.path for part in parts for split in part.splits}
+    assert names
+    assert all("/replicas/2/" in name for name in names)
+    assert not any(name.endswith("00000000000000001737.log") for name in names)
+
+
+def test_a_wrong_relation_is_named(read: Read) -> None:
+    with pytest.raises(AnalysisException, match="there is no relation 'nothing'"):
+        read("nothing")

@@ -1,0 +1,63 @@
+"""Splits: any cut of a file gives the same batches, and a cut is only made where a valid batch begins."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.log.directory import LogFile, find_replicas, record_files
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits
+from kraftlog.source.plan import Split, pack, plan_splits
+from tests.golden.cases import CASES, DATA
+
+SMALL = Limits(window_size_bytes=700)
+
+
+def found(split: Split) -> list[tuple[int, str]]:
+    """(position, batch id or fault) of everything in a split, in order."""
+    result = []
+    for one in walk_file(split.file, SMALL, split.start, split.end):
+        if isinstance(one, Fault):
+            result.append((one.position, str(one.kind)))
+        else:
+            result += zip(one.batches.positions.tolist(), one.batches.batch_ids, strict=True)
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_splits_together_are_the_whole_file(case: str) -> None:
+    files = record_files(find_replicas([str(DATA / case / "replicas")]))
+    whole = {file.path: found(Split(file)) for file in files}
+    for size in (300, 5_000):
+        parts: dict[str, list[tuple[int, str]]] = {file.path: [] for file in files}
+        for split in plan_splits(files, size):
+            parts[split.file.path] += found(split)
+        assert parts == whole
+
+
+def damaged(tmp_path: Path) -> LogFile:
+    folder = tmp_path / "1" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    source = DATA / "isolated/replicas/1/__cluster_metadata-0/00000000000000000000.log"
+    raw = bytearray(source.read_bytes())
+    raw[9_000:12_000] = bytes(3_000)
+    (folder / source.name).write_bytes(raw)
+    return record_files(find_replicas([str(tmp_path)]))[0]
+
+
+def test_behind_damage_the_rest_is_one_split(tmp_path: Path) -> None:
+    file = damaged(tmp_path)
+    splits = plan_splits([file], 2_000)
+    assert 1 < len(splits) < 7
+    assert splits[-1].start < 9_000
+    assert sum((found(split) for split in splits), []) == found(Split(file))
+
+
+def test_packing_leaves_nothing_out_and_no_group_empty() -> None:
+    groups = pack([5, 1, 1, 9, 3], 3)
+    assert sorted(sum(groups, [])) == [0, 1, 2, 3, 4]
+    assert len(groups) == 3
+    assert all(groups)
+    assert pack([], 4) == []
+    assert pack([7], 4) == [[0]]
