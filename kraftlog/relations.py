@@ -4,6 +4,7 @@ Rooms agree on nothing else. Times are UTC with microseconds, offsets and sizes 
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 
 import pyarrow as pa
@@ -13,6 +14,14 @@ from kraftlog.message.spec import FieldSpec, MessageSpec
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TEXT, INT, LONG, BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
+
+
+def moment(milliseconds: int) -> datetime | None:
+    """Kafka's milliseconds as a time; None where no calendar holds it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ distinct batch, in executors or on the driver. Source: R41, R157–R160.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kraftlog.audit.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.decode.records import Record, read_records
@@ -87,10 +87,17 @@ def _unknown_text(record: Record) -> str:
 
 def describe(record: Record, limit: int = 200) -> str:
     """A record in words: its type and the fields that are set, shortened."""
-    parts = []
-    for name, value in (record.data or {}).items():
-        if value in (None, [], "", -1) or name == "version":
-            continue
-        parts.append(f"{name}={value}")
-    text = f"{record.type}({', '.join(parts)})"
+    parts = [
+        f"{name}={_brief(value)}"
+        for name, value in (record.data or {}).items()
+        if value not in (None, [], "", -1) and name != "version"
+    ]
+    text = f"{record.type}({', '.join(parts)})" if parts else record.type
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _brief(value: Any) -> str:
+    """A field's value; of a list of voters only their ids."""
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "voterId" in value[0]:
+        return str([one["voterId"] for one in value])
+    return str(value)

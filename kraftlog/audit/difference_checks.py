@@ -3,6 +3,7 @@
 Source: R23, R111, R119, KAFKA-1211, Raft's Log Matching.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,10 @@ from kraftlog.audit.divergence import DESCRIBED_BATCHES, Comparison, Run, trunca
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import offsets_text, some
+
+
+_TOLD_RECORDS = 8
+"""So many records of each side stand in a finding's evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     leader, end = comparison.other, log.end_offset or 0
     cut = min(start, truncation_offset(log, leader))
     lost = _lost(log, start)
+    types = _types(quorum, log, run.rows)
     side = _Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
     return BadRow(
@@ -145,8 +151,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
         f"{_who(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
         f"{int(log.epochs[index])} contradict epoch {int(leader.epochs[leader.index_at(start)])} of "
         f"{leader.label}; a restart will cut it at offset {cut} and {lost['records']} records are lost "
-        f"({lost['size_bytes']:,} bytes): {_words(quorum, side)}; nothing was committed there, so let "
-        "it restart, and repeat by hand what clients were not told to have failed",
+        f"({lost['size_bytes']:,} bytes{_types_in_words(types)}): {_words(quorum, side)}; nothing was "
+        "committed there, so let it restart, and do again what its clients still want",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
         start,
@@ -157,6 +163,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
             "truncation_offset": cut,
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
+            "types_lost": dict(types.most_common()),
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
             **_both_sides(quorum, side),
         },
@@ -177,6 +184,20 @@ def _lost(log: LogView, start: int) -> dict[str, int]:
         "records": int(columns.record_counts[rows].sum()),
         "size_bytes": int(columns.sizes[rows].sum()),
     }
+
+
+def _types(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> Counter[str]:
+    """Record types in the batches that were put into words."""
+    words = quorum.evidence.words
+    ids = [log.evidence.log.id_text(row) for row in rows[:DESCRIBED_BATCHES].tolist()]
+    return Counter(text.split("(")[0] for one in ids for text in words.get(one, ()))
+
+
+def _types_in_words(types: Counter[str]) -> str:
+    """The types that matter to people, the most frequent first."""
+    meant = [(kind, count) for kind, count in types.most_common() if kind != "NO_OP_RECORD"]
+    listed = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
+    return f", among them {listed}" if listed else ", all of them no-ops" if types else ""
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
@@ -276,11 +297,11 @@ def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:
 def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[str]:
     words = quorum.evidence.words
     found = []
-    for row in rows[:DESCRIBED_BATCHES].tolist():
+    for row in rows[:_TOLD_RECORDS].tolist():
         base = int(log.evidence.log.base_offsets[row])
         texts = words.get(log.evidence.log.id_text(row), ())
         found += [f"{base + index}: {text}" for index, text in enumerate(texts)]
-    return found[:DESCRIBED_BATCHES]
+    return found[:_TOLD_RECORDS]
 
 
 CHECKS = (

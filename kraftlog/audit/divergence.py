@@ -12,7 +12,7 @@ import numpy as np
 from kraftlog.audit.evidence import Longs
 from kraftlog.audit.logview import LogView
 
-DESCRIBED_BATCHES = 8
+DESCRIBED_BATCHES = 256
 """So many batches of each side of a difference are put into words."""
 
 

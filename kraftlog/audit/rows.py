@@ -1,10 +1,10 @@
 """A quorum → the rows of the `replicas` and `epochs` relations."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
+from kraftlog.relations import moment
 
 Row = dict[str, Any]
 
@@ -53,7 +53,7 @@ def _epoch_rows(log: LogView) -> list[Row]:
                 "batch_leader_epoch": start.epoch,
                 "start_offset": start.start_offset,
                 "end_offset": end,
-                "start_timestamp": _moment(int(columns.base_timestamps[held[0]])) if len(held) else None,
+                "start_timestamp": moment(int(columns.base_timestamps[held[0]])) if len(held) else None,
                 "batch_count": len(held),
                 "size_bytes": int(columns.sizes[held].sum()),
                 "leader_id": _leader(log, start.row),
@@ -67,11 +67,3 @@ def _leader(log: LogView, row: int) -> int | None:
     content = log.content(row)
     controls = content.controls if content is not None else ()
     return next((int(one.data["leaderId"]) for one in controls if one.type == "LEADER_CHANGE"), None)
-
-
-def _moment(milliseconds: int) -> datetime | None:
-    """A time; None where no calendar holds it."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None

@@ -270,7 +270,10 @@ class MassDeletion:
             gone.popleft()
         total = len(state.rows(table)) + len(gone)
         many = len(gone) >= self.limits.mass_deletion_minimum
-        if many and len(gone) > self.limits.mass_deletion_share * total:
+        major = table in ("topics", "brokers")
+        limits = self.limits
+        share = limits.mass_deletion_share if major else limits.mass_deletion_minor_share
+        if many and len(gone) > share * total:
             worst = self._worst.get(table)
             if worst is None or len(gone) >= worst.removed:
                 self._worst[table] = Window(table, gone[0][2], offset, len(gone), total)

@@ -14,7 +14,9 @@ class Thresholds:
     copy_skew_ms: int = 60_000
     """How long copying one replica after the other may take before missing data needs another explanation."""
     mass_deletion_share: float = 0.5
-    """Share of all objects of a kind that one window may remove."""
+    """Share of all topics, or brokers, that one window may remove."""
+    mass_deletion_minor_share: float = 0.8
+    """The same for users' things (ACLs, quotas, credentials), of which few are often removed together."""
     mass_deletion_minimum: int = 4
     """Fewer removals than this are never called a mass deletion."""
     mass_deletion_window_ms: int = 60_000

@@ -61,15 +61,15 @@ def _audit(chosen: argparse.Namespace) -> int:
 
 def _audit_lake(options: Options, form: str) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
+    from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.run import lake_of, newest_run
     from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
-    from kraftlog.session import spark_session
 
-    spark = spark_session("kraftlog audit", master=options.master)
+    start_spark = starter("kraftlog audit", options)
     if options.input:
-        decode_job(spark, options)
-        materialize_job(spark, options)
-    code = audit_job(spark, options)
+        decode_job(start_spark, options)
+        materialize_job(start_spark, options)
+    code = audit_job(start_spark, options)
     lake = lake_of(options)
     _print(recorded_rows(lake, newest_run(lake)["run_id"]), form, {})
     return code
@@ -78,10 +78,10 @@ def _audit_lake(options: Options, form: str) -> int:
 def _audit_each(roots: list[str], options: Options, form: str) -> int:
     """Many quorums in one start: one Spark task each. A root that cannot be read stops no other."""
     from kraftlog.pipeline.each import audit_each
-    from kraftlog.session import spark_session
+    from kraftlog.pipeline.job import starter
 
     worst = 0
-    spark = spark_session("kraftlog audit", master=options.master)
+    spark = starter("kraftlog audit", options)()
     for root, judged in audit_each(spark, roots, options):
         if judged.error:
             print(f"kraftlog: {judged.error}", file=sys.stderr)

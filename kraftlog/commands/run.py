@@ -6,8 +6,6 @@ from typing import Any
 
 from kraftlog.config import load_options
 from kraftlog.pipeline.arguments import add_options
-from kraftlog.report.summary import print_summary
-from kraftlog.tables.lake import Lake
 
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -25,11 +23,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 def _run(chosen: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(chosen).items() if key not in ("command", "conf")}
     options = load_options(given, chosen.conf)
+    from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.run import lake_of
     from kraftlog.pipeline.steps import pipeline
-    from kraftlog.session import spark_session
+    from kraftlog.report.summary import print_summary
 
-    lake = lake_of(options)
-    code = pipeline(spark_session("kraftlog run", master=options.master), options)
-    print_summary(Lake(lake.root))
+    code = pipeline(starter("kraftlog run", options), options)
+    print_summary(lake_of(options))
     return code

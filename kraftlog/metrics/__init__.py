@@ -1,1 +1,1 @@
-"""Declared aggregates over what was decoded: DataFrames in, DataFrames out."""
+"""Measures of a quorum: what the KIPs argue with numbers, from what was decoded."""

@@ -1,135 +1,70 @@
 """Snapshot metrics (KIP-630 "Metrics"): size, records per type, age and lag of every checkpoint.
 
-In: the lake's tables. Out: the rows of `snapshots`. Source: KIP-630 SnapshotSizeBytes and SnapshotLag; the age is Kafka's own
-LatestSnapshotGeneratedAgeMs, taken from the newest record at hand instead of the clock.
+In: a quorum. Out: the rows of the table `snapshots`, without their run. Source: KIP-630 SnapshotSizeBytes and SnapshotLag; the age is
+that of Kafka's LatestSnapshotGeneratedAgeMs, measured from the newest record at hand instead of a clock.
 """
 
-from collections.abc import Callable
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
 
-Tables = Callable[[str], DataFrame]
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.relations import moment
 
-
-def snapshot_metrics(table: Tables, run_id: str) -> DataFrame:
-    """One row per checkpoint file of the newest run."""
-    files = table("files").where("kind = 'checkpoint'")
-    measured = (
-        files.select("replica", "path", "end_offset", "epoch", "size_bytes", "modified")
-        .join(_batches(table), "path", "left")
-        .join(_types(table), "path", "left")
-        .join(_frame(table), "path", "left")
-        .join(_damage(table), "path", "left")
-        .join(_log_ends(table, run_id), "replica", "left")
-        .join(_bytes_after(table, files), "path", "left")
-        .crossJoin(_newest(table))
-    )
-    complete = F.col("framed") & F.col("damage_count").isNull()
-    end, known = F.col("end_offset"), F.coalesce(complete, F.lit(False))
-    age = F.unix_millis("newest") - F.unix_millis("last_contained_log_timestamp")
-    return measured.select(
-        F.lit(run_id).alias("run_id"),
-        "replica",
-        "path",
-        "end_offset",
-        "epoch",
-        known.alias("complete"),
-        "size_bytes",
-        _or_zero("batch_count"),
-        _or_zero("record_count"),
-        "records_by_type",
-        "last_contained_log_timestamp",
-        "modified",
-        age.alias("age_ms"),
-        F.greatest(F.lit(0), F.col("committed_lower") - end).alias("lag_offsets_min"),
-        F.greatest(F.lit(0), F.col("log_end_offset") - end).alias("lag_offsets_max"),
-        _or_zero("lag_bytes"),
-        _is_latest(known).alias("is_latest"),
-    )
+Row = dict[str, Any]
+_CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"})
 
 
-def _or_zero(name: str) -> Column:
-    return F.coalesce(F.col(name), F.lit(0)).alias(name)
+def snapshot_rows(quorum: Quorum) -> list[Row]:
+    """One row per checkpoint file of each replica."""
+    newest_ms = _newest_ms(quorum)
+    latest = {log.label: _latest(quorum, log.label) for log in quorum.logs}
+    return [
+        _row(quorum, one, newest_ms, is_latest=one is latest[one.replica])
+        for one in quorum.snapshots
+    ]
 
 
-def _is_latest(complete: Column) -> Column:
-    """Epoch first, then end offset, among the complete snapshots of a replica."""
-    newest = Window.partitionBy("replica", complete).orderBy(F.desc("epoch"), F.desc("end_offset"))
-    return complete & (F.row_number().over(newest) == 1)
+def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
+    """Epoch first, then end offset, among the complete ones: the snapshot that a node loads."""
+    complete = [one for one in quorum.snapshots_of(label) if one.is_complete]
+    return max(complete, key=lambda one: one.id, default=None)
 
 
-def _checkpoint_batches(table: Tables) -> DataFrame:
-    return table("batches").where("file_kind = 'checkpoint'")
+def _newest_ms(quorum: Quorum) -> int | None:
+    """Time of the newest batch of any log."""
+    times = [int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)]
+    return max(times, default=None)
 
 
-def _batches(table: Tables) -> DataFrame:
-    return _checkpoint_batches(table).groupBy("path").agg(F.count("*").alias("batch_count"))
+def _row(quorum: Quorum, one: SnapshotView, newest_ms: int | None, *, is_latest: bool) -> Row:
+    log, file = quorum.by_label[one.replica], one.evidence
+    contained = one.last_contained_timestamp
+    counts = {name: count for name, count in file.type_counts.items() if name not in _CONTROL_TYPES}
+    end = one.end_offset
+    return {
+        "replica": one.replica,
+        "path": one.path,
+        "end_offset": end,
+        "epoch": one.epoch,
+        "complete": one.is_complete,
+        "size_bytes": file.size_bytes,
+        "batch_count": len(file.batches),
+        "record_count": sum(counts.values()),
+        "records_by_type": sorted(counts.items()),
+        "last_contained_log_timestamp": None if contained is None else moment(contained),
+        "modified": moment(file.modified_ms),
+        "age_ms": None if contained is None or newest_ms is None else newest_ms - contained,
+        "lag_offsets_min": max(0, quorum.bounds.lower - end),
+        "lag_offsets_max": max(0, (log.end_offset or 0) - end),
+        "lag_bytes": _bytes_after(log, end),
+        "is_latest": is_latest,
+    }
 
 
-def _types(table: Tables) -> DataFrame:
-    per_type = (
-        _checkpoint_batches(table)
-        .select("path", "batch_id")
-        .join(table("records").select("batch_id", "type"), "batch_id")
-        .groupBy("path", "type")
-        .agg(F.count("*").alias("count"))
-    )
-    entries = F.sort_array(F.collect_list(F.struct("type", "count")))
-    return per_type.groupBy("path").agg(
-        F.sum("count").alias("record_count"),
-        F.map_from_entries(entries).alias("records_by_type"),
-    )
-
-
-def _frame(table: Tables) -> DataFrame:
-    """Whether a header comes first and a footer last, and what the header says."""
-    placed = _checkpoint_batches(table).select("path", "batch_id", "position")
-    control = table("control_records").select("batch_id", "record_index", "type", "snapshot_header")
-    place = F.struct("position", "record_index")
-    last_batch = placed.groupBy("path").agg(F.max("position").alias("last_position"))
-    return (
-        placed.join(control, "batch_id")
-        .groupBy("path")
-        .agg(
-            F.min_by("type", place).alias("first_type"),
-            F.min_by("position", place).alias("first_position"),
-            F.max_by("type", place).alias("last_type"),
-            F.max("position").alias("footer_position"),
-            F.max("snapshot_header.last_contained_log_timestamp").alias("contained_ms"),
-        )
-        .join(last_batch, "path")
-        .select(
-            "path",
-            (
-                F.expr("first_type = 'SNAPSHOT_HEADER' and first_position = 0")
-                & F.expr("last_type = 'SNAPSHOT_FOOTER' and footer_position = last_position")
-            ).alias("framed"),
-            F.timestamp_millis("contained_ms").alias("last_contained_log_timestamp"),
-        )
-    )
-
-
-def _damage(table: Tables) -> DataFrame:
-    inside = _checkpoint_batches(table).join(table("record_faults"), "batch_id").select("path")
-    around = table("faults").where("file_kind = 'checkpoint'").select("path")
-    return inside.unionAll(around).groupBy("path").agg(F.count("*").alias("damage_count"))
-
-
-def _log_ends(table: Tables, run_id: str) -> DataFrame:
-    newest = table("replicas").where(F.col("run_id") == run_id)
-    return newest.select("replica", "log_end_offset", "committed_lower")
-
-
-def _bytes_after(table: Tables, files: DataFrame) -> DataFrame:
-    """Bytes of the replica's own log after each snapshot's end."""
-    log = table("batches").where("file_kind = 'log' and crc_valid")
-    log = log.select("replica", "base_offset", F.col("size_bytes").alias("batch_bytes"))
-    ends = files.select("replica", "path", "end_offset")
-    after = ends.join(log, "replica").where("base_offset >= end_offset")
-    return after.groupBy("path").agg(F.sum("batch_bytes").alias("lag_bytes"))
-
-
-def _newest(table: Tables) -> DataFrame:
-    log = table("batches").where("file_kind = 'log' and crc_valid")
-    return log.agg(F.max("max_timestamp").alias("newest"))
+def _bytes_after(log: LogView, offset: int) -> int:
+    """Bytes of the replica's own log from an offset on: what it replays after loading the snapshot."""
+    rows = log.rows[np.asarray(log.base) >= offset]
+    return int(log.evidence.log.sizes[rows].sum())

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
@@ -18,7 +17,7 @@ from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 Row = dict[str, Any]
 
 
-def audit(spark: SparkSession, options: Options) -> int:
+def audit(options: Options) -> int:
     """Audit the newest run, once; returns the exit code, of an earlier audit of the same run too."""
     lake = lake_of(options)
     run = newest_run(lake)

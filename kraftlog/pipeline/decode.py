@@ -4,7 +4,7 @@ Only files that are new or have changed are read, and only contents that no run 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -49,10 +49,10 @@ class Changes:
         return bool(self.read or self.gone)
 
 
-def decode(spark: SparkSession, options: Options) -> int:
+def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
     """Bring the lake up to the disks; returns the number of the lake's newest run.
 
-    A run over unchanged input writes nothing. Raises InputError and LakeError."""
+    A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and LakeError."""
     started = datetime.now(UTC)
     replicas = find_replicas([absolute(root) for root in options.input])
     lake = lake_of(options)
@@ -71,7 +71,7 @@ def decode(spark: SparkSession, options: Options) -> int:
     )
     read = [file for file in record_files(replicas) if file.path in changes.read]
     splits = plan_splits(read, options.split_size_bytes)
-    written, counts = _written(spark, run, splits)
+    written, counts = _written(start_spark, run, splits)
     _check_reach(lake, written, read)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(run, written, changes, files)
@@ -102,13 +102,14 @@ def _run_id(files: pa.Table) -> str:
 
 
 def _written(
-    spark: SparkSession, run: Run, splits: list[Split]
+    start_spark: Callable[[], SparkSession], run: Run, splits: list[Split]
 ) -> tuple[Written, dict[str, int]]:
     """Run both passes; the Parquet files that wait for their commit, and how many rows of each table they hold."""
     written: Written = defaultdict(list)
     counts: dict[str, int] = defaultdict(int)
     if not splits:
         return written, counts
+    spark = start_spark()
     scanned = _scan(spark, run, splits).persist()
     try:
         _gather(scanned, written, counts)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from kraftlog.config import Options, load_options
 from kraftlog.errors import KraftlogError
 from kraftlog.pipeline.arguments import add_options
@@ -17,17 +19,17 @@ from kraftlog.session import spark_session
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could not do its work."""
-    step: Callable[..., int] = STEPS[name]
     try:
         options = job_options(name, arguments)
-        return step(spark_session(f"kraftlog {name}", master=_master(options)), options)
+        return STEPS[name](starter(f"kraftlog {name}", options), options)
     except KraftlogError as error:
         print(f"kraftlog: {error}", file=sys.stderr)
         return 2
 
 
-def _master(options: Options) -> str | None:
-    return options.master or None
+def starter(app_name: str, options: Options) -> Callable[[], SparkSession]:
+    """A function that starts Spark, or joins the session that is there."""
+    return lambda: spark_session(app_name, master=options.master or None)
 
 
 def job_options(name: str, arguments: Sequence[str] | None) -> Options:

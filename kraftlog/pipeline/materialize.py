@@ -1,5 +1,7 @@
 """Step 2, materialize: what follows from the records of the newest run: replicas, leader epochs, states. Driver side."""
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -10,7 +12,7 @@ from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.tables.spec import TableSpec, derived_tables
 
 
-def materialize(spark: SparkSession, options: Options) -> None:
+def materialize(start_spark: Callable[[], SparkSession], options: Options) -> None:
     """Write `replicas`, `epochs` and the state tables, once per run."""
     lake = lake_of(options)
     run = newest_run(lake)

@@ -1,19 +1,19 @@
-"""Step 4, metrics: one row per snapshot of the newest run. Driver side; the aggregates are Spark's."""
+"""Step 4, metrics: one row per snapshot of the newest run. Driver side."""
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
 from kraftlog.config import Options
-from kraftlog.metrics.snapshots import snapshot_metrics
+from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.tables.spec import SNAPSHOTS
 
 
-def metrics(spark: SparkSession, options: Options) -> None:
-    """Measure the snapshots that lie on the disks now, once per run."""
+def metrics(options: Options) -> None:
+    """Measure the snapshots that lie on the disks, once per run."""
     lake = lake_of(options)
-    number = lake.run_number("runs")
-    if lake.run_number(SNAPSHOTS.name) >= number:
+    run = newest_run(lake)
+    if lake.run_number(SNAPSHOTS.name) >= run["number"]:
         return
-    run_id = newest_run(lake)["run_id"]
-    measured = snapshot_metrics(lambda name: spark.read.format("delta").load(lake.path(name)), run_id)
-    lake.write(SNAPSHOTS, measured.toArrow(), number)
+    rows = [{"run_id": run["run_id"], **row} for row in snapshot_rows(quorum_of(lake, options))]
+    lake.write(SNAPSHOTS, pa.Table.from_pylist(rows, schema=SNAPSHOTS.schema), run["number"])

@@ -1,4 +1,4 @@
-"""The steps by name, and the pipeline that runs them in order."""
+"""The steps by name, and the pipeline that runs them in order. Spark starts when a step first needs it."""
 
 from collections.abc import Callable
 
@@ -11,42 +11,43 @@ from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.progress import step
 
-Step = Callable[[SparkSession, Options], int]
+StartSpark = Callable[[], SparkSession]
+Step = Callable[[StartSpark, Options], int]
 
 
-def decode_job(spark: SparkSession, options: Options) -> int:
+def decode_job(start_spark: StartSpark, options: Options) -> int:
     """Decode; findings are no business of this step."""
     with step("decode"):
-        decode(spark, options)
+        decode(start_spark, options)
     return 0
 
 
-def materialize_job(spark: SparkSession, options: Options) -> int:
+def materialize_job(start_spark: StartSpark, options: Options) -> int:
     """Materialize the newest run."""
     with step("materialize"):
-        materialize(spark, options)
+        materialize(start_spark, options)
     return 0
 
 
-def audit_job(spark: SparkSession, options: Options) -> int:
+def audit_job(start_spark: StartSpark, options: Options) -> int:
     """Audit the newest run; the exit code says whether there are findings at or above `fail_on`."""
     with step("audit"):
-        return audit(spark, options)
+        return audit(options)
 
 
-def metrics_job(spark: SparkSession, options: Options) -> int:
+def metrics_job(start_spark: StartSpark, options: Options) -> int:
     """Measure the newest run."""
     with step("metrics"):
-        metrics(spark, options)
+        metrics(options)
     return 0
 
 
-def pipeline(spark: SparkSession, options: Options) -> int:
+def pipeline(start_spark: StartSpark, options: Options) -> int:
     """All four in order; the exit code is the audit's."""
-    decode_job(spark, options)
-    materialize_job(spark, options)
-    code = audit_job(spark, options)
-    metrics_job(spark, options)
+    decode_job(start_spark, options)
+    materialize_job(start_spark, options)
+    code = audit_job(start_spark, options)
+    metrics_job(start_spark, options)
     return code
 
 

@@ -1,7 +1,8 @@
 """Decoded rows in Arrow ↔ the plain records that a replay takes in.
 
-In: rows of one record type, with the columns of `relations.records()` (or `control_records()`). Out: events with Kafka's JSON names
-and just the fields of each row's version, as the interpreter gives them. For what is few; `fold` takes partitions as columns.
+In: rows of one record type, with the columns of `relations.records()` (or `control_records()`).
+Out: events with Kafka's JSON names and just the fields of each row's version, as the interpreter
+gives them. For what is few; `fold` takes partitions as columns.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.relations import payload_name
+from kraftlog.state.history import LARGEST_MS
 from kraftlog.state.replay import Origin
 
 
@@ -26,7 +28,9 @@ class Event(NamedTuple):
 
 
 def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iterator[Event]:
-    """The events of rows of one record type, in their order. A checkpoint's rows should have null offsets."""
+    """The events of rows of one record type, in their order. A checkpoint's rows should have null
+    offsets.
+    """
     if rows.num_rows == 0:
         return
     name = str(rows.column("type")[0])
@@ -44,9 +48,10 @@ def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iter
 
 
 def milliseconds(times: Any) -> Any:
-    """Kafka's times; −1 where a column could not hold one."""
-    micros = pc.fill_null(times.cast(pa.int64()), -1000)
-    return pc.divide(micros, 1000)
+    """A column of times in Kafka's milliseconds; one that the column could not hold is beyond it
+    again.
+    """
+    return pc.fill_null(pc.divide(times.cast(pa.int64()), 1000), LARGEST_MS + 1)
 
 
 def data_of(spec: MessageSpec, version: int, row: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -1,23 +1,24 @@
-"""The history of partitions, all at once: the same rows as one record after the other gives, by array operations.
+"""The history of partitions, all at once: the same rows as one record after the other gives, by
+array operations.
 
-In: an outline, and decoded rows of some partitions (all rows of each). Out: rows of the history table `partitions`, and faults. Each
-partition's events lie together in offset order; a value holds until the next event that sets it (forward fill), a counter is its put's
-value and the number of steps since. Partitions with anything abnormal are handed over to the definition, record by record. Memory: the
-rows, and some 200 bytes for each; runs in tasks, one per part of the partitions' keys.
+In: an outline, and decoded rows of some partitions (all rows of each). Out: rows of the history
+table `partitions`, and faults. Each partition's events lie together in offset order; a value holds
+until the next event that sets it (forward fill), a counter is its put's value and the number of
+steps since. Partitions with anything abnormal are handed over to the definition, record by record.
+Memory: the rows, and some 200 bytes for each; runs in tasks, one per part of the partitions' keys.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.apply import apply
 from kraftlog.state.arrow_events import data_of
 from kraftlog.state.declare import ReplayFault
-from kraftlog.state.history import SHOWN, History, history_tables
+from kraftlog.state.history import LARGEST_MS, SHOWN, History, history_tables
 from kraftlog.state.outline import Outline
 from kraftlog.state.partition_events import (
     CHANGE,
@@ -38,7 +39,6 @@ from kraftlog.state.state import State
 _ELR = ("eligible_leader_replicas", "last_known_elr")
 _LISTS = ("replicas", "isr", "removing_replicas", "adding_replicas", "directories", *_ELR)
 _LAST_INT = (1 << 31) - 1
-_LARGEST_MS = (1 << 63) // 1000 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,11 @@ class Folded:
 def fold_partitions(
     outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table
 ) -> Folded:
-    """Fold some partitions' records; the tables hold columns of `relations.records()`, each in offset order.
+    """Fold some partitions' records; the tables hold columns of `relations.records()`, each in
+    offset order.
 
-    `base`: the PARTITION_RECORDs of the span's base snapshot, in file order."""
+    `base`: the PARTITION_RECORDs of the span's base snapshot, in file order.
+    """
     events = gather(outline, base, puts, changes)
     schema = history_tables()["partitions"].schema
     if len(events) == 0:
@@ -69,6 +71,7 @@ class _Fold:
 
     def __init__(self, outline: Outline, events: Events) -> None:
         self.outline, self.events = outline, events
+        self._came: dict[str, int] = {}
         self.at = np.arange(len(events))
         kinds, keys = events.kinds, events.keys
         self.first = np.ones(len(events), np.bool_)
@@ -192,12 +195,12 @@ class _Fold:
         longest = int(max(self._lengths("replicas").max(), 0))
         for name in _LISTS:
             lists = events.payload[name]
-            constants = [[MIGRATING] * size if name == "directories" else [] for size in range(longest + 1)]
+            constants = [
+                [MIGRATING] * size if name == "directories" else [] for size in range(longest + 1)
+            ]
             lists = pa.concat_arrays([lists, pa.array(constants, lists.type)])
             columns[name] = lists.take(pa.array(self.value[name][chosen]))
-        return {
-            shown.column_name(field): columns[field.name] for field in shown.fields
-        }
+        return {shown.column_name(field): columns[field.name] for field in shown.fields}
 
     def one_by_one(self) -> tuple[pa.Table, list[FaultyRecord]]:
         """The partitions left over, by the definition. Their transactions are resolved already."""
@@ -209,3 +212,60 @@ class _Fold:
         history.close(self.outline.close_offset, self.outline.close_timestamp)
         rows = [part for name, part in history.rows() if name == "partitions"]
         return pa.Table.from_batches(rows, history_tables()["partitions"].schema), faults
+
+    def _apply(self, at: int, state: State, history: History, faults: list[FaultyRecord]) -> None:
+        """One event, by the definition; what happens to a topic counts once, at its first
+        partition.
+        """
+        events = self.events
+        kind, topic_id = int(events.kinds[at]), events.topics[int(_code(events.keys[at]))].as_py()
+        record_type, data = self._record(kind, topic_id, int(events.source[at]))
+        is_known = state.get("topics", (topic_id,)) is not None
+        if kind in (TOPIC_WENT, CLEAR) and not is_known:
+            return
+        offset = int(events.offsets[at])
+        if kind == TOPIC_CAME and is_known and self._came.get(topic_id) == offset:
+            return
+        self._came[topic_id] = offset if kind == TOPIC_CAME else self._came.get(topic_id, offset)
+        origin = Origin(
+            offset if offset >= 0 else None,
+            int(events.timestamps[at]),
+            int(events.epochs[at]),
+            record_type,
+        )
+        try:
+            changes = apply(state, record_type, data)
+        except ReplayFault as fault:
+            faults.append(FaultyRecord(origin, fault.kind, fault.detail))
+            return
+        since, since_ms = int(events.since[at]), int(events.since_ms[at])
+        history.take(
+            Visible(one, origin, since, since_ms) for one in changes if one.table == "partitions"
+        )
+
+    def _record(self, kind: int, topic_id: str, source: int) -> tuple[str, dict[str, Any]]:
+        """An event as a record; a topic's id stands for its name."""
+        if kind == TOPIC_CAME:
+            return "TOPIC_RECORD", {"topicId": topic_id, "name": topic_id}
+        if kind == TOPIC_WENT:
+            return "REMOVE_TOPIC_RECORD", {"topicId": topic_id}
+        if kind == CLEAR:
+            return TYPES[CLEAR], {"topicName": topic_id}
+        spec = spec_of(TYPES[kind])
+        assert spec is not None
+        payload = self.events.payload
+        row = {name: payload[name][source].as_py() for name in payload} | {"topic_id": topic_id}
+        data = data_of(spec, int(self.events.versions[source]), row)
+        assert data is not None
+        return TYPES[kind], data
+
+
+def _code(keys: Any) -> Any:
+    """The topic's code in a partition's key."""
+    return keys >> 32
+
+
+def _times(milliseconds: Longs, is_null: Flags) -> pa.Array:
+    """Kafka's times as Arrow holds them; null where they do not fit."""
+    wild = is_null | (milliseconds > LARGEST_MS) | (milliseconds < -LARGEST_MS)
+    return pa.array(np.where(wild, 0, milliseconds) * 1000, mask=wild)

@@ -1,8 +1,10 @@
-"""History: one row per version of an object, from when to when the state held it, and which record began it.
+"""History: one row per version of an object, from when to when the state held it, and which record
+began it.
 
-In: what a replay made visible, in order. Out: Arrow rows per history table. The state at offset N is a filter: `valid_from_offset <= N
-and (valid_to_offset is null or N < valid_to_offset)`; a record at offset o counts from o + 1 on, one of a transaction from the end of
-its End record on. Every record that touches an object begins a new version. Rows from a base snapshot have no record offset.
+In: what a replay made visible, in order. Out: Arrow rows per history table. The state at offset N
+is a filter: `valid_from_offset <= N and (valid_to_offset is null or N < valid_to_offset)`; a record
+at offset o counts from o + 1 on, one of a transaction from the end of its End record on. Every
+record that touches an object begins a new version. Rows from a base snapshot have no record offset.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,12 +32,15 @@ VALIDITY = [
 ]
 """The columns that every history table begins with."""
 
-_LARGEST_MS = (1 << 63) // 1000 - 1
+LARGEST_MS = (1 << 63) // 1000 - 1
+"""The largest time that fits a column of microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How a state table is shown: the spec whose fields are its columns, which are left out or renamed."""
+    """How a state table is shown: the spec whose fields are its columns, which are left out or
+    renamed.
+    """
 
     history: str
     record: str
@@ -111,7 +116,9 @@ class _Open(NamedTuple):
 
 
 class History:
-    """Gathers the versions of every object; finished rows are handed out as they come, open ones at the end."""
+    """Gathers the versions of every object; finished rows are handed out as they come, open ones at
+    the end.
+    """
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, Key], _Open] = {}
@@ -169,7 +176,7 @@ class History:
 
 def microseconds(milliseconds: int | None) -> int | None:
     """A time as Arrow holds it; None where it is beyond what fits."""
-    if milliseconds is None or not -_LARGEST_MS <= milliseconds <= _LARGEST_MS:
+    if milliseconds is None or not -LARGEST_MS <= milliseconds <= LARGEST_MS:
         return None
     return milliseconds * 1000
 

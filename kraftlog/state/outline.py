@@ -1,7 +1,8 @@
 """The outline of a log: what the fold of its partitions must know of all other records.
 
-In: every record but those of partitions, in offset order. Out: the history of the small tables, and an `Outline`: which topics lived
-when, which transactions hide what until when, and where ELRs were cleared. An outline is small and pickles: it goes to every task.
+In: every record but those of partitions, in offset order. Out: the history of the small tables, and
+an `Outline`: which topics lived when, which transactions hide what until when, and where ELRs were
+cleared. An outline is small and pickles: it goes to every task.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +39,9 @@ class ClearedElr(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """Records with offsets in [begin, end) belong to a transaction; they count from `shown_offset` on (None: never)."""
+    """Records with offsets in [begin, end) belong to a transaction; they count from `shown_offset`
+    on (None: never).
+    """
 
     begin_offset: int
     end_offset: int
@@ -50,7 +53,8 @@ class Hidden(NamedTuple):
 class Outline:
     """One span: offsets [start, end) after a base at `start_offset`.
 
-    `close_offset` ends what still holds at the span's end, where the log breaks off; None: it holds until now.
+    `close_offset` ends what still holds at the span's end, where the log breaks off; None: it holds
+    until now.
     """
 
     start_offset: int
@@ -64,7 +68,9 @@ class Outline:
 
 
 class Outliner:
-    """Replays a span's small tables: feed it the base snapshot's records, `start`, then the log's, and `finish`."""
+    """Replays a span's small tables: feed it the base snapshot's records, `start`, then the log's,
+    and `finish`.
+    """
 
     def __init__(self, start_offset: int, start_timestamp: int, end_offset: int) -> None:
         self.outline = Outline(start_offset, start_timestamp, end_offset)
@@ -89,7 +95,9 @@ class Outliner:
             shown = offset + 1 if event.origin.type == END else None
             self.outline.hidden.append(Hidden(begun, offset, shown, event.origin.timestamp))
 
-    def finish(self, close_offset: int | None = None, close_timestamp: int | None = None) -> Outline:
+    def finish(
+        self, close_offset: int | None = None, close_timestamp: int | None = None
+    ) -> Outline:
         """The outline; what holds at the end is closed at an offset where the log breaks off there."""
         begun = self.replay.open_since
         if begun is not None:

@@ -1,7 +1,8 @@
 """Everything that happens to partitions, as one set of arrays sorted by (partition, offset).
 
-In: an outline, and decoded rows of the base snapshot, of PartitionRecords and of PartitionChangeRecords, of any part of all partitions.
-Out: `Events`. Topics that come and go, and ClearElrs, become events of each of their partitions.
+In: an outline, and decoded rows of the base snapshot, of PartitionRecords and of
+PartitionChangeRecords, of any part of all partitions. Out: `Events`. Topics that come and go, and
+ClearElrs, become events of each of their partitions.
 """
 
 from dataclasses import dataclass
@@ -28,10 +29,10 @@ _UNSET = {"leader": -2, "leader_recovery_state": -1}
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """One entry per event. `source` is its row in `payload`, −1 where it has none; `since` the first offset at which it shows.
+    """One entry per event. `source` is its row in `payload`, −1 where it has none; `since` the
+    first offset at which it shows.
 
-    `topics` are the topic ids by code; `keys` hold (code << 32) + partition id. `rows` are the decoded rows behind `source`, with their
-    envelope; the puts come first.
+    `topics` are the topic ids by code; `keys` hold (code << 32) | partition id.
     """
 
     keys: Longs
@@ -50,18 +51,19 @@ class Events:
         return len(self.keys)
 
 
-def gather(
-    outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table
-) -> Events:
+def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table) -> Events:
     """All events, sorted; those that an aborted transaction took back are left out."""
-    in_log = [_shown(outline, puts, "partition_record"), _shown(outline, changes, "partition_change_record")]
+    in_log = [
+        _shown(outline, puts, "partition_record"),
+        _shown(outline, changes, "partition_change_record"),
+    ]
     parts = [*([_of_base(base)] if base is not None else []), *in_log]
     kinds = [PUT] * (len(parts) - 1) + [CHANGE]
     payload = _payload(parts)
     count = [part.num_rows for part in parts]
     codes = payload.pop("topic_id").dictionary_encode()
     ids = payload["partition_id"].to_numpy(zero_copy_only=False).astype(np.int64)
-    row_keys = (codes.indices.to_numpy().astype(np.int64) << 32) + ids
+    row_keys = (codes.indices.to_numpy().astype(np.int64) << 32) | (ids & 0xFFFFFFFF)
     columns = {
         "keys": row_keys,
         "offsets": _numbers(parts, "offset"),
@@ -151,9 +153,7 @@ def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Lo
             found.append((code, clear.offset, CLEAR, clear.timestamp, clear.batch_leader_epoch))
     table = np.array(found, np.int64).reshape(-1, 5)
     first = np.where(table[:, 0] < 0, 0, np.searchsorted(keys, table[:, 0] << 32))
-    after = np.where(
-        table[:, 0] < 0, len(keys), np.searchsorted(keys, (table[:, 0] + 1) << 32)
-    )
+    after = np.where(table[:, 0] < 0, len(keys), np.searchsorted(keys, (table[:, 0] + 1) << 32))
     count = after - first
     row = np.repeat(np.arange(len(table)), count)
     within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)

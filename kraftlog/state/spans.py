@@ -1,6 +1,7 @@
 """A replica's history from its files: span by span, from each base to where the log breaks off.
 
-In: a coverage. Out: rows of the history tables, as they are finished. Memory: the state, and the rows that wait to be handed out.
+In: a coverage. Out: rows of the history tables, as they are finished. Memory: the state, and the
+rows that wait to be handed out.
 """
 
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ _BATCH_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets at which the state is known without a break: from `start_offset`, where `base` (or nothing, at 0) gives it, to
-    `end_offset`, the state at which is the last one known. `is_last`: what holds there holds until now."""
+    """Offsets at which the state is known without a break: from `start_offset`, where `base` (or
+    nothing, at 0) gives it, to `end_offset`, the state at which is the last one known. `is_last`:
+    what holds there holds until now.
+    """
 
     base: Snapshot | None
     start_offset: int
@@ -45,7 +48,9 @@ def spans_of(coverage: Coverage) -> list[Span]:
 def history_of(
     coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The history of every table of one replica, one record after the other: the definition of `fold`."""
+    """The history of every table of one replica, one record after the other: the definition of
+    `fold`.
+    """
     history = History()
     for span in spans_of(coverage):
         replay, timestamp = Replay(), -1
@@ -53,9 +58,7 @@ def history_of(
             replay, seen = load_snapshot(span.base, redactor, limits)
             timestamp = span.base.last_contained_timestamp
             history.take(seen)
-        for step in steps(
-            coverage, replay, span.start_offset, span.end_offset, redactor, limits
-        ):
+        for step in steps(coverage, replay, span.start_offset, span.end_offset, redactor, limits):
             history.take(step.seen)
             timestamp = step.batch.max_timestamp
             yield from history.rows(_BATCH_ROWS)
