@@ -1,1 +1,3 @@
-"""What must hold: declared checks over the evidence of one quorum. No Spark and no Delta here; see `run.audit_quorum`."""
+"""What must hold: declared checks over the evidence of one quorum. No Spark and no Delta here; see
+`run.audit_quorum`.
+"""

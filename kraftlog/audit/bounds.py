@@ -1,7 +1,8 @@
 """What is committed: bounds of the high watermark, as far as Raft allows and no further.
 
-In: the logs of the voters, the snapshots, and how far each pair of logs agrees. Out: a lower and an upper bound, each with its reason in
-words. The high watermark itself is not on disk. Source: R35, R107–R110, #21, KIP-595.
+In: the logs of the voters, the snapshots, and how far each pair of logs agrees. Out: a lower and
+an upper bound, each with its reason in words. The high watermark itself is not on disk. Source:
+R35, R107–R110, #21, KIP-595.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,9 @@ Agreement = Callable[[LogView, LogView], int]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Every offset below `lower` is committed; none at or above `upper` can be (None: nothing is known)."""
+    """Every offset below `lower` is committed; none at or above `upper` can be (None: nothing is
+    known).
+    """
 
     lower: int
     lower_reason: str
@@ -27,7 +30,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A voter at hand: its logs (more than one where two directories claim it) and the end of its newest snapshot."""
+    """A voter at hand: its logs (more than one where two directories claim it) and the end of its
+    newest snapshot.
+    """
 
     voter: int
     logs: tuple[LogView, ...]
@@ -37,7 +42,9 @@ class Holder:
 def held_by_majority(
     holders: list[Holder], majority: int, agree: Agreement
 ) -> tuple[int, LogView | None]:
-    """The largest offset below which a majority of voters hold the same batches, and one of their logs."""
+    """The largest offset below which a majority of voters hold the same batches, and one of their
+    logs.
+    """
     best: tuple[int, LogView | None] = (0, None)
     for holder in holders:
         for log in holder.logs:
@@ -50,14 +57,18 @@ def held_by_majority(
 def _holds(
     log: LogView, other: Holder, agree: Agreement, choose: Callable[[list[int]], int]
 ) -> int:
-    """How far a voter holds what `log` holds; of two directories of one voter only one can be the real one."""
+    """How far a voter holds what `log` holds; of two directories of one voter only one can be the
+    real one.
+    """
     return choose([agree(log, one) for one in other.logs] or [0])
 
 
 def upper_bound(
     holders: list[Holder], missing: int, majority: int, agree: Agreement, best: LogView | None
 ) -> int | None:
-    """The end below which a majority could still hold the newest log: voters that are not at hand could hold anything."""
+    """The end below which a majority could still hold the newest log: voters that are not at hand
+    could hold anything.
+    """
     if best is None or missing >= majority:
         return None
     ends = sorted(
@@ -68,7 +79,9 @@ def upper_bound(
 
 
 def contradicted_at(log: LogView, end: int, others: list[LogView]) -> tuple[int, LogView] | None:
-    """Where another copy holds a higher epoch than the last batch below `end`, at or below that batch; the lowest such offset."""
+    """Where another copy holds a higher epoch than the last batch below `end`, at or below that
+    batch; the lowest such offset.
+    """
     index = log.index_at(end - 1)
     if index < 0:
         return None

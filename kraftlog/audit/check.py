@@ -1,7 +1,7 @@
 """A check: a declared query over a quorum that returns the bad rows; none = passed.
 
-`Check` is what is declared, `BadRow` what its query returns. A query sees nothing but its `Quorum`, and raises `NotApplicable` where
-it cannot judge.
+`Check` is what is declared, `BadRow` what its query returns. A query sees nothing but its
+`Quorum`, and raises `NotApplicable` where it cannot judge.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +15,15 @@ Scope = Literal["log", "snapshot", "replica", "state"]
 RANK: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
 
 FINDING_LIMIT = 20
-"""How many findings of one check are told apart for one replica; the last of them counts the rest."""
+"""How many findings of one check are told apart for one replica; the last of them counts the rest.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One place where a check does not hold. `severity` overrides the check's own; `end_offset` is exclusive."""
+    """One place where a check does not hold. `severity` overrides the check's own; `end_offset` is
+    exclusive.
+    """
 
     replica: str | None
     message: str
@@ -35,12 +38,14 @@ class BadRow:
 
 
 class NotApplicable(Exception):
-    """Raised by a query that cannot be judged: the check is skipped, with this sentence as the reason."""
+    """Raised by a query that cannot be judged: the check is skipped, with this sentence as the
+    reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A name, how bad it is, what it looks at, where it comes from, when it holds, and the query."""
+    """A name, how bad it is, what it looks at, its source, when it holds, and the query."""
 
     name: str
     severity: Severity
@@ -48,4 +53,3 @@ class Check:
     source: str
     holds_when: str
     query: Callable[[Quorum], Iterable[BadRow]]
-

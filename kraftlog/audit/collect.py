@@ -1,7 +1,8 @@
 """Files → `QuorumEvidence`, in one process: for a quorum whose logs one machine reads in seconds.
 
-In: replicas as `log.directory` finds them. Out: the evidence of all of them. Memory is bounded by the columns of the batches,
-one window of one file, and the records that a replay needs. A batch that several replicas hold is decoded once.
+In: replicas as `log.directory` finds them. Out: the evidence of all of them. Memory is bounded by
+the columns of the batches, one window of one file, and the records that a replay needs. A batch
+that several replicas hold is decoded once.
 """
 
 from collections import Counter
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kraftlog.audit.columns import ColumnBuilder
-from kraftlog.audit.content import Content, Decoded, decode_batch, describe
+from kraftlog.audit.content import Decoded, decode_batch, describe
 from kraftlog.audit.divergence import batches_to_describe
 from kraftlog.audit.evidence import (
     UNREMARKABLE,
+    Content,
     Described,
     FileProblem,
     QuorumEvidence,
@@ -39,7 +41,9 @@ from kraftlog.log.storage import open_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 RECORD_LIMIT = 3_000_000
-"""So many decoded records are kept for a replay; beyond it (some GB of memory) a replay is not tried."""
+"""So many decoded records are kept for a replay; beyond it (some GB of memory) a replay is not
+tried.
+"""
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
 
@@ -47,7 +51,8 @@ LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 class Collector:
     """Reads replicas one after the other; knows every batch that it has seen by its id.
 
-    `records` keeps the decoded records by batch id, for the replay; it stays empty where `keep_records` is False.
+    `records` keeps the decoded records by batch id, for the replay; it stays empty where
+    `keep_records` is False.
     """
 
     limits: Limits
@@ -85,7 +90,8 @@ class Collector:
             for one in files
             if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
         )
-        problems += [p for one in (*segments, *snapshots) for p in _read_problem(one)]
+        read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
+        problems += [problem for one in read for problem in _read_problem(one)]
         return ReplicaEvidence(
             replica.label,
             replica.folder,
@@ -154,7 +160,9 @@ class Collector:
     def _contents(
         self, window: Window, keep: bool = False
     ) -> Iterator[tuple[int, Decoded | None, int]]:
-        """(position, the decoded batch where it was decoded now, index of its content) of each batch of a window."""
+        """(position, the decoded batch where it was decoded now, index of its content) of each
+        batch of a window.
+        """
         batches = window.batches
         starts = (batches.positions - window.position).tolist()
         sizes = (batches.headers["length"].astype(np.int64) + PREFIX_SIZE).tolist()
@@ -246,7 +254,9 @@ def collect(
     described: Described | None = None,
     replay: bool = True,
 ) -> QuorumEvidence:
-    """The evidence of one quorum, with words for the records that differ and, where `replay` is set, what replays found."""
+    """The evidence of one quorum, with words for the records that differ and, where `replay` is
+    set, what replays found.
+    """
     collector = Collector(limits, redactor)
     found = tuple(collector.replica(one) for one in replicas)
     evidence = QuorumEvidence(found, tuple(collector.contents), described=described)

@@ -1,6 +1,8 @@
-"""The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the voters.
+"""The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the
+voters.
 
-In: the saved output of `--status` (or `--replication`, whose leader's row knows less). Out: `Described`. Source: R35, "exact if known".
+In: the saved output of `--status` (or `--replication`, whose leader's row knows less). Out:
+`Described`. Source: R35, "exact if known".
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Checks of the replicas' logs against each other: same bytes, same epochs, and what of a difference Kafka repairs.
+"""Checks of the replicas' logs against each other: same bytes, same epochs, and what of a
+difference Kafka repairs.
 
 Source: R23, R111, R119, KAFKA-1211, Raft's Log Matching.
 """
@@ -16,7 +17,6 @@ from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import offsets_text, some
 
-
 _TOLD_RECORDS = 8
 """So many records of each side stand in a finding's evidence."""
 
@@ -32,24 +32,24 @@ class _Side:
 
 
 def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterator[_Side]:
-    """Each difference once: from the side of the copy that the majority is against, or of the first of two."""
-    told: set[tuple[str, int]] = set()
-    pairs: set[tuple[frozenset[str], int]] = set()
+    """Each difference once: from the side of the copy that the majority is against, or of the
+    first of two.
+    """
+    told: set[tuple[frozenset[str], int]] = set()
     for comparison, run in wanted:
         label, other = comparison.one.label, comparison.other.label
         majority = quorum.majority_at(run.start)
         labels = tuple(one.label for one in majority or ())
-        if majority is not None:
-            if label in labels or other not in labels or (label, run.start) in told:
-                continue
-            told.add((label, run.start))
-        else:
-            pair = frozenset((label, other)), run.start
-            if pair in pairs:
-                continue
-            pairs.add(pair)
-        agreeing = labels or (other,)
-        yield _Side(comparison, run, agreeing, majority is not None)
+        if label in labels:
+            continue
+        outlier = other in labels
+        # Where the majority holds a third thing, the two are told against each other.
+        key = (frozenset((label,)) if outlier else frozenset((label, other))), run.start
+        if key in told:
+            continue
+        told.add(key)
+        agreeing = labels if outlier else (other,)
+        yield _Side(comparison, run, agreeing, outlier)
 
 
 def committed(quorum: Quorum) -> Iterator[BadRow]:
@@ -71,7 +71,8 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"committed {offsets_text(run.start, min(run.end, lower))} differ: {verdict}; {_words(quorum, side)}"
+            f"committed {offsets_text(run.start, min(run.end, lower))} differ: {verdict}; "
+            f"{_words(quorum, side)}"
             f"; the committed bound is {lower}, because {quorum.bounds.lower_reason}; "
             + _committed_advice(side),
             {"committed_lower": lower, "bound_reason": quorum.bounds.lower_reason},
@@ -81,7 +82,8 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
 def _committed_advice(side: _Side) -> str:
     if side.by_majority:
         return (
-            f"stop {side.comparison.one.label}, set its log folder aside and let it fetch the log again"
+            f"stop {side.comparison.one.label}, set its log folder aside and let it fetch the "
+            "log again"
         )
     return "do not restart either before the right one is known: compare with a backup"
 
@@ -110,8 +112,10 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             at,
-            f"{log.label} and {side.comparison.other.label} hold different bytes at offset {at} of the same "
-            f"epoch {epoch}, which Raft rules out: {_words(quorum, side)}; one of them was changed after "
+            f"{log.label} and {side.comparison.other.label} hold different bytes at offset {at} "
+            "of the same "
+            f"epoch {epoch}, which Raft rules out: {_words(quorum, side)}; one of them was "
+            "changed after "
             "it was written, or two leaders shared an epoch; keep both folders and let the outlier "
             "fetch the log again",
             {"majority": list(side.agreeing) if side.by_majority else []},
@@ -149,9 +153,12 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     return BadRow(
         log.label,
         f"{_who(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
-        f"{int(log.epochs[index])} contradict epoch {int(leader.epochs[leader.index_at(start)])} of "
-        f"{leader.label}; a restart will cut it at offset {cut} and {lost['records']} records are lost "
-        f"({lost['size_bytes']:,} bytes{_types_in_words(types)}): {_words(quorum, side)}; nothing was "
+        f"{int(log.epochs[index])} contradict epoch {int(leader.epochs[leader.index_at(start)])} "
+        "of "
+        f"{leader.label}; a restart will cut it at offset {cut} and {lost['records']} records "
+        "are lost "
+        f"({lost['size_bytes']:,} bytes{_types_in_words(types)}): {_words(quorum, side)}; "
+        "nothing was "
         "committed there, so let it restart, and do again what its clients still want",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
@@ -186,7 +193,9 @@ def _lost(log: LogView, start: int) -> dict[str, int]:
     }
 
 
-def _types(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> Counter[str]:
+def _types(
+    quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]"
+) -> Counter[str]:
     """Record types in the batches that were put into words."""
     words = quorum.evidence.words
     ids = [log.evidence.log.id_text(row) for row in rows[:DESCRIBED_BATCHES].tolist()]
@@ -201,7 +210,9 @@ def _types_in_words(types: Counter[str]) -> str:
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
-    """Differences above the committed bound that are neither a tail nor of one epoch: no case is passed over in silence."""
+    """Differences above the committed bound that are neither a tail nor of one epoch: no case is
+    passed over in silence.
+    """
     lower = quorum.bounds.lower
     wanted = [
         (comparison, run)
@@ -218,8 +229,10 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"{log.label} and {side.comparison.other.label} differ from offset {run.start} on, above what is "
-            f"known to be committed: {_words(quorum, side)}; against {side.comparison.other.label} a restart "
+            f"{log.label} and {side.comparison.other.label} differ from offset {run.start} on, "
+            "above what is "
+            f"known to be committed: {_words(quorum, side)}; against "
+            f"{side.comparison.other.label} a restart "
             f"would cut {log.label} at offset {cut}; let the quorum elect a leader and audit again",
             {"truncation_offset": cut, "also_has_tail": log.label in told},
         )
@@ -307,7 +320,8 @@ def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64
 CHECKS = (
     Check(
         "committed_data_consistent", "critical", "replica", "R23, R119",
-        "no two replicas differ below the lower committed bound, but for an uncommitted tail", committed,
+        "below the lower committed bound no two replicas differ, but for an uncommitted tail",
+        committed,
     ),
     Check(
         "log_matching", "critical", "replica", "R119",

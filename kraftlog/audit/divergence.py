@@ -1,7 +1,8 @@
 """Two logs side by side: how far they agree, where they differ, and what Kafka would cut.
 
-In: two `LogView`s. Out: frozen comparisons. All arithmetic is over columns, so that a pair of logs with millions of batches costs
-fractions of a second. Source: R23, R111, R119, KAFKA-1211, KIP-595 (diverging epoch).
+In: two `LogView`s. Out: frozen comparisons. All arithmetic is over columns, so that a pair of logs
+with millions of batches costs fractions of a second. Source: R23, R111, R119, KAFKA-1211, KIP-595
+(diverging epoch).
 """
 
 from collections.abc import Iterable
@@ -20,8 +21,9 @@ DESCRIBED_BATCHES = 256
 class Run:
     """Consecutive batches that two logs hold differently: offsets [start, end) of the first log.
 
-    `rows` and `other_rows` are the batches of both (of the whole logs), side by side by offset. `same_epoch_at` is the first offset
-    where both batches are of one epoch. `equal_after` tells whether the logs agree again further on.
+    `rows` and `other_rows` are the batches of both (of the whole logs), side by side by offset.
+    `same_epoch_at` is the first offset where both batches are of one epoch. `equal_after` tells
+    whether the logs agree again further on.
     """
 
     start: int
@@ -34,7 +36,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One pair of logs. `common_end` is the end of the largest prefix on which they agree, None where they share no offset."""
+    """One pair of logs. `common_end` is the end of the largest prefix on which they agree, None
+    where they share no offset.
+    """
 
     one: LogView
     other: LogView
@@ -73,7 +77,9 @@ def _slice(log: LogView, low: int, high: int) -> Longs:
     return np.arange(first, end, dtype=np.int64)
 
 
-def _equal(one: LogView, mine: Longs, other: LogView, theirs: Longs) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _equal(
+    one: LogView, mine: Longs, other: LogView, theirs: Longs
+) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     ids, other_ids = one.evidence.log.ids, other.evidence.log.ids
     same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
         ids[one.rows[mine]] == other_ids[other.rows[theirs]]
@@ -82,7 +88,11 @@ def _equal(one: LogView, mine: Longs, other: LogView, theirs: Longs) -> "np.ndar
 
 
 def _runs(
-    one: LogView, other: LogView, mine: Longs, partner: Longs, differs: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+    one: LogView,
+    other: LogView,
+    mine: Longs,
+    partner: Longs,
+    differs: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
 ) -> "list[Run]":
     edges = np.flatnonzero(np.diff(np.concatenate([[0], differs.astype(np.int8), [0]])))
     found = []
@@ -109,10 +119,11 @@ def swapped(comparison: Comparison) -> Comparison:
 
 
 def is_uncommitted_tail(one: LogView, other: LogView, run: Run, own_snapshot_end: int) -> bool:
-    """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md` defines it.
+    """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md`
+    defines it.
 
-    Its epochs are older than those that it contradicts, it begins where its epoch ends on the other log, and it reaches below no
-    snapshot of its own replica.
+    Its epochs are older than those that it contradicts, it begins where its epoch ends on the
+    other log, and it reaches below no snapshot of its own replica.
     """
     if run.equal_after or run.start < own_snapshot_end:
         return False
@@ -126,7 +137,9 @@ def is_uncommitted_tail(one: LogView, other: LogView, run: Run, own_snapshot_end
 
 
 def truncation_offset(follower: LogView, leader: LogView) -> int:
-    """Where the follower's log ends after Kafka has repaired it against this leader (the rule of KAFKA-1211 and KIP-595)."""
+    """Where the follower's log ends after Kafka has repaired it against this leader (the rule of
+    KAFKA-1211 and KIP-595).
+    """
     end, epoch = follower.end_offset or 0, follower.last_epoch
     while epoch is not None and epoch >= 0:
         leader_epoch, leader_end = leader.epoch_end(epoch)
@@ -143,7 +156,9 @@ def truncation_offset(follower: LogView, leader: LogView) -> int:
 
 
 def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
-    """The class of a pair: equal, behind, apart, ahead uncommitted, diverged uncommitted, diverged committed (R119)."""
+    """The class of a pair: equal, behind, apart, ahead uncommitted, diverged uncommitted, diverged
+    committed (R119).
+    """
     one, other = comparison.one, comparison.other
     if comparison.runs:
         committed = any(run.start < lower_bound for run in comparison.runs) and not tail
@@ -157,7 +172,9 @@ def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
 
 
 def batches_to_describe(comparisons: Iterable[Comparison]) -> set[str]:
-    """Ids of the batches whose records a finding puts into words: the first few of each difference, of both sides."""
+    """Ids of the batches whose records a finding puts into words: the first few of each
+    difference, of both sides.
+    """
     found: set[str] = set()
     for comparison in comparisons:
         for run in comparison.runs[:DESCRIBED_BATCHES]:

@@ -1,7 +1,9 @@
-"""What an audit knows of one quorum: frozen values, columnar where a log may hold millions of batches. No file access.
+"""What an audit knows of one quorum: frozen values, columnar where a log may hold millions of
+batches. No file access.
 
-Enters: rows that were decoded elsewhere (`collect` reads files itself; another builder may read tables). Leaves: one
-`QuorumEvidence`, which is all that a check sees. Everything here pickles. Offsets and sizes are int64, times are ms since 1970.
+Enters: rows that were decoded elsewhere (`collect` reads files itself; another builder may read
+tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everything here pickles.
+Offsets and sizes are int64, times are ms since 1970.
 """
 
 from collections.abc import Mapping
@@ -27,8 +29,9 @@ UNREMARKABLE = -1
 class BatchColumns:
     """Record batches in file order, one array element each; of a whole log, or of one checkpoint.
 
-    `file` is the index of the batch's file in `ReplicaEvidence.segments` (0 in a checkpoint). `ids` has two 64-bit halves of
-    the hash over all of a batch's bytes. `content` is the index in `QuorumEvidence.contents`, or `UNREMARKABLE`.
+    `file` is the index of the batch's file in `ReplicaEvidence.segments` (0 in a checkpoint).
+    `ids` has two 64-bit halves of the hash over all of a batch's bytes. `content` is the index in
+    `QuorumEvidence.contents`, or `UNREMARKABLE`.
     """
 
     file: Ints
@@ -50,7 +53,7 @@ class BatchColumns:
 
     def id_text(self, row: int) -> str:
         """A batch's id as `batch_id` of the relations writes it."""
-        return self.ids[row].astype(">u8").tobytes().hex()
+        return str(self.ids[row].astype(">u8").tobytes().hex())
 
 
 def no_batches() -> BatchColumns:
@@ -64,7 +67,9 @@ def no_batches() -> BatchColumns:
 
 @dataclass(frozen=True, slots=True)
 class RecordIssue:
-    """Something about one record that a check asks for. `kind` is a fault kind, or one of `content.RULES` or `content.UNKNOWN`."""
+    """Something about one record that a check asks for. `kind` is a fault kind, or one of
+    `content.RULES` or `content.UNKNOWN`.
+    """
 
     kind: str
     record_index: int
@@ -98,7 +103,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class SegmentEvidence:
-    """One `.log` file: its rows are [first_row, end_row) of the replica's log, `faults` are ranges in no sound batch.
+    """One `.log` file: its rows are [first_row, end_row) of the replica's log, `faults` are ranges
+    in no sound batch.
 
     `problem` says why the file could not be read at all.
     """
@@ -116,9 +122,11 @@ class SegmentEvidence:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEvidence:
-    """One checkpoint file. `type_counts` counts its records by type, `first_of_type` says where each type occurs first.
+    """One checkpoint file. `type_counts` counts its records by type, `first_of_type` says where
+    each type occurs first.
 
-    `kind` tells checkpoint, bootstrap checkpoint, .part and .deleted apart; of the last two only the size is known.
+    `kind` tells checkpoint, bootstrap checkpoint, .part and .deleted apart; of the last two only
+    the size is known.
     """
 
     path: str
@@ -138,7 +146,9 @@ class SnapshotEvidence:
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A small file that was parsed: `value` is None and `problem` a sentence where it does not follow its format."""
+    """A small file that was parsed: `value` is None and `problem` a sentence where it does not
+    follow its format.
+    """
 
     path: str
     modified_ms: int
@@ -148,7 +158,9 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexEvidence:
-    """`.index` (time=False, values are positions) or `.timeindex` (values are timestamps) of the segment at `base_offset`."""
+    """`.index` (time=False, values are positions) or `.timeindex` (values are timestamps) of the
+    segment at `base_offset`.
+    """
 
     path: str
     base_offset: int
@@ -171,9 +183,11 @@ class FileProblem:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEvidence:
-    """One copy of the metadata log. `log` holds the batches of all segments in the order of their names.
+    """One copy of the metadata log. `log` holds the batches of all segments in the order of their
+    names.
 
-    `single_file` is True where a file was named by itself, so that nothing can be said of what lies beside it.
+    `single_file` is True where a file was named by itself, so that nothing can be said of what
+    lies beside it.
     """
 
     label: str
@@ -212,7 +226,9 @@ class ReplicaEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that moment."""
+    """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that
+    moment.
+    """
 
     high_watermark: int | None
     leader_id: int | None = None
@@ -222,7 +238,9 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One key that two images hold differently, in words; `stale_config` marks a config of a topic that does not exist."""
+    """One key that two images hold differently, in words; `stale_config` marks a config of a topic
+    that does not exist.
+    """
 
     key: str
     text: str
@@ -232,9 +250,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ImageComparison:
-    """A snapshot's image against another one. `check` is `snapshot_equals_replay` or `snapshots_agree`.
+    """A snapshot's image against another one. `check` is `snapshot_equals_replay` or
+    `snapshots_agree`.
 
-    `other` is the label of the replica whose files the other image came from, `basis` says how, in words.
+    `other` is the label of the replica whose files the other image came from, `basis` says how, in
+    words.
     """
 
     check: str
@@ -250,7 +270,9 @@ class ImageComparison:
 
 @dataclass(frozen=True, slots=True)
 class StateIssue:
-    """A record that breaks a rule of the state. `check` is the check's name, `row` the batch's row in the replica's log."""
+    """A record that breaks a rule of the state. `check` is the check's name, `row` the batch's row
+    in the replica's log.
+    """
 
     check: str
     replica: str
@@ -275,8 +297,9 @@ class StateEvidence:
 class QuorumEvidence:
     """All replicas of one quorum.
 
-    `contents` is what `BatchColumns.content` points into. `words` describes records of batches that replicas hold differently, by
-    batch id, one text per record. `state` is None where nothing was replayed.
+    `contents` is what `BatchColumns.content` points into. `words` describes records of batches
+    that replicas hold differently, by batch id, one text per record. `state` is None where nothing
+    was replayed.
     """
 
     replicas: tuple[ReplicaEvidence, ...]

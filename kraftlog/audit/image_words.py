@@ -1,7 +1,8 @@
 """What two images hold differently, in words that name the object and the field.
 
-In: two states. Out: `Difference`s. Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible leader
-replicas count only where the feature that writes them is on. Source: R25, R45, KAFKA-13357.
+In: two states. Out: `Difference`s. Configs of topics that do not exist are marked: Kafka itself
+leaves them behind. Eligible leader replicas count only where the feature that writes them is on.
+Source: R25, R45, KAFKA-13357.
 """
 
 import json

@@ -1,7 +1,9 @@
-"""The history that the replicas hold together: one sequence of batches, each taken from the copies that agree on it.
+"""The history that the replicas hold together: one sequence of batches, each taken from the copies
+that agree on it.
 
-In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails are left out; where copies differ, the majority's
-batch is taken. So each content is replayed once, and one altered copy does not spoil the state of all. Source: R25, R119.
+In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails are left
+out; where copies differ, the majority's batch is taken. So each content is replayed once, and one
+altered copy does not spoil the state of all. Source: R25, R119.
 """
 
 from collections import defaultdict
@@ -42,7 +44,9 @@ class _Cursor:
 
 
 def history(quorum: Quorum) -> Iterator[Link]:
-    """The links in offset order; a link that does not begin where the one before it ended follows a hole."""
+    """The links in offset order; a link that does not begin where the one before it ended follows
+    a hole.
+    """
     cursors = [_cursor(quorum, log) for log in quorum.logs if not log.is_empty]
     cursors = [one for one in cursors if not one.at_end()]
     reached = 0
@@ -68,7 +72,7 @@ def _cursor(quorum: Quorum, log: LogView) -> _Cursor:
 
 
 def _chosen(cursors: list[_Cursor], base: int) -> Link:
-    """The batch that most of the copies hold at an offset; of equals the one of the newest epoch."""
+    """The batch that most of the copies hold at an offset; of equals that of the newest epoch."""
     groups: dict[bytes, list[_Cursor]] = defaultdict(list)
     for one in cursors:
         row = one.log.rows[one.index]

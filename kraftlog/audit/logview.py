@@ -1,7 +1,9 @@
-"""One replica's log as offsets: which batches stand where they say, what is missing, which epochs there are.
+"""One replica's log as offsets: which batches stand where they say, what is missing, which epochs
+there are.
 
-In: a replica's evidence. Out: arrays over the usable batches. A batch is usable where its CRC is right, its last offset is credible
-and its base offset fits its neighbours; so that one flipped bit in a header neither hides nor invents a log. Source: R34, R36, R109.
+In: a replica's evidence. Out: arrays over the usable batches. A batch is usable where its CRC is
+right, its last offset is credible and its base offset fits its neighbours; so that one flipped bit
+in a header neither hides nor invents a log. Source: R34, R36, R109.
 """
 
 from dataclasses import dataclass
@@ -16,7 +18,9 @@ from kraftlog.log.fault import FaultKind
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """A leader epoch of a log. `certain` is False where the batches before its first one are missing."""
+    """A leader epoch of a log. `certain` is False where the batches before its first one are
+    missing.
+    """
 
     epoch: int
     start_offset: int
@@ -26,7 +30,9 @@ class EpochStart:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Offsets [start, end) that the log should hold between two usable batches; `row` is the batch after them."""
+    """Offsets [start, end) that the log should hold between two usable batches; `row` is the batch
+    after them.
+    """
 
     start: int
     end: int
@@ -35,7 +41,9 @@ class Hole:
 
 @dataclass(frozen=True)
 class LogView:
-    """The derived view of one replica's log; `rows` are the usable batches as rows of `evidence.log`."""
+    """The derived view of one replica's log; `rows` are the usable batches as rows of
+    `evidence.log`.
+    """
 
     evidence: ReplicaEvidence
     contents: tuple[Content, ...]
@@ -46,10 +54,13 @@ class LogView:
 
     @cached_property
     def header_sane(self) -> Flags:
-        """Record count and last offset delta agree, and the batch's size can hold that many records."""
+        """Record count and last offset delta agree, and the batch's size can hold that many
+        records.
+        """
         log = self.evidence.log
         span = log.last_offsets - log.base_offsets + 1
-        return (span == log.record_counts) & self._credible
+        sane: Flags = (span == log.record_counts) & self._credible
+        return sane
 
     @cached_property
     def _credible(self) -> Flags:
@@ -63,11 +74,14 @@ class LogView:
                 short |= log.content == index
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
-        return (span > 0) & ((span <= room) | packed) & ~belied & (log.base_offsets >= 0)
+        credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
+        return credible & (log.base_offsets >= 0)
 
     @cached_property
     def misplaced(self) -> Flags:
-        """Batches whose base offset alone is damaged: what follows goes on where they should have ended."""
+        """Batches whose base offset alone is damaged: what follows goes on where they should have
+        ended.
+        """
         log = self.evidence.log
         result = np.zeros(len(log), np.bool_)
         rows = np.flatnonzero(log.crc_valid & self._credible)
@@ -88,7 +102,9 @@ class LogView:
         return result
 
     def _moved_in_place(self, row: int) -> bool:
-        """Whether the last batch directly follows another one of its file, so that no bytes are missing between them."""
+        """Whether the last batch directly follows another one of its file, so that no bytes are
+        missing between them.
+        """
         log = self.evidence.log
         if row == 0 or log.file[row] != log.file[row - 1]:
             return False
@@ -103,7 +119,8 @@ class LogView:
             return rows
         reached = np.maximum.accumulate(log.last_offsets[rows])
         fresh = np.concatenate([np.ones(1, np.bool_), log.base_offsets[rows][1:] > reached[:-1]])
-        return rows[fresh]
+        kept: Longs = rows[fresh]
+        return kept
 
     @cached_property
     def base(self) -> Longs:
@@ -115,7 +132,9 @@ class LogView:
 
     @cached_property
     def epochs(self) -> Longs:
-        """Leader epochs; that of a single batch between two batches of one other epoch is taken for damaged."""
+        """Leader epochs; that of a single batch between two batches of one other epoch is taken
+        for damaged.
+        """
         epochs = self.raw_epochs
         if len(epochs) > 2:
             odd = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
@@ -134,7 +153,9 @@ class LogView:
 
     @property
     def unreadable_start(self) -> bool:
-        """The first segment could not be read: where the log really starts is known by its name only."""
+        """The first segment could not be read: where the log really starts is known by its name
+        only.
+        """
         return bool(self.evidence.segments) and self.evidence.segments[0].problem is not None
 
     @cached_property
@@ -151,7 +172,9 @@ class LogView:
 
     @cached_property
     def end_offset(self) -> int | None:
-        """Offset after the last usable batch; of an empty log, its only segment's name; None without a segment."""
+        """Offset after the last usable batch; of an empty log, its only segment's name; None
+        without a segment.
+        """
         if len(self.rows):
             return int(self.last[-1]) + 1
         return self.start_offset
@@ -185,7 +208,7 @@ class LogView:
 
     @cached_property
     def leaders(self) -> dict[int, int]:
-        """The leader of each epoch whose LeaderChange record the log holds where the epoch begins."""
+        """The leader of each epoch that begins with a LeaderChange record in this log."""
         found = {}
         for start in self.epoch_starts:
             content = self.content(start.row)
@@ -206,7 +229,9 @@ class LogView:
         return index if index >= 0 and offset <= int(self.last[index]) else -1
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """(the largest epoch not above `epoch`, where it ends), as Kafka answers OffsetForLeaderEpoch; (−1, log start) for none."""
+        """(the largest epoch not above `epoch`, where it ends), as Kafka answers
+        OffsetForLeaderEpoch; (−1, log start) for none.
+        """
         found, end = -1, self.start_offset or 0
         starts = self.epoch_starts
         for i, one in enumerate(starts):

@@ -1,7 +1,8 @@
-"""One quorum under audit: the evidence, and everything that several checks derive from it, each thing once.
+"""One quorum under audit: the evidence, and everything that several checks derive from it, each
+thing once.
 
-In: `QuorumEvidence`. Out: logs, snapshots, voters, roles, comparisons, committed bounds, majorities. Nothing here is a judgement; the
-checks judge. Source: R35, R69, R107.
+In: `QuorumEvidence`. Out: logs, snapshots, voters, roles, comparisons, committed bounds,
+majorities. Nothing here is a judgement; the checks judge. Source: R35, R69, R107.
 """
 
 from collections import Counter
@@ -102,7 +103,9 @@ class Quorum:
         return starts
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
-        """How far two logs were seen to agree, up to what either of them misses; 0 where they share no offset."""
+        """How far two logs were seen to agree, up to what either of them misses; 0 where they
+        share no offset.
+        """
         found = None if one is other else self.comparisons[one.label, other.label].common_end
         if one is other:
             found = one.end_offset
@@ -110,17 +113,21 @@ class Quorum:
         return min([found or 0, *holes])
 
     def may_agree(self, one: LogView, other: LogView) -> int:
-        """How far two logs can agree: logs that share no offset may, up to the end of the shorter one."""
+        """How far two logs can agree: logs that share no offset may, up to the end of the shorter
+        one.
+        """
         if one is other:
             return one.end_offset or 0
         found = self.comparisons[one.label, other.label].common_end
         return min(one.end_offset or 0, other.end_offset or 0) if found is None else found
 
-    # --- voters and roles --------------------------------------------------------------------------
+    # --- voters and roles ------------------------------------------------------------------------
 
     @cached_property
     def voter_set(self) -> VoterSet | None:
-        """The voters that count now: KRaftVoters records, else quorum-state, else configuration, else the last election."""
+        """The voters that count now: KRaftVoters records, else quorum-state, else configuration,
+        else the last election.
+        """
         logs, replicas = self.logs, self.replicas
         return (
             voter_sources.current(voter_sources.by_records(logs, self.snapshots))
@@ -155,13 +162,17 @@ class Quorum:
             for voter, logs in sorted(found.items())
         ]
 
-    # --- committed bounds --------------------------------------------------------------------------
+    # --- committed bounds ------------------------------------------------------------------------
 
     @cached_property
     def newest_log(self) -> LogView | None:
         """The copy with the newest epoch, and the furthest in it."""
         logs = [one for one in self.logs if not one.is_empty]
         return max(logs, key=lambda one: (one.last_epoch or 0, one.end_offset or 0), default=None)
+
+    def _tail_start(self, log: LogView) -> int:
+        """Where the part of a log begins that is no evidence of what is committed."""
+        return self.tail_starts.get(log.label, log.end_offset or 0)
 
     def contradiction(self, snapshot: SnapshotView) -> str | None:
         """Why the logs refuse a snapshot's id; None where they do not."""
@@ -171,11 +182,14 @@ class Quorum:
             if log.is_empty or end <= 0:
                 continue
             index = log.index_at(end - 1)
-            if index >= 0 and end <= self.tail_starts.get(log.label, end):
+            if index >= 0 and end <= self._tail_start(log):
                 if int(log.epochs[index]) != epoch:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
+            newer = log.epoch_end(epoch)[1]
+            if (log.last_epoch or 0) > epoch and newer < min(end, self._tail_start(log)):
+                return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
             if end > (log.end_offset or 0) and stamp is not None and log.last_epoch == epoch:
                 newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
                 if newest > stamp:
@@ -233,7 +247,9 @@ class Quorum:
         return lower, reason
 
     def _of_newest_epoch(self, log: LogView, end: int) -> bool:
-        """Entries of an older epoch count only under one of the newest, as a voter that is missing may hold others."""
+        """Entries of an older epoch count only under one of the newest, as a voter that is missing
+        may hold others.
+        """
         index = log.index_at(end - 1)
         newest = max(one.last_epoch or 0 for one in self.logs)
         return index >= 0 and int(log.epochs[index]) == newest
@@ -243,16 +259,14 @@ class Quorum:
         return [one.label for one in logs if self.surely_agree(log, one) >= end]
 
     def _upper(self, majority: int, missing: Sequence[int], lower: int) -> tuple[int | None, str]:
-        upper = upper_bound(
-            self.holders, len(missing), majority, self.may_agree, self.newest_log
-        )
+        upper = upper_bound(self.holders, len(missing), majority, self.may_agree, self.newest_log)
         if upper is None or not self.voter_set:
             return None, "too few voters are at hand to say what cannot be committed"
         if upper <= lower:
             return lower, "it cannot be below the lower bound"
         return upper, "no majority of the voters can hold more"
 
-    # --- majorities --------------------------------------------------------------------------------
+    # --- majorities ------------------------------------------------------------------------------
 
     def holding_at(self, offset: int) -> dict[bytes, list[LogView]]:
         """The copies that hold an offset, by the bytes of their batch there."""

@@ -1,7 +1,7 @@
 """Checks of the records inside batches: codecs, frames, types, rules, metadata transactions.
 
-What is wrong with a batch's records is known once per content (`evidence.Content`); a finding is told for each replica that holds it.
-Source: R41, R42, R157, R158, R160 (KIP-868).
+What is wrong with a batch's records is known once per content (`evidence.Content`); a finding is
+told for each replica that holds it. Source: R41, R42, R157, R158, R160 (KIP-868).
 """
 
 from collections.abc import Iterator
@@ -57,9 +57,7 @@ def places(quorum: Quorum) -> Iterator[_Place]:
             yield _Place(snapshot.replica, snapshot.path, batches, row, content, False)
 
 
-def _issues(
-    quorum: Quorum, kinds: frozenset[str]
-) -> Iterator[tuple[_Place, RecordIssue, int]]:
+def _issues(quorum: Quorum, kinds: frozenset[str]) -> Iterator[tuple[_Place, RecordIssue, int]]:
     """(place, issue, how many more of its replica are not told) of the issues of some kinds."""
     told: dict[str, int] = {}
     for place in places(quorum):
@@ -114,8 +112,10 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although its CRC is "
-            "right: KRaft never compresses its log, so find out who wrote it before a node loads it",
+            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although "
+            "its CRC is "
+            "right: KRaft never compresses its log, so find out who wrote it before a node loads "
+            "it",
         )
 
 
@@ -123,7 +123,8 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
         others = _others(quorum, place)
         advice = (
-            f"{some(others)} {'hold' if len(others) > 1 else 'holds'} the same bytes, so it was written "
+            f"{some(others)} {'hold' if len(others) > 1 else 'holds'} the same bytes, so it was "
+            "written "
             "so: look for the Kafka version or the tool that wrote it"
             if others
             else "compare this batch with the other replicas before this node starts"
@@ -131,7 +132,8 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} does not decode ({issue.text}), although its batch's "
+            f"the record at {_where(place, issue)} does not decode ({issue.text}), although its "
+            "batch's "
             f"CRC is right, and Kafka's loader stops or skips it; {advice}",
             same_bytes_on=others,
         )
@@ -150,7 +152,8 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} is kept raw: {issue.text}; a newer Kafka than this "
+            f"the record at {_where(place, issue)} is kept raw: {issue.text}; a newer Kafka than "
+            "this "
             "kraftlog knows may have written it, and state checks leave it out",
         )
 
@@ -163,14 +166,13 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} breaks a rule of metadata records: {issue.text}; "
+            f"the record at {_where(place, issue)} breaks a rule of metadata records: "
+            f"{issue.text}; "
             f"{_RULE_ADVICE}",
         )
 
 
-BEGIN, END, ABORT = (
-    f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT")
-)
+BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT"))
 
 
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
@@ -181,7 +183,9 @@ def transactions(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
-    """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole, nobody knows what is open."""
+    """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole,
+    nobody knows what is open.
+    """
     columns = log.evidence.log
     holes = list(log.holes)
     opened: tuple[int, int] | None = None
@@ -202,7 +206,8 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             unknown_from = None
     if opened is not None:
         text = (
-            "a metadata transaction is still open at the log's end: its records count for nothing until it "
+            "a metadata transaction is still open at the log's end: its records count for "
+            "nothing until it "
             "ends; usual right after a start, a stuck controller otherwise"
         )
         yield _event(log, opened, text, "info")
@@ -215,7 +220,8 @@ def _misplaced_event(
     if event.type == BEGIN and opened is not None:
         name = event.data.get("name") or "without a name"
         offset = _offset(log, opened)
-        return f"a metadata transaction ({name}) begins inside the one begun at offset {offset}: {advice}"
+        where = f"inside the one begun at offset {offset}"
+        return f"a metadata transaction ({name}) begins {where}: {advice}"
     if event.type != BEGIN and opened is None and known:
         word = "ends" if event.type == END else "aborts"
         return f"a record {word} a metadata transaction while none is open: {advice}"

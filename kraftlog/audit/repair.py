@@ -1,6 +1,8 @@
-"""Which damaged ranges are whole batches behind a damaged length or magic: the CRC, which covers neither, proves it.
+"""Which damaged ranges are whole batches behind a damaged length or magic: the CRC, which covers
+neither, proves it.
 
-In: a file, a fault that the walk found in it, and the batch before the fault. Out: the fault, told more exactly. Source: R40, R43.
+In: a file, a fault that the walk found in it, and the batch before the fault. Out: the fault, told
+more exactly. Source: R40, R43.
 """
 
 from kraftlog.audit.evidence import BatchColumns
@@ -19,8 +21,8 @@ _LIMIT = 64 << 20
 def explain(path: str, before: BatchColumns | None, fault: Fault) -> tuple[Fault, bool]:
     """The fault as it is best told, and whether the batch before it is a part of it.
 
-    `before` ends with the batch right before the fault. Where its length was made too small, the rest of it looks like a fault
-    of its own; together they have the right CRC.
+    `before` ends with the batch right before the fault. Where its length was made too small, the
+    rest of it looks like a fault of its own; together they have the right CRC.
     """
     if fault.kind not in _KINDS or fault.size_bytes > _LIMIT:
         return fault, False

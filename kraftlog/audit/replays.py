@@ -1,8 +1,10 @@
 """Replay the quorum's history once, and hold every snapshot against it.
 
-In: a quorum, and the decoded records of each batch by its id. Out: `StateEvidence`. Where the history begins above 0 a snapshot is its
-base; until a second witness agrees with that base, a snapshot that contradicts it opens a second line, and the next witness decides
-between them. After a hole, or a record that does not decode, nothing is judged until the next snapshot. Source: R25, R63, R160, R161.
+In: a quorum, and the decoded records of each batch by its id. Out: `StateEvidence`. Where the
+history begins above 0 a snapshot is its base; until a second witness agrees with that base, a
+snapshot that contradicts it opens a second line, and the next witness decides between them. After
+a hole, or a record that does not decode, nothing is judged until the next snapshot. Source: R25,
+R63, R160, R161.
 """
 
 from collections import defaultdict
@@ -65,7 +67,9 @@ class _Watched(Replay):
 
 @dataclass(slots=True)
 class _Line:
-    """One candidate for the state: a replay, where it started, and how many independent witnesses agree with it."""
+    """One candidate for the state: a replay, where it started, and how many independent witnesses
+    agree with it.
+    """
 
     replay: _Watched
     basis: str
@@ -104,7 +108,9 @@ class Replays:
             reached = link.end_offset
         self._meet(waiting, reached)
         for one in [s for snapshots in waiting.values() for s in snapshots]:
-            self._skip(EQUALS, one.replica, f"{one.evidence.name} ends where no log at hand reaches")
+            self._skip(
+                EQUALS, one.replica, f"{one.evidence.name} ends where no log at hand reaches"
+            )
         self._settle()
         for window in deletions.rest():
             self._mass_deletion(window)
@@ -113,7 +119,7 @@ class Replays:
             tuple(self.comparisons), tuple(self.issues), tuple(self.skipped), tuple(self.judged)
         )
 
-    # --- the way through the history ---------------------------------------------------------------
+    # --- the way through the history -------------------------------------------------------------
 
     def _snapshots(self) -> dict[int, list[SnapshotView]]:
         """The snapshots that can be judged, by their end offset."""
@@ -133,7 +139,7 @@ class Replays:
     def _judge_until(
         self, waiting: dict[int, list[SnapshotView]], reached: int | None, base: int
     ) -> None:
-        """What ends before the next link can only be met where the history was known up to there."""
+        """What ends before the next link is met only where the history is known up to there."""
         if reached is not None:
             self._meet(waiting, reached)
         for end in [end for end in waiting if end < base]:
@@ -220,7 +226,7 @@ class Replays:
                 self._report(line, [one], told, count)
             line.doubted = []
 
-    # --- records -----------------------------------------------------------------------------------
+    # --- records ---------------------------------------------------------------------------------
 
     def _follow(self, link: Link, deletions: MassDeletion) -> None:
         if not self._lines:
@@ -240,7 +246,9 @@ class Replays:
         content = link.log.content(link.row)
         for issue in content.issues if content else ():
             if issue.byte_in_batch is not None or issue.kind == UNKNOWN:
-                return f"offset {link.base_offset + issue.record_index} cannot be read: {issue.text}"
+                return (
+                    f"offset {link.base_offset + issue.record_index} cannot be read: {issue.text}"
+                )
         return None
 
     def _apply(
@@ -283,14 +291,15 @@ class Replays:
         told = Told(
             "mass_deletion",
             f"{window.removed} of {window.total} {kind} are removed between offsets {first} and "
-            f"{window.last_offset}: if nobody meant it, stop the controllers now; the state before offset "
+            f"{window.last_offset}: if nobody meant it, stop the controllers now; the state "
+            "before offset "
             f"{first} can be written as a checkpoint",
             {"kind": window.table, "removed": window.removed, "total": window.total,
              "last_offset": window.last_offset},
         )  # fmt: skip
         self._issue(link, index, told)
 
-    # --- images ------------------------------------------------------------------------------------
+    # --- images ----------------------------------------------------------------------------------
 
     def _image(self, one: SnapshotView) -> State:
         if one.path not in self._images:
@@ -305,7 +314,9 @@ class Replays:
         return self._images[one.path]
 
     def _agreement(self) -> None:
-        """The same id on several replicas: the state that the replay refused, or the smaller group, is the odd one."""
+        """The same id on several replicas: the state that the replay refused, or the smaller
+        group, is the odd one.
+        """
         by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
         for one in self.quorum.snapshots:
             if one.is_complete and one.end_offset:
@@ -340,4 +351,3 @@ _QUIET = TRANSACTION_TYPES | {"NO_OP_RECORD"}
 def replay_quorum(quorum: Quorum, records_of: RecordsOf) -> StateEvidence:
     """Everything that the state checks need to know."""
     return Replays(quorum, records_of).run()
-

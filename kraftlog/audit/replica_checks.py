@@ -70,8 +70,10 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             offsets = [one.offset for one in (claim, right) if one.offset is not None]
             yield BadRow(
                 claim.replica,
-                f"epoch {epoch} has two leaders: node {leader} by the {claim.source} of {claim.replica}, "
-                f"node {usual} by the {right.source} of {right.replica}; two nodes accepted writes at once, "
+                f"epoch {epoch} has two leaders: node {leader} by the {claim.source} of "
+                f"{claim.replica}, "
+                f"node {usual} by the {right.source} of {right.replica}; two nodes accepted "
+                "writes at once, "
                 "so keep both folders and compare their logs from there before any node starts",
                 claim.path,
                 claim.position,
@@ -84,7 +86,7 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A voter's copy as it stands in an election: its log, or its snapshot where that is further."""
+    """A voter's copy as it stands in an election: its log, or its further snapshot."""
 
     voter: int
     log: LogView
@@ -113,17 +115,22 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         granting = {other.voter for other in candidates if other.key <= one.key} | {one.voter}
         wins = len(granting) >= bounds.majority
         explained = wins and _copied_before(quorum, one)
-        known = f"offsets {one.lacks_from} to {bounds.lower - 1} are committed ({bounds.lower_reason})"
+        known = (
+            f"offsets {one.lacks_from} to {bounds.lower - 1} are committed ({bounds.lower_reason})"
+        )
         if wins and not explained:
             names = some([f"voter {voter}" for voter in sorted(granting)])
             text = (
-                f"voter {one.voter} ({one.log.label}) lacks committed data and {names} would elect it: "
+                f"voter {one.voter} ({one.log.label}) lacks committed data and {names} would "
+                "elect it: "
                 f"{known}; do not start these nodes before one that holds them takes part"
             )
         else:
             text = (
-                f"voter {one.voter} ({one.log.label}) ends at offset {one.lacks_from}: {known}; it lags or "
-                "lost them, and fetches them when it runs; no majority of the voters at hand can elect it"
+                f"voter {one.voter} ({one.log.label}) ends at offset {one.lacks_from}: {known}; "
+                "it lags or "
+                "lost them, and fetches them when it runs; no majority of the voters at hand can "
+                "elect it"
             )
             if explained:
                 text = text.rsplit(";", 1)[0] + "; its files were copied before these were written"
@@ -142,14 +149,19 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
-def _copied_before(quorum: Quorum, one: _Candidate) -> bool:
+def _copied_before(quorum: Quorum, candidate: _Candidate) -> bool:
     """Whether what this voter lacks was written after its files were copied."""
     stamps = [
-        int(log.evidence.log.max_timestamps[log.rows[log.index_at(one.lacks_from)]])
+        int(log.evidence.log.max_timestamps[log.rows[log.index_at(candidate.lacks_from)]])
         for log in quorum.logs
-        if log.index_at(one.lacks_from) >= 0 and log is not one.log
+        if log.index_at(candidate.lacks_from) >= 0 and log is not candidate.log
     ]
-    return bool(stamps) and all(copy_explains(quorum, one.log, stamp) for stamp in stamps)
+    stamps += [
+        one.last_contained_timestamp or 0
+        for one in quorum.credible_snapshots
+        if one.end_offset > candidate.lacks_from and not stamps
+    ]
+    return bool(stamps) and all(copy_explains(quorum, candidate.log, stamp) for stamp in stamps)
 
 
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
@@ -161,7 +173,8 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
         yield BadRow(
             replica.label,
-            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is cannot be told, "
+            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is "
+            "cannot be told, "
             "so that it counts neither as a voter nor as an observer; copy the file as well",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
@@ -184,8 +197,10 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             verdict = "the others say" if clear else f"{right.label} says"
             yield BadRow(
                 replica.label,
-                f"{path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} {usual}: these "
-                "are copies of different clusters, or the file was edited; audit each cluster by itself",
+                f"{path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} "
+                f"{usual}: these "
+                "are copies of different clusters, or the file was edited; audit each cluster by "
+                "itself",
                 path,
                 other_replica=right.label,
                 evidence={"cluster_id": name, "cluster_ids": dict(count)},
@@ -207,7 +222,8 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"{replica.label} and {twin} both claim to be node {node}"
-            f"{f', directory {directory}' if directory else ''}: only one of them can be what runs, and "
+            f"{f', directory {directory}' if directory else ''}: only one of them can be what "
+            "runs, and "
             "if both start, one voter votes twice; find the old copy and put it away",
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin,
@@ -287,7 +303,9 @@ def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
 
 
 def _unbroken(quorum: Quorum, one: SnapshotView, group: list[VoterSet], offset: int) -> bool:
-    """Whether some log shows that nothing changed between a snapshot and the first one of its group."""
+    """Whether some log shows that nothing changed between a snapshot and the first one of its
+    group.
+    """
     if not group:
         return True
     ends = [one.end_offset, (group[0].offset or 0) if offset < 0 else offset]
@@ -317,13 +335,17 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         elif file is None:
             problem = "is missing"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
-            problem = f"knows epoch {replica.state_file.leader_epoch}, its log epoch {log.last_epoch}"
+            problem = (
+                f"knows epoch {replica.state_file.leader_epoch}, its log epoch {log.last_epoch}"
+            )
         else:
             continue
         yield BadRow(
             replica.label,
-            f"quorum-state of node {replica.node_id} {problem}: a voter that has forgotten its vote could "
-            "vote twice in one epoch; restore the file, or let the node join anew with an empty folder",
+            f"quorum-state of node {replica.node_id} {problem}: a voter that has forgotten its "
+            "vote could "
+            "vote twice in one epoch; restore the file, or let the node join anew with an empty "
+            "folder",
             file.path if file else None,
             evidence={"problem": problem},
         )
@@ -351,9 +373,11 @@ def storm(quorum: Quorum) -> Iterator[BadRow]:
     shortest = int(tenures.min()) if len(tenures) else None
     yield BadRow(
         log.label,
-        f"{most} leaders were elected within one hour from offset {at.start_offset} on and up to {gap} "
+        f"{most} leaders were elected within one hour from offset {at.start_offset} on and up to "
+        f"{gap} "
         f"epochs were skipped between two of them (limits: {limits.elections_per_hour} and "
-        f"{limits.skipped_epochs}): look for a controller that cannot fetch in time, or a slow link",
+        f"{limits.skipped_epochs}): look for a controller that cannot fetch in time, or a slow "
+        "link",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),
         at.start_offset,

@@ -1,6 +1,7 @@
 """Run all checks over one quorum: evidence → results, findings, an exit code.
 
-A failed check hides no other, and one that breaks is `errored`, never passed. Pure: the same evidence gives the same result.
+A failed check hides no other, and one that breaks is `errored`, never passed. Pure: the same
+evidence gives the same result.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,9 @@ PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one check. `reason` says why it was skipped or errored; `finding_count` counts what was cut off too."""
+    """What became of one check. `reason` says why it was skipped or errored; `finding_count`
+    counts what was cut off too.
+    """
 
     check: str
     severity: str
@@ -45,13 +48,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """All results of one quorum; findings are sorted by severity, then in the order of the catalogue."""
+    """All results of one quorum; findings are sorted by severity, then in the order of the
+    catalogue.
+    """
 
     results: tuple[CheckResult, ...]
     findings: tuple[Finding, ...]
 
     def exit_code(self, fail_on: str = "critical") -> int:
-        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check could not be judged."""
+        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check could not be
+        judged.
+        """
         if fail_on != "never":
             limit = RANK[fail_on]
             if any(RANK[one.severity] <= limit for one in self.findings):

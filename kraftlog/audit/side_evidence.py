@@ -1,4 +1,5 @@
-"""The small files beside a log → parsed values, with a sentence where one does not follow its format.
+"""The small files beside a log → parsed values, with a sentence where one does not follow its
+format.
 
 In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: R163.
 """
@@ -43,7 +44,9 @@ def read_side_file(file: LogFile) -> SideFile:
     try:
         with open_file(file.path) as handle:
             if handle.size_bytes > SIDE_FILE_LIMIT:
-                return SideFile(file.path, modified, None, f"it is {handle.size_bytes:,} bytes long")
+                return SideFile(
+                    file.path, modified, None, f"it is {handle.size_bytes:,} bytes long"
+                )
             raw = handle.read(0, handle.size_bytes)
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
@@ -67,7 +70,7 @@ def read_index_file(file: LogFile) -> IndexEvidence:
         return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
     index = read_index(raw, TIME_INDEX_ENTRY if time else INDEX_ENTRY)
     value = "timestamp" if time else "position"
-    # 10 MiB of preallocation are no whole number of .timeindex entries: zeros at the end are padding.
+    # 10 MiB are no whole number of .timeindex entries: zeros at the end are padding.
     surplus = index.surplus_size_bytes if any(raw[len(raw) - index.surplus_size_bytes :]) else 0
     return IndexEvidence(
         file.path,

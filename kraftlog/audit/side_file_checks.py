@@ -1,4 +1,5 @@
-"""Checks of the small files that Kafka keeps beside its segments: epochs, indexes, the quorum's epoch.
+"""Checks of the small files that Kafka keeps beside its segments: epochs, indexes, the quorum's
+epoch.
 
 Source: R109, R115, R116, R163, #8, #23.
 """
@@ -21,7 +22,8 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             if file is None and log.evidence.quorum_state is not None and not log.is_empty:
                 yield BadRow(
                     log.label,
-                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches at its "
+                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches "
+                    "at its "
                     "next start; nothing is to be done but to know that the copy is not whole",
                     severity="info",
                 )
@@ -29,7 +31,8 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
         if file.value is None:
             yield BadRow(
                 log.label,
-                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could not answer "
+                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could "
+                "not answer "
                 "where an epoch ends: delete it, Kafka writes it anew from the batches",
                 file.path,
                 evidence={"problem": file.problem},
@@ -41,7 +44,8 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
         for entry, word, text in told[:20]:
             yield BadRow(
                 log.label,
-                f"leader-epoch-checkpoint: {text}, so followers could be told to cut at the wrong offset; "
+                f"leader-epoch-checkpoint: {text}, so followers could be told to cut at the "
+                "wrong offset; "
                 "delete the file while the node is stopped, Kafka writes it anew from the batches",
                 file.path,
                 offset=entry[1],
@@ -68,13 +72,15 @@ def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int])
                 text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
                 yield entry, "wrong", f"wrong entry: {text}"
         elif start <= offset < end and not _in_hole(log, offset):
-            text = f"epoch {epoch} from offset {offset} on has no batch in the log, which ends at {end}"
-            yield entry, "extra", f"extra entry: {text}"
+            text = f"epoch {epoch} from offset {offset} on has no batch in the log"
+            yield entry, "extra", f"extra entry: {text}, which ends at {end}"
         previous = entry
 
 
 def _fits(log: LogView, known: EpochStart, offset: int, first: bool, ends: set[int]) -> bool:
-    """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin inside an epoch."""
+    """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin
+    inside an epoch.
+    """
     if offset == known.start_offset or not known.certain:
         return True
     if known.start_offset == log.start_offset and offset < known.start_offset:
@@ -113,7 +119,8 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
                 entry, count, text = problem
                 yield BadRow(
                     log.label,
-                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node is stopped, "
+                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node "
+                    "is stopped, "
                     "Kafka builds it anew",
                     index.path,
                     offset=entry.get("offset"),
@@ -164,7 +171,9 @@ def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tu
         # The index of a live copy may be newer than its log.
         hits |= (index.values >= segment.size_bytes) & (index.offsets >= (log.end_offset or 0))
         hits |= _after_damage(segment, index.values)
-    return np.flatnonzero(~hits), "points at no start of a batch that begins at or below that offset"
+    return np.flatnonzero(
+        ~hits
+    ), "points at no start of a batch that begins at or below that offset"
 
 
 def _damaged(segment: SegmentEvidence, positions: Longs) -> "np.ndarray[Any, np.dtype[np.bool_]]":
@@ -178,7 +187,11 @@ def _after_damage(
     segment: SegmentEvidence, positions: Longs
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """What lay behind a torn end is gone with it; the tail is another check's matter."""
-    torn = [one.position for one in segment.faults if one.position + one.size_bytes >= segment.size_bytes]
+    torn = [
+        one.position
+        for one in segment.faults
+        if one.position + one.size_bytes >= segment.size_bytes
+    ]
     if not torn:
         return np.zeros(len(positions), np.bool_)
     return positions >= min(torn)
@@ -195,7 +208,9 @@ def _time_entries(
     if not len(bases) or log.misplaced[rows].any() or not columns.crc_valid[rows].all():
         return np.empty(0, np.int64), ""
     at = np.maximum(np.searchsorted(bases, index.offsets, "right") - 1, 0)
-    hits = (index.offsets <= lasts[at]) & (index.offsets >= bases[at]) & (stamps[at] == index.values)
+    hits = (
+        (index.offsets <= lasts[at]) & (index.offsets >= bases[at]) & (stamps[at] == index.values)
+    )
     if segment.faults:
         hits |= index.offsets > lasts[at]
     if _is_last(log, segment):
@@ -215,8 +230,10 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
         offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
         yield BadRow(
             log.label,
-            f"the batches from offset {offset} on are of epoch {epoch}, while quorum-state knows no epoch "
-            f"above {state.leader_epoch}: this node could vote twice in an epoch that it has seen; restore "
+            f"the batches from offset {offset} on are of epoch {epoch}, while quorum-state knows "
+            "no epoch "
+            f"above {state.leader_epoch}: this node could vote twice in an epoch that it has "
+            "seen; restore "
             "quorum-state, or let the node join anew",
             log.path(row),
             int(log.evidence.log.positions[row]),

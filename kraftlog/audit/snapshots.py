@@ -1,4 +1,5 @@
-"""What a checkpoint file says of itself: whether it is complete, and what its header, voters and footer hold.
+"""What a checkpoint file says of itself: whether it is complete, and what its header, voters and
+footer hold.
 
 In: the evidence of one file. Out: a frozen view. Source: R46, R47, KIP-853.
 """
@@ -39,7 +40,9 @@ class SnapshotView:
 
     @property
     def is_live(self) -> bool:
-        """A file that a node reads as a snapshot of its log; not the bootstrap checkpoint, nor a leftover."""
+        """A file that a node reads as a snapshot of its log; not the bootstrap checkpoint, nor a
+        leftover.
+        """
         return self.evidence.kind == names.CHECKPOINT and self.evidence.end_offset is not None
 
     @cached_property
@@ -67,7 +70,9 @@ class SnapshotView:
 
     @property
     def starts_damaged(self) -> bool:
-        """What stands at the file's start cannot be read, so that it is not known whether it is a header."""
+        """What stands at the file's start cannot be read, so that it is not known whether it is a
+        header.
+        """
         batches = self.evidence.batches
         if len(batches) and batches.positions[0] == 0:
             return not batches.crc_valid[0] or self._has_issue(0)

@@ -1,7 +1,8 @@
 """Checks of what the records say: the state at each offset, and snapshots against replays.
 
-The replays themselves happen in `replays`; here their results become findings. After a hole in a log its state is not known: what could
-not be judged is skipped with the reason. Source: R25, R45, R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
+The replays themselves happen in `replays`; here their results become findings. After a hole in a
+log its state is not known: what could not be judged is skipped with the reason. Source: R25, R45,
+R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -64,11 +65,13 @@ def _comparison_row(one: ImageComparison) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
     name = one.path.rsplit("/", 1)[-1]
     cause = (
-        "only configs of topics that do not exist differ: Kafka leaves them behind when a topic is created "
-        "and removed in one step of its loader; harmless, and gone when the node loads another snapshot"
+        "only configs of topics that do not exist differ: Kafka leaves them behind when a topic "
+        "is created "
+        "and removed in one step of its loader; harmless, and gone when the node loads another "
+        "snapshot"
         if stale
-        else "a node that loads this file goes on with a wrong state: set it aside and take the other "
-        "one's snapshot"
+        else "a node that loads this file goes on with a wrong state: set it aside and take another "
+        "replica's snapshot"
     )
     return BadRow(
         one.replica,

@@ -1,7 +1,8 @@
 """Rules of the state, each a function over one record and the states before and after it.
 
-In: a record, the state that it meets, and what it changes. Out: sentences of what is wrong. `BEFORE` and `AFTER` say which record types
-each rule looks at. Nothing is kept between two records but by `MassDeletion`. Source: KIP-631, KIP-966 (ELR), R161, #30–32.
+In: a record, the state that it meets, and what it changes. Out: sentences of what is wrong.
+`BEFORE` and `AFTER` say which record types each rule looks at. Nothing is kept between two records
+but by `MassDeletion`. Source: KIP-631, KIP-966 (ELR), R161, #30–32.
 """
 
 from collections import deque
@@ -16,7 +17,9 @@ from kraftlog.state.state import Change, State
 
 
 class Step(NamedTuple):
-    """One record: what it says, where it stands, and the state that it meets (and then changes in place)."""
+    """One record: what it says, where it stands, and the state that it meets (and then changes in
+    place).
+    """
 
     type: str
     data: Data
@@ -53,8 +56,10 @@ MISSING = frozenset(
 def _dangling(step: Step, fault: FaultyRecord) -> Told:
     return Told(
         "references_exist",
-        f"{step.type} at offset {step.offset} names something that does not exist there: {fault.detail}; "
-        "Kafka's loader fails on it or drops it, so find out which controller wrote it before any node "
+        f"{step.type} at offset {step.offset} names something that does not exist there: "
+        f"{fault.detail}; "
+        "Kafka's loader fails on it or drops it, so find out which controller wrote it before "
+        "any node "
         "restarts",
         {"kind": fault.kind, "data": dict(step.data)},
     )
@@ -65,7 +70,8 @@ def _unregistered(step: Step) -> Iterator[Told]:
     if step.state.get("brokers", (broker,)) is None:
         yield Told(
             "references_exist",
-            f"{step.type} at offset {step.offset} removes broker {broker}, which is not registered there; "
+            f"{step.type} at offset {step.offset} removes broker {broker}, which is not "
+            "registered there; "
             "harmless to Kafka, but no controller writes it: find out why",
             {"broker_id": broker},
         )
@@ -75,7 +81,8 @@ def _refused(step: Step, fault: FaultyRecord) -> Told:
     placed = "directories" in fault.detail
     return Told(
         "isr_within_replicas" if placed else "record_replays",
-        f"{step.type} at offset {step.offset} cannot be replayed: {fault.detail}; Kafka's loader throws "
+        f"{step.type} at offset {step.offset} cannot be replayed: {fault.detail}; Kafka's loader "
+        "throws "
         "there, so look for the version that wrote it before a node of another version starts",
         {"kind": fault.kind, "data": dict(step.data)},
     )
@@ -90,7 +97,7 @@ def _assignment_problems(partition: Data) -> Iterator[str]:
     for name in ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"):
         outside = sorted(set(partition.get(name) or ()) - set(replicas))
         if outside:
-            yield f"{name} {partition[name]} holds {outside}, which the assignment {replicas} does not"
+            yield f"{name} {partition[name]} holds {outside}, not in the assignment {replicas}"
 
 
 def _assignment(step: Step, change: Change) -> Iterator[Told]:
@@ -129,8 +136,10 @@ def _partition_told(check: str, step: Step, change: Change, text: str) -> Told:
     topic_id, number = change.key
     return Told(
         check,
-        f"partition {number} of topic {topic_name(step.state, topic_id)} at offset {step.offset}: {text}; "
-        "brokers would act on it, so correct it with a reassignment or an election and find out which "
+        f"partition {number} of topic {topic_name(step.state, topic_id)} at offset "
+        f"{step.offset}: {text}; "
+        "brokers would act on it, so correct it with a reassignment or an election and find out "
+        "which "
         "controller wrote it",
         {"topic_id": topic_id, "partition": number, "after": dict(change.after or {})},
     )
@@ -140,18 +149,22 @@ def _topic_identity(step: Step) -> Iterator[Told]:
     name, topic_id = step.data["name"], step.data["topicId"]
     same_name = step.state.named("topics", name)
     same_id = step.state.get("topics", (topic_id,))
-    advice = "find out which controller wrote it, and delete one of the two before clients mix them up"
+    advice = (
+        "find out which controller wrote it, and delete one of the two before clients mix them up"
+    )
     if same_name is not None and same_name != (topic_id,):
         yield Told(
             "topic_identity_unique",
-            f"a topic named {name} (id {topic_id}) is created at offset {step.offset} while one of that name "
+            f"a topic named {name} (id {topic_id}) is created at offset {step.offset} while one "
+            "of that name "
             f"(id {same_name[0]}) is alive: {advice}",
             {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Told(
             "topic_identity_unique",
-            f"topic id {topic_id} is used again at offset {step.offset} for {name} while it is that of "
+            f"topic id {topic_id} is used again at offset {step.offset} for {name} while it is "
+            "that of "
             f"{same_id['name']}: its partitions are forgotten; {advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
@@ -162,14 +175,18 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
     if step.batch_base_offset <= epoch <= step.offset:
         return
     known = step.state.get("brokers", (broker,))
-    if known is not None and known["brokerEpoch"] == epoch and (
-        known["incarnationId"] == step.data["incarnationId"]
+    if (
+        known is not None
+        and known["brokerEpoch"] == epoch
+        and (known["incarnationId"] == step.data["incarnationId"])
     ):
         return
     yield Told(
         "broker_epoch_is_offset",
-        f"broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not the "
-        f"place of its registration ({step.batch_base_offset} to {step.offset}): requests of that broker "
+        f"broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which "
+        "is not the "
+        f"place of its registration ({step.batch_base_offset} to {step.offset}): requests of "
+        "that broker "
         "could be fenced wrongly; restart it so that it registers again",
         {"broker_id": broker, "broker_epoch": epoch},
     )
@@ -182,8 +199,10 @@ def _producer_ids(step: Step) -> Iterator[Told]:
         was = known["nextProducerId"]
         yield Told(
             "producer_ids_increase",
-            f"the next producer id goes back from {was} to {now} at offset {step.offset}: producers will be "
-            "given ids that others use, and their records may be dropped as duplicates; raise it above "
+            f"the next producer id goes back from {was} to {now} at offset {step.offset}: "
+            "producers will be "
+            "given ids that others use, and their records may be dropped as duplicates; raise it "
+            "above "
             f"{was} before producers start",
             {"previous": was, "next": now},
         )
@@ -231,7 +250,12 @@ KINDS = {
     "scram_credentials": "SCRAM credentials",
     "client_quotas": "client quotas",
 }
-"""Tables whose shrinking is watched; delegation tokens expire in crowds, configs go with their topics."""
+"""Tables whose shrinking is watched; delegation tokens expire in crowds, configs go with their
+topics.
+"""
+
+
+_PAUSE_MS = 1000
 
 
 class Window(NamedTuple):
@@ -246,13 +270,17 @@ class Window(NamedTuple):
 
 @dataclass(slots=True)
 class MassDeletion:
-    """Watches how many objects of each kind go within a window of time; tells each window once, at its largest."""
+    """Watches how many objects of each kind go within a window of time; tells each window once, at
+    its largest.
+    """
 
     limits: Thresholds
     _gone: dict[str, deque[tuple[int, int, Any]]] = field(default_factory=dict)
     _worst: dict[str, Window] = field(default_factory=dict)
 
-    def see(self, changes: Iterable[Change], state: State, now: int, place: Any, offset: int) -> Iterator[Window]:
+    def see(
+        self, changes: Iterable[Change], state: State, now: int, place: Any, offset: int
+    ) -> Iterator[Window]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
             if now - self._gone[table][-1][0] > self.limits.mass_deletion_window_ms:
@@ -268,15 +296,26 @@ class MassDeletion:
         gone.append((now, offset, place))
         while now - gone[0][0] > self.limits.mass_deletion_window_ms:
             gone.popleft()
-        total = len(state.rows(table)) + len(gone)
-        many = len(gone) >= self.limits.mass_deletion_minimum
-        major = table in ("topics", "brokers")
+        burst = list(gone)
+        left = len(state.rows(table))
+        if not self._many(table, len(burst), left):
+            return
+        # What went long before the crowd is not part of it, as long as the crowd alone is enough.
+        for index in range(len(burst) - 1, 0, -1):
+            pause = burst[index][0] - burst[index - 1][0] > _PAUSE_MS
+            if pause and self._many(table, len(burst) - index, left):
+                burst = burst[index:]
+                break
+        worst = self._worst.get(table)
+        if worst is None or len(burst) >= worst.removed:
+            total = left + len(burst)
+            self._worst[table] = Window(table, burst[0][2], offset, len(burst), total)
+
+    def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits
+        major = table in ("topics", "brokers")
         share = limits.mass_deletion_share if major else limits.mass_deletion_minor_share
-        if many and len(gone) > share * total:
-            worst = self._worst.get(table)
-            if worst is None or len(gone) >= worst.removed:
-                self._worst[table] = Window(table, gone[0][2], offset, len(gone), total)
+        return removed >= limits.mass_deletion_minimum and removed > share * (left + removed)
 
     def rest(self) -> Iterator[Window]:
         """The windows that the log's end leaves open."""

@@ -1,7 +1,8 @@
-"""What a damaged range of a file means for the log: which offsets it held, and who holds them intact.
+"""What a damaged range of a file means for the log: which offsets it held, and who holds them
+intact.
 
-In: a quorum, and a place in one replica's files. Out: offsets, labels, and the sentence that says what to do. Source: the triage of
-corrupt ranges (R34, R43, #29).
+In: a quorum, and a place in one replica's files. Out: offsets, labels, and the sentence that says
+what to do. Source: the triage of corrupt ranges (R34, R43, #29).
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from kraftlog.audit.quorum import Quorum
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:
-    """Offsets [start, end) that a range of a segment's bytes held, by the batches around it; end None at the log's end."""
+    """Offsets [start, end) that a range of a segment's bytes held, by the batches around it; end
+    None at the log's end.
+    """
     columns = log.evidence.log
     before = (columns.file[log.rows] < segment) | (
         (columns.file[log.rows] == segment) & (columns.positions[log.rows] < position)
@@ -65,7 +68,9 @@ def some(labels: list[str], limit: int = 4) -> str:
     """Labels in words, the first few of them."""
     if len(labels) > limit:
         return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
-    return " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
+    return (
+        " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
+    )
 
 
 def capped(rows: Longs) -> Iterator[tuple[int, int]]:

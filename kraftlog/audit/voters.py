@@ -1,6 +1,7 @@
 """Who votes: the sets that the evidence names, each with its source, and the one that counts now.
 
-In: the views of all logs and snapshots, and the side files. Out: frozen voter sets. Source: KIP-853, KIP-595, R35, #24–26.
+In: the views of all logs and snapshots, and the side files. Out: frozen voter sets. Source:
+KIP-853, KIP-595, R35, #24–26.
 """
 
 from collections import Counter
@@ -17,7 +18,9 @@ Members = tuple[tuple[int, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """A set of voters, where it is written, and the (epoch, end offset) up to which it was seen to hold."""
+    """A set of voters, where it is written, and the (epoch, end offset) up to which it was seen to
+    hold.
+    """
 
     members: Members
     source: str
@@ -44,10 +47,10 @@ def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
                 yield offset, int(log.epochs[index]), row, voters_of(control)
 
 
-def by_records(
-    logs: Iterable[LogView], snapshots: Iterable[SnapshotView]
-) -> Iterator[VoterSet]:
-    """For each replica the newest set that KRaftVoters records give, as seen at the end of its log."""
+def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[VoterSet]:
+    """For each replica the newest set that KRaftVoters records give, as seen at the end of its
+    log.
+    """
     snapshots = list(snapshots)
     for log in logs:
         found: list[tuple[tuple[int, int], VoterSet]] = []
@@ -91,7 +94,9 @@ def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
 
 
 def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
-    """The set that each log's newest LeaderChange record names; Kafka has no other source in an old copy without side files."""
+    """The set that each log's newest LeaderChange record names; Kafka has no other source in an
+    old copy without side files.
+    """
     for log in logs:
         for row in reversed(log.rows.tolist()):
             content = log.content(row)
@@ -106,7 +111,9 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
 
 
 def current(candidates: Iterable[VoterSet]) -> VoterSet | None:
-    """The set that most of the replicas see which are furthest in the newest epoch; ties go to the furthest."""
+    """The set that most of the replicas see which are furthest in the newest epoch; ties go to the
+    furthest.
+    """
     every = list(candidates)
     if not every:
         return None

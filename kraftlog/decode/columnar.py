@@ -1,20 +1,19 @@
 """All records of a window at once: record batches → Arrow columns, type by type. The fast path.
 
-In: a window of record batches. Out: `Decoded`, equal to `rows.decode_window_reference` on every input.
-Record boundaries are found batch by batch in a plain loop; from there on every step is one array
-operation over all records. What is rare or abnormal (control batches, compression, messages with
-nested structs, unknown tags, a check that fails) is handed over to the interpreter, batch by batch
-or record by record, so this code must detect the abnormal but never explain it. Runs in executors.
+In: a window of record batches. Out: `Decoded`, on any input that of `decode_window_reference`.
+`envelopes` finds the records, `compile` reads those of one type and version, and this module puts
+them together. What is rare or abnormal (control batches, compression, messages with nested structs,
+unknown tags, a check that fails) is handed over to the interpreter, batch by batch or record by
+record, so this code must detect the abnormal but never explain it. Runs in executors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
 
 from kraftlog.decode.compile import reader_of
+from kraftlog.decode.envelopes import Frames, find_frames
 from kraftlog.decode.records import FRAME_VERSION, Header, Section, read_framed
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import (
@@ -26,22 +25,12 @@ from kraftlog.decode.rows import (
     row_schema,
 )
 from kraftlog.decode.tabular import timestamps
-from kraftlog.decode.vector import Bytes, Cursors, Marks, Numbers
-from kraftlog.errors import DecodeError
-from kraftlog.log.batch import (
-    CODEC_MASK,
-    CONTROL,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    MIN_RECORD_SIZE,
-    PREFIX_SIZE,
-    Headers,
-)
+from kraftlog.decode.vector import Bytes, Cursors, Numbers
+from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME, PREFIX_SIZE, Headers
 from kraftlog.log.frames import read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.message.spec import MessageSpec
-from kraftlog.wire import unsigned_varint
 
 
 def decode_window(
@@ -66,127 +55,6 @@ def decode_window(
     slow = _decode_groups(window, raw, frames, wanted, redactor, gathering)
     _decode_singly(window, frames, slow, wanted, redactor, gathering)
     return gathering.decoded()
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The envelopes of many records, an entry per record; positions are in the window's buffer.
-
-    Where `bad` is set, only the batch, the index and the range [position, end) mean anything.
-    """
-
-    batch_index: Numbers
-    record_index: Numbers
-    position: Numbers
-    end: Numbers
-    timestamp_delta: Numbers
-    offset_delta: Numbers
-    value_start: Numbers
-    value_end: Numbers
-    bad: Marks
-
-
-def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Frames, list[int]]:
-    """The envelopes of all records of some batches, and the batches that are handed over whole."""
-    headers = window.batches.headers
-    attributes = headers["attributes"].astype(np.int64)
-    plain = window.batches.crc_valid & (attributes & (CODEC_MASK | CONTROL) == 0)
-    starts = window.batches.positions - window.position + HEADER_SIZE
-    ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
-    sections = list(
-        zip(
-            plain.tolist(),
-            starts.tolist(),
-            ends.tolist(),
-            headers["record_count"].tolist(),
-            strict=True,
-        )
-    )
-    found: list[int] = []
-    kept: list[int] = []
-    handed: list[int] = []
-    for index in indexes:
-        is_plain, start, end, count = sections[index]
-        if is_plain and _add_record_starts(found, window.buffer, start, end, count):
-            kept.append(index)
-        else:
-            handed.append(index)
-    batches = np.array(kept, np.int64)
-    counts = headers["record_count"][batches].astype(np.int64)
-    positions = np.fromiter(found, np.int64, len(found))
-    record_ends = np.empty_like(positions)
-    record_ends[:-1] = positions[1:]
-    last = np.cumsum(counts) - 1
-    record_ends[last[counts > 0]] = ends[batches][counts > 0]
-    batch_index = np.repeat(batches, counts)
-    cursors = Cursors(raw, positions, record_ends)
-    lengths = cursors.signed_varints()
-    astray = cursors.bad | (cursors.at + lengths != record_ends)
-    if astray.any():
-        # Negative lengths, say, that led to the end all the same. Once more without those batches.
-        broken = set(batch_index[astray].tolist())
-        frames, more = find_frames(window, raw, [one for one in indexes if one not in broken])
-        return frames, sorted([*more, *broken])
-    record_index = np.arange(len(positions)) - np.repeat(last - counts + 1, counts)
-    return _read_envelopes(cursors, positions, batch_index, record_index), handed
-
-
-def _add_record_starts(found: list[int], buffer: bytes, start: int, end: int, count: int) -> bool:
-    """Add where each record of a batch begins, by the records' lengths.
-
-    False, with nothing added, where the lengths do not lead through `count` records to the end:
-    every step goes forward, so that it is enough to look at the end.
-    """
-    if not 0 <= count <= (end - start) // MIN_RECORD_SIZE:
-        return False
-    before, at = len(found), start
-    add = found.append
-    try:
-        for _ in repeat(None, count):
-            add(at)
-            length = buffer[at]
-            at += 1
-            if length >= 0x80:
-                more = buffer[at]
-                at += 1
-                length = length & 0x7F | more << 7
-                if more >= 0x80:
-                    length, at = unsigned_varint(buffer, at - 2, end, "record length")
-            at += length >> 1
-    except (IndexError, DecodeError):
-        at = -1
-    if at != end:
-        del found[before:]
-        return False
-    return True
-
-
-def _read_envelopes(
-    cursors: Cursors, position: Numbers, batch_index: Numbers, record_index: Numbers
-) -> Frames:
-    """What stands before and after a record's value. Keys and headers, which Kafka does not write
-    into this log, count as abnormal, and so does a value of null."""
-    cursors.move(1)
-    timestamp_delta = cursors.signed_varints()
-    offset_delta = cursors.signed_varints()
-    key_size = cursors.signed_varints()
-    value_size = cursors.signed_varints()
-    value_start = cursors.at
-    cursors.move(np.maximum(value_size, 0))
-    value_end = cursors.at
-    header_count = cursors.signed_varints()
-    odd = (key_size >= 0) | (value_size < 0) | (header_count != 0)
-    return Frames(
-        batch_index,
-        record_index,
-        position,
-        cursors.limit,
-        timestamp_delta,
-        offset_delta,
-        value_start,
-        value_end,
-        odd | ~cursors.ended(),
-    )
 
 
 def _decode_groups(

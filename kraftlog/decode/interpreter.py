@@ -135,5 +135,5 @@ def _length(
     if flexible:
         length, at = unsigned_varint(buffer, at, limit, f"{where} length")
         return (None if length == 0 else length - 1), at
-    length, at = fixed(form, buffer, at, limit, f"{where} length")
-    return (None if length < 0 else length), at
+    signed, at = fixed(form, buffer, at, limit, f"{where} length")
+    return (None if signed < 0 else int(signed)), at

@@ -41,7 +41,7 @@ class Record(NamedTuple):
     `data` is None and `raw` holds the value's hex where type or version is unknown.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
     offset: int
     timestamp: int
     is_control: bool

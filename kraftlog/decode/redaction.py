@@ -27,7 +27,9 @@ class Redactor:
         """A stand-in that is equal for equal values under one key."""
         if self.key is None:
             return value
-        return MASK_PREFIX + blake3(value.encode("utf-8", "surrogatepass"), key=self.key).hexdigest(8)
+        return MASK_PREFIX + blake3(value.encode("utf-8", "surrogatepass"), key=self.key).hexdigest(
+            8
+        )
 
     def message(self, spec: MessageSpec, data: dict[str, Any]) -> dict[str, Any]:
         """The message with its secret values masked; the dict is changed in place."""
@@ -42,8 +44,7 @@ class Redactor:
         return data
 
     def columns(self, spec: MessageSpec, columns: dict[str, pa.Array]) -> None:
-        """The same for many messages at once: secret values in text columns, by name, are replaced in
-        place."""
+        """The same for many messages at once, given as columns by name; the dict is changed in place."""
         if self.key is None or not spec.holds_secrets:
             return
         for field in spec.fields:

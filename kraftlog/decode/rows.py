@@ -176,7 +176,7 @@ def _unknown_tags(record: Record) -> list[dict[str, Any]] | None:
 
 
 def _payload(fields: tuple[FieldSpec, ...], data: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A message as a row: columns are named in snake case, a field that its version lacks is null."""
+    """A message as a row, by column names; a field that its version lacks is null."""
     if data is None:
         return None
     return {field.name: _cell(field, data.get(field.json)) for field in fields}

@@ -1,7 +1,7 @@
 """Bounded primitives over many records at once: one cursor per record, all over the same bytes.
 
-In: bytes as numpy sees them, a cursor and a limit per record. Out: numpy and Arrow columns. A cursor
-only ever moves forward, so that one that stands exactly at its limit in the end never read beyond
+In: bytes as numpy sees them, a cursor and a limit per record. Out: numpy and Arrow columns. Cursors
+only ever move forward, so that one that stands exactly at its limit in the end never read beyond
 it; the others are abnormal, and `records` says what they mean. Reads are clipped to the buffer,
 whatever a cursor's place. Runs in executors, on windows of a few MB.
 """

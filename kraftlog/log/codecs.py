@@ -4,8 +4,6 @@ In: a codec number and the packed bytes. Out: the unpacked bytes, or a `DecodeEr
 Source: Kafka's CompressionType; the snappy framing is that of xerial's snappy-java.
 """
 
-import zlib
-
 import pyarrow as pa
 
 from kraftlog.errors import DecodeError
@@ -25,12 +23,10 @@ def decompress(codec: int, packed: bytes, limit: int) -> bytes:
     if name is None:
         raise _broken(f"codec {codec} is unknown")
     try:
-        if name == "gzip":
-            return _gzip(packed, limit)
         if name == "snappy":
             return _snappy(packed, limit)
         return _stream(name, packed, limit)
-    except (OSError, pa.ArrowException, zlib.error, ValueError) as error:
+    except (OSError, pa.ArrowException, ValueError) as error:
         raise _broken(f"{name}: {error}") from error
 
 
@@ -44,27 +40,12 @@ def _too_much(limit: int) -> DecodeError:
     )
 
 
-def _gzip(packed: bytes, limit: int) -> bytes:
-    """One or more gzip members, as Java's GZIPInputStream reads them."""
-    parts: list[bytes] = []
-    size = 0
-    while packed:
-        unpacker = zlib.decompressobj(wbits=31)
-        part = unpacker.decompress(packed, limit - size + 1)
-        size += len(part)
-        if size > limit:
-            raise _too_much(limit)
-        if not unpacker.eof:
-            raise _broken("gzip: the stream is cut off")
-        parts.append(part)
-        packed = unpacker.unused_data
-    return b"".join(parts)
-
-
 def _snappy(packed: bytes, limit: int) -> bytes:
     """xerial's framing (blocks, each with its length before it), or one raw block."""
     if not packed.startswith(_XERIAL_MAGIC):
         return _snappy_block(packed, limit)
+    if len(packed) < _XERIAL_HEADER_SIZE:
+        raise _broken("snappy: the header is cut off")
     parts: list[bytes] = []
     size, at = 0, _XERIAL_HEADER_SIZE
     while at < len(packed):
@@ -91,6 +72,7 @@ def _snappy_block(block: bytes, limit: int) -> bytes:
 
 
 def _stream(name: str, packed: bytes, limit: int) -> bytes:
+    """gzip, lz4 or zstd: one or more members, one after the other."""
     parts: list[bytes] = []
     size = 0
     with pa.CompressedInputStream(pa.BufferReader(packed), name) as stream:

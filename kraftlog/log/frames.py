@@ -15,7 +15,7 @@ from kraftlog.wire import Buffer, need, varint, varlong
 class Frame(NamedTuple):
     """One record's envelope. Positions are in the buffer; a key or value that is null has start −1."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
     position: int
     end: int
     attributes: int
@@ -32,7 +32,7 @@ class FrameFault(NamedTuple):
     """A range of the buffer that is no record; `index` is the record that should stand there."""
 
     kind: FaultKind
-    index: int
+    index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
     position: int
     end: int
     detail: str

@@ -23,6 +23,9 @@ EPOCH_CHECKPOINT = "leader_epoch_checkpoint"
 SERVER_PROPERTIES = "server_properties"
 UNKNOWN = "unknown"
 
+LAST_OFFSET = (1 << 63) - 1
+"""20 digits say more than an offset can be: such a name is none of Kafka's."""
+
 RECORD_KINDS = frozenset(
     {LOG, LOG_DELETED, CHECKPOINT, CHECKPOINT_PART, CHECKPOINT_DELETED, BOOTSTRAP}
 )
@@ -51,10 +54,11 @@ _SEGMENT_SUFFIXES = {
     ".snapshot": "producer_snapshot",
 }
 _SEGMENT = re.compile(
-    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)((?:\.deleted|\.cleaned|\.swap)*)"
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)((?:\.deleted|\.cleaned|\.swap)*)",
+    re.ASCII,
 )
-_CHECKPOINT = re.compile(r"(\d{1,20})-(\d{1,18})\.checkpoint(\.part|\.deleted)?")
-_CHECKPOINT_TEMPORARY = re.compile(r"(\d{1,20})-(\d{1,18})-[^/]*\.checkpoint(\.part)")
+_CHECKPOINT = re.compile(r"(\d{1,20})-(\d{1,18})\.checkpoint(\.part|\.deleted)?", re.ASCII)
+_CHECKPOINT_TEMPORARY = re.compile(r"(\d{1,20})-(\d{1,18})-[^/]*\.checkpoint(\.part)", re.ASCII)
 _CHECKPOINT_KINDS = {"": CHECKPOINT, ".part": CHECKPOINT_PART, ".deleted": CHECKPOINT_DELETED}
 
 
@@ -76,10 +80,12 @@ def classify(name: str) -> FileName:
     segment = _SEGMENT.fullmatch(name)
     if segment:
         base, suffix, after = segment.groups()
+        if int(base) > LAST_OFFSET:
+            return FileName(UNKNOWN)
         kind = _SEGMENT_SUFFIXES[suffix]
         return FileName(kind + after.replace(".", "_"), base_offset=int(base))
     checkpoint = _CHECKPOINT.fullmatch(name) or _CHECKPOINT_TEMPORARY.fullmatch(name)
-    if checkpoint:
+    if checkpoint and int(checkpoint.group(1)) <= LAST_OFFSET:
         end, epoch, after = checkpoint.group(1), checkpoint.group(2), checkpoint.group(3) or ""
         return FileName(
             _CHECKPOINT_KINDS[after], end_offset=int(end), epoch=int(epoch), form=_form(end, epoch)

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.tabular import fault_table
-from kraftlog.errors import InputError
+from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import absolute, entry_of
@@ -54,8 +54,10 @@ def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
 
     A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and LakeError."""
     started = datetime.now(UTC)
-    replicas = find_replicas([absolute(root) for root in options.input])
     lake = lake_of(options)
+    if not options.input:
+        raise UsageError("no input is named: say --input FOLDER")
+    replicas = find_replicas([absolute(root) for root in options.input])
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)

@@ -77,4 +77,4 @@ def _value(spec: VersionSpec, field: FieldSpec, value: Any) -> Any:
 
 def in_offset_order(streams: Iterable[Iterable[Event]]) -> Iterator[Event]:
     """The events of several types, each in offset order, as one log."""
-    return merge(*streams, key=lambda event: event.origin.offset)
+    return merge(*streams, key=lambda event: event.origin.offset or 0)

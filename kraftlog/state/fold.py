@@ -112,7 +112,8 @@ class _Fold:
             length, index = lengths[name], self.events.source.copy()
             if name == "directories":
                 migrating = (length == 0) | (self.put & (length < 0))
-                index[migrating] = rows + count[migrating]
+                self.sizes = np.unique(np.append(count[migrating], 0))
+                index[migrating] = rows + np.searchsorted(self.sizes, count[migrating])
                 self.slow |= (length > 0) & (length != count)
                 resized = self.change & (lengths["replicas"] >= 0) & (length < 0)
                 self.slow |= resized & (count != self._before(count))
@@ -192,12 +193,9 @@ class _Fold:
             "partition_epoch": pa.array(self.partition_epoch[chosen]),
             "leader_recovery_state": pa.array(self.recovery[chosen]),
         }
-        longest = int(max(self._lengths("replicas").max(), 0))
         for name in _LISTS:
             lists = events.payload[name]
-            constants = [
-                [MIGRATING] * size if name == "directories" else [] for size in range(longest + 1)
-            ]
+            constants = [[MIGRATING] * size if name == "directories" else [] for size in self.sizes]
             lists = pa.concat_arrays([lists, pa.array(constants, lists.type)])
             columns[name] = lists.take(pa.array(self.value[name][chosen]))
         return {shown.column_name(field): columns[field.name] for field in shown.fields}

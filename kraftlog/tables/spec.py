@@ -4,13 +4,14 @@ Three ways of writing: `content` tables grow by what is new and never change a r
 now, replaced file by file; `per_run` tables get one set of rows per run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
+from kraftlog.state.history import history_tables
 
 CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
 
@@ -185,8 +186,22 @@ def decoded_tables() -> dict[str, TableSpec]:
     return {spec.name: spec for spec in specs}
 
 
+LINEAGE = column("lineage", TEXT, "main, or the label of a replica whose log contradicts the others")
+
+
+@cache
+def state_tables() -> dict[str, TableSpec]:
+    """The history tables: replaced by each run, as what follows a record can change what came before only with it."""
+    return {
+        name: TableSpec(name, relation.grain, pa.schema([LINEAGE, *relation.schema]), CURRENT)
+        for name, relation in history_tables().items()
+    }
+
+
 @cache
 def derived_tables() -> dict[str, TableSpec]:
     """The tables that later steps derive from the decoded ones, once per run."""
-    specs = [_per_run(relations.REPLICAS), _per_run(relations.EPOCHS), SNAPSHOTS, CHECK_RESULTS, FINDINGS]
+    replicas = _per_run(relations.REPLICAS)
+    replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
+    specs = [replicas, _per_run(relations.EPOCHS), SNAPSHOTS, CHECK_RESULTS, FINDINGS]
     return {spec.name: spec for spec in specs}

@@ -201,7 +201,7 @@ def test_every_byte_is_accounted_for(
 
 
 @given(seed=st.integers(0, 1 << 64), oddness=st.sampled_from([0.0, 0.002, 0.01, 0.05]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_wild_batches(seed: int, oddness: float) -> None:
     """Random messages of all types and versions, from regular ones to nothing but nonsense."""
     wild = Wild(Random(seed), oddness)

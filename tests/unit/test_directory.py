@@ -1,0 +1,156 @@
+"""Input roots → replicas: which folders are found, what they are called, what files they hold."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kraftlog.errors import InputError
+from kraftlog.log import names
+from kraftlog.log.directory import Replica, find_replicas, record_files
+
+SEGMENT = names.segment_name(0)
+
+
+def make_log(holder: Path, *files: str) -> Path:
+    """A metadata log's folder below `holder`, with some files."""
+    folder = holder / names.LOG_FOLDER
+    folder.mkdir(parents=True)
+    for name in files or (SEGMENT,):
+        (folder / name).write_bytes(b"1234")
+    return folder
+
+
+def labels(*roots: Path | str) -> list[str]:
+    return [one.label for one in find_replicas([str(root) for root in roots])]
+
+
+def kinds(replica: Replica) -> set[str]:
+    return {file.kind for file in replica.files}
+
+
+def test_labels_are_paths_below_the_root(tmp_path: Path) -> None:
+    for holder in ("node-2/data", "node-1", "node-10"):
+        make_log(tmp_path / holder)
+    assert labels(tmp_path) == ["node-1", "node-10", "node-2/data"]
+    assert labels(f"{tmp_path}/") == labels(f"file://{tmp_path}") == labels(tmp_path)
+
+
+def test_a_root_that_is_a_node_or_the_log_itself(tmp_path: Path) -> None:
+    folder = make_log(tmp_path / "node-1")
+    assert labels(tmp_path / "node-1") == ["node-1"]
+    assert labels(folder) == ["node-1"]
+
+
+def test_one_folder_named_twice_is_one_replica(tmp_path: Path) -> None:
+    make_log(tmp_path / "node-1")
+    assert labels(tmp_path, tmp_path) == ["node-1"]
+    assert len(labels(tmp_path, tmp_path / "node-1")) == 1
+
+
+def test_two_roots_with_the_same_labels(tmp_path: Path) -> None:
+    for root in ("monday", "tuesday"):
+        make_log(tmp_path / root / "node-1")
+    make_log(tmp_path / "tuesday" / "node-2")
+    found = labels(tmp_path / "monday", tmp_path / "tuesday")
+    assert found == ["monday/node-1", "tuesday/node-1", "node-2"]
+
+
+def test_two_roots_with_the_same_name_and_labels(tmp_path: Path) -> None:
+    for site in ("a", "b"):
+        make_log(tmp_path / site / "copy" / "node-1")
+    found = labels(tmp_path / "a/copy", tmp_path / "b/copy")
+    assert len(set(found)) == 2
+    replicas = find_replicas([str(tmp_path / "a/copy"), str(tmp_path / "b/copy")])
+    assert all(file.replica == one.label for one in replicas for file in one.files)
+
+
+def test_names_of_all_the_world(tmp_path: Path) -> None:
+    holders = ["knoten 1", "узел", "節點", "a'b\"c", "per%20cent", "new\nline", "tab\t", "-x", "#1"]
+    for holder in holders:
+        make_log(tmp_path / holder)
+    assert sorted(labels(tmp_path)) == sorted(holders)
+
+
+def test_symbolic_links_and_loops(tmp_path: Path) -> None:
+    folder = make_log(tmp_path / "real" / "node-1")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "linked").symlink_to(folder.parent)
+    (tmp_path / "root" / "up").symlink_to(tmp_path / "root")
+    (folder.parent / "back").symlink_to(tmp_path)
+    (tmp_path / "root" / "nowhere").symlink_to(tmp_path / "absent")
+    assert labels(tmp_path / "root") == ["linked"]
+    assert len(labels(tmp_path)) == 1
+
+
+def test_a_log_folder_with_others_beside_it(tmp_path: Path) -> None:
+    """metadata.log.dir and log.dirs may be one: topic partitions are not looked into."""
+    node = tmp_path / "node-1"
+    make_log(node, SEGMENT, "quorum-state", names.checkpoint_name(5, 1))
+    for name in ("meta.properties", "bootstrap.checkpoint", "unrelated.txt"):
+        (node / name).write_text("x=1\n")
+    (node / "topic-0").mkdir()
+    (node / "topic-0" / SEGMENT).write_bytes(b"")
+    (found,) = find_replicas([str(node)])
+    assert kinds(found) == {
+        names.LOG,
+        names.CHECKPOINT,
+        names.QUORUM_STATE,
+        names.META_PROPERTIES,
+        names.BOOTSTRAP,
+    }
+    assert {file.kind for file in record_files([found])} == {
+        names.LOG,
+        names.CHECKPOINT,
+        names.BOOTSTRAP,
+    }
+
+
+def test_a_split_metadata_log_dir(tmp_path: Path) -> None:
+    """metadata.log.dir apart from log.dirs: meta.properties may lie one level up."""
+    make_log(tmp_path / "node-1" / "metadata")
+    (tmp_path / "node-1" / "meta.properties").write_text("node.id=1\n")
+    (found,) = find_replicas([str(tmp_path / "node-1")])
+    assert names.META_PROPERTIES in kinds(found)
+
+
+@pytest.mark.parametrize("name", [SEGMENT, "renamed.bin", names.checkpoint_name(5, 1)])
+def test_a_single_file(tmp_path: Path, name: str) -> None:
+    path = make_log(tmp_path / "node-1", name) / name
+    (found,) = find_replicas([str(path)])
+    assert (found.label, [file.name for file in found.files]) == ("node-1", [name])
+    assert [file.path for file in record_files([found])] == [str(path)]
+
+
+def test_files_say_what_they_are(tmp_path: Path) -> None:
+    folder = make_log(tmp_path / "node-1", SEGMENT)
+    (folder / names.segment_name(7)).mkdir()
+    (folder / names.segment_name(8)).symlink_to(tmp_path / "absent")
+    os.mkfifo(folder / names.segment_name(9))
+    (found,) = find_replicas([str(tmp_path)])
+    problems = {file.parsed.base_offset: file.problem for file in found.files}
+    assert problems.pop(0) is None
+    assert problems.keys() == {7, 8, 9}
+    assert all(problems.values())
+    first = found.files[0]
+    assert (first.size_bytes, first.kind) == (4, names.LOG)
+    assert first.modified_ns == (folder / SEGMENT).stat().st_mtime_ns
+
+
+def test_roots_that_hold_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such folder"):
+        find_replicas([str(tmp_path / "absent")])
+    with pytest.raises(InputError, match="no __cluster_metadata-0 folder lies below"):
+        find_replicas([str(tmp_path)])
+    make_log(tmp_path / "node-1")
+    with pytest.raises(InputError, match="absent"):
+        find_replicas([str(tmp_path), str(tmp_path / "absent")])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="neither a folder nor a regular file"):
+        find_replicas([str(tmp_path / "pipe")])
+
+
+def test_a_log_folder_without_files_is_a_replica(tmp_path: Path) -> None:
+    (tmp_path / "node-1" / names.LOG_FOLDER).mkdir(parents=True)
+    (found,) = find_replicas([str(tmp_path)])
+    assert (found.label, found.files) == ("node-1", ())
