@@ -1,4 +1,6 @@
-"""spark-submit jobs/audit.py --lake LAKE: check the lake's newest run, and record results and findings."""
+"""spark-submit jobs/audit.py --lake LAKE: check the lake's newest run, and record results and
+findings.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""spark-submit jobs/decode.py --input ROOT … --lake LAKE: read the disks, write what they hold to the lake."""
+"""spark-submit jobs/decode.py --input ROOT … --lake LAKE: read the disks, write what they hold to
+the lake.
+"""
 
 import sys
 

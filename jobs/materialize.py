@@ -1,4 +1,6 @@
-"""spark-submit jobs/materialize.py --lake LAKE: derive replicas, epochs and the state's history from what the lake holds."""
+"""spark-submit jobs/materialize.py --lake LAKE: derive replicas, epochs and the state's history
+from what the lake holds.
+"""
 
 import sys
 

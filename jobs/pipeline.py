@@ -1,4 +1,6 @@
-"""spark-submit jobs/pipeline.py --input ROOT … --lake LAKE: decode, materialize, audit and metrics, in this order."""
+"""spark-submit jobs/pipeline.py --input ROOT … --lake LAKE: decode, materialize, audit and metrics,
+in this order.
+"""
 
 import sys
 

@@ -1,7 +1,8 @@
 """The command line: arguments → one command → an exit code.
 
-Exit codes: 0 nothing at or above `--fail-on`; 1 findings at or above it; 2 the command could not do its work, with one sentence
-on stderr and no stack trace. Rows go to stdout and nothing else does; progress and messages go to stderr.
+Exit codes: 0 nothing at or above `--fail-on`; 1 findings at or above it; 2 the command could not do
+its work, with one sentence on stderr and no stack trace. Rows go to stdout and nothing else does;
+progress and messages go to stderr.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """What can go wrong, as a user meets it.
 
-Damaged input never raises: it becomes a fault row (see `relations.FAULTS`). These errors are for a command that cannot do
-its work at all; the command line prints the sentence and ends with exit code 2.
+Damaged input never raises: it becomes a fault row (see `relations.FAULTS`). These errors are for a
+command that cannot do its work at all; the command line prints the sentence and ends with exit code
+2.
 """
 
 
@@ -26,7 +27,8 @@ class LakeError(KraftlogError):
 
 
 class DecodeError(KraftlogError):
-    """Bytes that do not follow their message spec; `position` counts from the start of the buffer that was read.
+    """Bytes that do not follow their message spec; `position` counts from the start of the buffer
+    that was read.
 
     Raised by `wire` and the interpreter, and turned into a fault row before it reaches a user.
     """

@@ -1,6 +1,8 @@
-"""The contracts between the rooms: name, grain and Arrow schema of every DataFrame that passes from one to another.
+"""The contracts between the rooms: name, grain and Arrow schema of every DataFrame that passes from
+one to another.
 
-Rooms agree on nothing else. Times are UTC with microseconds, offsets and sizes int64; every column says what it holds.
+Rooms agree on nothing else. Times are UTC with microseconds, offsets and sizes int64; every column
+says what it holds.
 """
 
 from dataclasses import dataclass
@@ -42,7 +44,9 @@ REPLICA = column("replica", TEXT, "label of the copy: the path from the input ro
 PATH = column("path", TEXT, "the file, as found below the input root")
 POSITION = column("position", LONG, "byte place of the batch in its file")
 FILE_KIND = column("file_kind", TEXT, "kind of the file: log, checkpoint, bootstrap_checkpoint, …")
-BATCH_ID = column("batch_id", TEXT, "hash over all bytes of the record batch: equal ids are equal batches")
+BATCH_ID = column(
+    "batch_id", TEXT, "hash over all bytes of the record batch: equal ids are equal batches"
+)
 EPOCH = column("batch_leader_epoch", INT, "leader epoch in the record batch's header")
 
 FILES = Relation(
@@ -60,7 +64,9 @@ FILES = Relation(
             column("base_offset", LONG, "first offset by the name of a segment's file"),
             column("end_offset", LONG, "end offset (exclusive) by the name of a snapshot"),
             column("epoch", LONG, "epoch by the name of a snapshot"),
-            column("name_form", TEXT, "how a snapshot's name is written: shipped, or one of the KIP's"),
+            column(
+                "name_form", TEXT, "how a snapshot's name is written: shipped, or one of the KIP's"
+            ),
             column("problem", TEXT, "why the file could not be read; null where it could"),
             column("content", TEXT, "what a side file says, as JSON; null for other files"),
             column("padding_bytes", LONG, "zero bytes that Kafka allocated ahead in an index"),
@@ -78,7 +84,11 @@ BATCHES = Relation(
             FILE_KIND,
             POSITION,
             BATCH_ID,
-            column("base_offset", LONG, "offset of the first record (in a checkpoint: place in the file)"),
+            column(
+                "base_offset",
+                LONG,
+                "offset of the first record (in a checkpoint: place in the file)",
+            ),
             column("last_offset", LONG, "offset of the last record, inclusive"),
             column("size_bytes", LONG, "size of the whole batch"),
             EPOCH,
@@ -111,7 +121,9 @@ FAULTS = Relation(
             column("position", LONG, "first byte of the damage in its file"),
             column("size_bytes", LONG, "how many bytes it covers"),
             column("detail", TEXT, "what was found, in words"),
-            column("batch_position", LONG, "byte place of the batch that holds it, where there is one"),
+            column(
+                "batch_position", LONG, "byte place of the batch that holds it, where there is one"
+            ),
             column("offset", LONG, "log offset that is meant, where it can be known"),
             EPOCH,
             column("record_index", INT, "place of the record in its batch"),
@@ -148,13 +160,21 @@ REPLICAS = Relation(
             column("directory_id", TEXT, "directory.id of meta.properties"),
             column("cluster_id", TEXT, "cluster.id of meta.properties"),
             column("role", TEXT, "voter, observer, or unknown"),
-            column("log_start_offset", LONG, "base offset of the first batch; of a snapshot where there is none"),
+            column(
+                "log_start_offset",
+                LONG,
+                "base offset of the first batch; of a snapshot where there is none",
+            ),
             column("log_end_offset", LONG, "offset after the last valid batch"),
             column("last_epoch", INT, "leader epoch of the last valid batch"),
-            column("epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"),
+            column(
+                "epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"
+            ),
             column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
             column("committed_lower", LONG, "every offset below it is known to be committed"),
-            column("committed_upper", LONG, "no offset at or above it can be known to be committed"),
+            column(
+                "committed_upper", LONG, "no offset at or above it can be known to be committed"
+            ),
         ]
     ),
 )
@@ -162,7 +182,9 @@ REPLICAS = Relation(
 UNKNOWN_TAG = pa.struct([("path", TEXT), ("tag", LONG), ("hex", TEXT)])
 
 PLACE = [REPLICA, PATH, FILE_KIND, POSITION]
-"""Where a record was read. In the lake a record is kept once, and `batches` says who holds its batch where."""
+"""Where a record was read. In the lake a record is kept once, and `batches` says who holds its
+batch where.
+"""
 
 ENVELOPE = [
     BATCH_ID,
@@ -177,7 +199,11 @@ ENVELOPE = [
     column("key_size_bytes", INT, "size of the key; null where there is none"),
     column("value_size_bytes", INT, "size of the value; null where there is none"),
     column("header_count", INT, "number of record headers; Kafka writes none"),
-    column("unknown_tagged_fields", pa.list_(UNKNOWN_TAG), "tagged fields that the message spec does not know"),
+    column(
+        "unknown_tagged_fields",
+        pa.list_(UNKNOWN_TAG),
+        "tagged fields that the message spec does not know",
+    ),
     column("raw", TEXT, "hex of a value whose type or version is unknown"),
 ]
 
@@ -204,19 +230,27 @@ def _scalar_type(kind: str, field: FieldSpec) -> pa.DataType:
 
 
 def struct_type(fields: tuple[FieldSpec, ...]) -> pa.StructType:
-    """The columns of a message over all its versions; a field that a version lacks is null there."""
+    """The columns of a message over all its versions; a field that a version lacks is null
+    there.
+    """
     return pa.struct([pa.field(one.name, arrow_type(one)) for one in fields])
 
 
 def payload_name(spec: MessageSpec) -> str:
-    """The column that holds a record type's fields: PARTITION_CHANGE_RECORD → partition_change_record."""
+    """The column that holds a record type's fields: PARTITION_CHANGE_RECORD →
+    partition_change_record.
+    """
     return spec.type.lower()
 
 
 def payload_fields(specs: dict[int, MessageSpec]) -> list[pa.Field]:
     """One struct column per record type that has fields at all (Delta refuses empty structs)."""
     return [
-        column(payload_name(spec), struct_type(spec.fields), f"fields of {spec.name}; null in other rows")
+        column(
+            payload_name(spec),
+            struct_type(spec.fields),
+            f"fields of {spec.name}; null in other rows",
+        )
         for spec in specs.values()
         if spec.fields
     ]
@@ -224,7 +258,9 @@ def payload_fields(specs: dict[int, MessageSpec]) -> list[pa.Field]:
 
 @cache
 def records() -> Relation:
-    """Metadata records: the envelope, and one struct column per record type, null in rows of other types."""
+    """Metadata records: the envelope, and one struct column per record type, null in rows of other
+    types.
+    """
     fields = [*PLACE, *ENVELOPE, *payload_fields(metadata_specs())]
     return Relation("records", "one row per metadata record", pa.schema(fields))
 

@@ -1,8 +1,9 @@
 """Bounded primitives of Kafka's wire format.
 
-Every function takes (buffer, position, limit), checks the limit before it reads, and returns (value, next position).
-A length that the buffer cannot hold raises `DecodeError`; nothing is ever allocated by a length that was only claimed.
-Source: KIP-482 (compact forms, tagged fields), Kafka's ByteUtils (varints), Uuid (base64 text).
+Every function takes (buffer, position, limit), checks the limit before it reads, and returns
+(value, next position). A length that the buffer cannot hold raises `DecodeError`; nothing is ever
+allocated by a length that was only claimed. Source: KIP-482 (compact forms, tagged fields), Kafka's
+ByteUtils (varints), Uuid (base64 text).
 """
 
 import codecs
@@ -49,7 +50,9 @@ def fixed(
 
 
 def unsigned_varint(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits (5 bytes, of which the last may only carry 4 bits' worth)."""
+    """An unsigned varint of at most 32 bits (5 bytes, of which the last may only carry 4 bits'
+    worth).
+    """
     value = shift = 0
     at = position
     while True:
@@ -97,7 +100,9 @@ def uuid_text(raw: bytes) -> str:
 
 
 def utf8_text(raw: bytes) -> str:
-    """Text as Java reads it: what is no UTF-8 becomes U+FFFD, an encoded surrogate one of them, not three."""
+    """Text as Java reads it: what is no UTF-8 becomes U+FFFD, an encoded surrogate one of them, not
+    three.
+    """
     return raw.decode("utf-8", "java_replace")
 
 

@@ -1,7 +1,9 @@
-"""Which sequences of batches a quorum's states are told along: one that the replicas share, and one for each that contradicts it.
+"""Which sequences of batches a quorum's states are told along: one that the replicas share, and one
+for each that contradicts it.
 
-In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the history that the replicas hold
-together; a replica that carries an uncommitted tail or altered batches has a lineage of its own, named by its label. Source: R25, R119.
+In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the
+history that the replicas hold together; a replica that carries an uncommitted tail or altered
+batches has a lineage of its own, named by its label. Source: R25, R119.
 """
 
 from collections.abc import Iterator
@@ -17,12 +19,16 @@ from kraftlog.audit.snapshots import SnapshotView
 
 MAIN = "main"
 
-LINKS = pa.schema([("batch_id", pa.string()), ("base_offset", pa.int64()), ("end_offset", pa.int64())])
+LINKS = pa.schema(
+    [("batch_id", pa.string()), ("base_offset", pa.int64()), ("end_offset", pa.int64())]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A sequence of batches: `links` has a row of LINKS per batch, in offset order, and may have holes."""
+    """A sequence of batches: `links` has a row of LINKS per batch, in offset order, and may have
+    holes.
+    """
 
     name: str
     links: pa.Table
@@ -31,7 +37,8 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Offsets [start, end) that a lineage tells without a hole, from a base snapshot or from offset 0.
+    """Offsets [start, end) that a lineage tells without a hole, from a base snapshot or from offset
+    0.
 
     `is_last`: what holds at its end holds until now; else the state after `end` is not known.
     """
@@ -75,7 +82,9 @@ def _links(rows: Iterator[tuple[LogView, int]]) -> pa.Table:
 
 
 def stretches(lineage: Lineage) -> list[Stretch]:
-    """Where the states of a lineage can be told. A hole ends a stretch; a snapshot after it begins the next."""
+    """Where the states of a lineage can be told. A hole ends a stretch; a snapshot after it begins
+    the next.
+    """
     base = lineage.links.column("base_offset").to_numpy()
     end = lineage.links.column("end_offset").to_numpy()
     breaks = np.flatnonzero(base[1:] != end[:-1]) + 1

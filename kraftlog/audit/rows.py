@@ -42,7 +42,7 @@ def epoch_rows(quorum: Quorum) -> list[Row]:
 
 def _epoch_rows(log: LogView) -> list[Row]:
     starts = log.epoch_starts
-    ends = [one.start_offset for one in starts[1:]] + [log.end_offset]
+    ends = [one.start_offset for one in starts[1:]] + [log.end_offset or 0]
     columns = log.evidence.log
     rows = []
     for start, end in zip(starts, ends, strict=False):
@@ -53,7 +53,9 @@ def _epoch_rows(log: LogView) -> list[Row]:
                 "batch_leader_epoch": start.epoch,
                 "start_offset": start.start_offset,
                 "end_offset": end,
-                "start_timestamp": moment(int(columns.base_timestamps[held[0]])) if len(held) else None,
+                "start_timestamp": moment(int(columns.base_timestamps[held[0]]))
+                if len(held)
+                else None,
                 "batch_count": len(held),
                 "size_bytes": int(columns.sizes[held].sum()),
                 "leader_id": _leader(log, start.row),
@@ -66,4 +68,6 @@ def _leader(log: LogView, row: int) -> int | None:
     """The leader by the LeaderChange record of an epoch's first batch; None without one."""
     content = log.content(row)
     controls = content.controls if content is not None else ()
-    return next((int(one.data["leaderId"]) for one in controls if one.type == "LEADER_CHANGE"), None)
+    return next(
+        (int(one.data["leaderId"]) for one in controls if one.type == "LEADER_CHANGE"), None
+    )

@@ -6,7 +6,9 @@ from kraftlog.errors import UsageError
 
 
 def time_ms(text: str | None) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of a plain number."""
+    """Milliseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of a plain
+    number.
+    """
     if text is None:
         return None
     if text.lstrip("-").isdigit():

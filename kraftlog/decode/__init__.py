@@ -1,1 +1,3 @@
-"""Record frames → typed columns: the interpreter defines what bytes mean, the columnar path does the same, fast."""
+"""Record frames → typed columns: the interpreter defines what bytes mean, the columnar path does
+the same, fast.
+"""

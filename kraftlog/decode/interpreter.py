@@ -1,8 +1,9 @@
-"""The definition of what a record's value means: one message at a time, by its spec, into plain Python values.
+"""The definition of what a record's value means: one message at a time, by its spec, into plain
+Python values.
 
-In: a buffer, a range of it, and a message spec at a version. Out: a dict with Kafka's own JSON field names and shapes, or a
-`DecodeError`. Short and obvious on purpose: `columnar` must equal it on every input. Source: KIP-482, Kafka's generated readers
-and AbstractApiMessageSerde.
+In: a buffer, a range of it, and a message spec at a version. Out: a dict with Kafka's own JSON
+field names and shapes, or a `DecodeError`. Short and obvious on purpose: `columnar` must equal it
+on every input. Source: KIP-482, Kafka's generated readers and AbstractApiMessageSerde.
 """
 
 from base64 import b64encode

@@ -1,7 +1,8 @@
 """Files → rows for people and scripts: one dict per record batch or per record, without Spark.
 
-In: replicas as `log.directory` finds them. Out: rows in file order, with the columns of the command line's contract; what cannot be
-read is a row with `fault`. Streams: one window of a file is held at a time.
+In: replicas as `log.directory` finds them. Out: rows in file order, with the columns of the command
+line's contract; what cannot be read is a row with `fault`. Streams: one window of a file is held at
+a time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records are wanted; None means any. Offsets and times: from inclusive, to exclusive, times in ms."""
+    """Which records are wanted; None means any. Offsets and times: from inclusive, to exclusive,
+    times in ms.
+    """
 
     types: frozenset[str] | None = None
     from_offset: int | None = None
@@ -161,5 +164,3 @@ def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
     if record.raw is not None:
         row.update(fault="record_type_unknown", raw=record.raw)
     return row
-
-

@@ -1,8 +1,8 @@
 """Secrets are masked here, where they are decoded, before any row or column exists.
 
-In: a decoded message and its spec. Out: the same message with its secret values replaced by a keyed hash, so that replicas and
-versions still compare while nothing can be read back. Which fields are secret is declared in `schemas/`.
-Source: Kafka's RecordRedactor (which fields), KIP-554, KIP-900.
+In: a decoded message and its spec. Out: the same message with its secret values replaced by a keyed
+hash, so that replicas and versions still compare while nothing can be read back. Which fields are
+secret is declared in `schemas/`. Source: Kafka's RecordRedactor (which fields), KIP-554, KIP-900.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ MASK_PREFIX = "redacted:"
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Masks secret values under a key of 32 bytes; without a key nothing is masked (`--reveal-secrets`)."""
+    """Masks secret values under a key of 32 bytes; without a key nothing is masked
+    (`--reveal-secrets`).
+    """
 
     key: bytes | None
 
@@ -44,7 +46,9 @@ class Redactor:
         return data
 
     def columns(self, spec: MessageSpec, columns: dict[str, pa.Array]) -> None:
-        """The same for many messages at once, given as columns by name; the dict is changed in place."""
+        """The same for many messages at once, given as columns by name; the dict is changed in
+        place.
+        """
         if self.key is None or not spec.holds_secrets:
             return
         for field in spec.fields:

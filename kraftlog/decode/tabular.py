@@ -1,6 +1,7 @@
 """Windows of record batches and faults → rows of the `batches` and `faults` relations.
 
-In: what `log.segment.walk` yields for one file. Out: Arrow record batches with the relations' schemas.
+In: what `log.segment.walk` yields for one file. Out: Arrow record batches with the relations'
+schemas.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,6 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
 
 _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
-
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:

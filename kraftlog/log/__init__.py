@@ -1,1 +1,3 @@
-"""What lies on disk: file names, folders, record batches, codecs, record frames. No meaning is given to any value."""
+"""What lies on disk: file names, folders, record batches, codecs, record frames. No meaning is
+given to any value.
+"""

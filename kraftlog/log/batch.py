@@ -1,6 +1,7 @@
 """Record batch headers (magic 2), many at once.
 
-In: the bytes of a file from some position on. Out: a numpy row per batch. Source: Kafka's DefaultRecordBatch; KIP-98.
+In: the bytes of a file from some position on. Out: a numpy row per batch. Source: Kafka's
+DefaultRecordBatch; KIP-98.
 """
 
 from dataclasses import dataclass
@@ -49,9 +50,11 @@ Headers = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Consecutive batches of one file: a header row each, where it begins, and whether its CRC-32C is right.
+    """Consecutive batches of one file: a header row each, where it begins, and whether its CRC-32C
+    is right.
 
-    `batch_id` is a hash over all of the batch's bytes: equal ids are equal batches, wherever they lie.
+    `batch_id` is a hash over all of the batch's bytes: equal ids are equal batches, wherever they
+    lie.
     """
 
     positions: npt.NDArray[np.int64]
@@ -86,7 +89,8 @@ def crc_is_valid(batch: bytes) -> bool:
 
 
 def read_batches(buffer: bytes, starts: list[int], file_position: int) -> Batches:
-    """The batches that begin at `starts` of a buffer, whose first byte lies at `file_position` of its file.
+    """The batches that begin at `starts` of a buffer, whose first byte lies at `file_position` of
+    its file.
 
     Each of them must lie inside the buffer as a whole, by its own length.
     """

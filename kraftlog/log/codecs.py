@@ -1,7 +1,7 @@
 """Unpack the records of a compressed batch, never beyond a limit.
 
-In: a codec number and the packed bytes. Out: the unpacked bytes, or a `DecodeError` whose kind is a fault kind.
-Source: Kafka's CompressionType; the snappy framing is that of xerial's snappy-java.
+In: a codec number and the packed bytes. Out: the unpacked bytes, or a `DecodeError` whose kind is a
+fault kind. Source: Kafka's CompressionType; the snappy framing is that of xerial's snappy-java.
 """
 
 import pyarrow as pa
@@ -18,7 +18,9 @@ _STEP = 1 << 20
 def decompress(codec: int, packed: bytes, limit: int) -> bytes:
     """The unpacked bytes.
 
-    Raises DecodeError: `compression` for an unknown codec or broken bytes, `decompression_limit` beyond `limit` bytes."""
+    Raises DecodeError: `compression` for an unknown codec or broken bytes, `decompression_limit`
+    beyond `limit` bytes.
+    """
     name = CODECS[codec] if codec < len(CODECS) else None
     if name is None:
         raise _broken(f"codec {codec} is unknown")

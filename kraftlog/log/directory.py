@@ -1,10 +1,11 @@
-"""Input roots → replicas: which `__cluster_metadata-0` folders lie below a root, and what files each holds.
+"""Input roots → replicas: which `__cluster_metadata-0` folders lie below a root, and what files
+each holds.
 
-Runs on the driver. A symbolic link is followed once; folders that vanish while they are listed are left out.
-Source: `interface.md` "Input" in this project's contract; KIP-631 (meta.properties beside the log).
+Runs on the driver. A symbolic link is followed once; folders that vanish while they are listed are
+left out. Source: `interface.md` "Input" in this project's contract; KIP-631 (meta.properties beside
+the log).
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from pathlib import PurePosixPath
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.names import FileName, classify
-from kraftlog.log.storage import Entry, entry_of, is_remote, list_folder, local_path
+from kraftlog.log.storage import Entry, absolute, entry_of, is_remote, list_folder
 
 BESIDE = frozenset({names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES})
 """Kinds that lie beside the log's folder, not in it."""
@@ -66,7 +67,9 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
 
 
 def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
-    """Labels are the paths below a root; where two roots give the same one, the root's own name goes before it."""
+    """Labels are the paths below a root; where two roots give the same one, the root's own name
+    goes before it.
+    """
     count = Counter(one.label for one in replicas)
     taken: Counter[str] = Counter()
     result = []
@@ -84,7 +87,7 @@ def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
 
 def _below(root: str) -> Iterator[Replica]:
     if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
-        root = os.path.abspath(local_path(root))  # such a root has no name of its own to label by
+        root = absolute(root)  # such a root has no name of its own to label by
     entry = entry_of(root)
     if entry is None:
         raise InputError(f"{root}: there is no such folder or file")
@@ -135,7 +138,9 @@ def _label(root: str, folder: str) -> str:
 
 
 def _beside(label: str, parent: str) -> Iterator[LogFile]:
-    """The files of the node itself, beside the log's folder; meta.properties may lie one level up."""
+    """The files of the node itself, beside the log's folder; meta.properties may lie one
+    level up.
+    """
     kinds = set()
     for entry in _listed(parent):
         if classify(entry.name).kind in BESIDE:
@@ -174,7 +179,9 @@ def _log_file(label: str, entry: Entry) -> LogFile:
 
 
 def record_files(replicas: Iterable[Replica]) -> list[LogFile]:
-    """The files of replicas that hold record batches; a file that was named by itself always counts."""
+    """The files of replicas that hold record batches; a file that was named by itself always
+    counts.
+    """
     return [
         file
         for replica in replicas

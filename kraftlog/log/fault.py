@@ -1,7 +1,8 @@
 """Damage as data: a fault says what could not be read, where, and how many bytes it covers.
 
-Kinds below `RANGE_KINDS` cover bytes of a file that are in no valid record batch; together with the valid batches they cover
-every byte. The other kinds point at something inside a batch whose CRC is right.
+Kinds below `RANGE_KINDS` cover bytes of a file that are in no valid record batch; together with the
+valid batches they cover every byte. The other kinds point at something inside a batch whose CRC is
+right.
 """
 
 from enum import StrEnum
@@ -60,10 +61,11 @@ RANGE_KINDS = frozenset(
 
 
 class Fault(NamedTuple):
-    """One fault. `position` and `size_bytes` are bytes in the file; `batch_position` that of the batch, where there is one.
+    """One fault. `position` and `size_bytes` are bytes in the file; `batch_position` that of the
+    batch, where there is one.
 
-    `offset` is the log offset of the batch or record that is meant; None where it cannot be known. `content_hash` is of the
-    raw bytes, so that replicas compare without showing what may be secret.
+    `offset` is the log offset of the batch or record that is meant; None where it cannot be known.
+    `content_hash` is of the raw bytes, so that replicas compare without showing what may be secret.
     """
 
     kind: FaultKind

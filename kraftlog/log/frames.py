@@ -1,7 +1,8 @@
 """The envelopes of the records in a batch: where each key and value lies. No value is interpreted.
 
-In: a batch's records section, unpacked. Out: frames and faults in order. This is the definition; the columnar path must find
-the same. Source: Kafka's DefaultRecord (KIP-98): length, attributes, timestamp delta, offset delta, key, value, headers.
+In: a batch's records section, unpacked. Out: frames and faults in order. This is the definition;
+the columnar path must find the same. Source: Kafka's DefaultRecord (KIP-98): length, attributes,
+timestamp delta, offset delta, key, value, headers.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ from kraftlog.wire import Buffer, need, varint, varlong
 
 
 class Frame(NamedTuple):
-    """One record's envelope. Positions are in the buffer; a key or value that is null has start −1."""
+    """One record's envelope. Positions are in the buffer; a key or value that is null has
+    start −1.
+    """
 
     index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
     position: int
@@ -38,12 +41,11 @@ class FrameFault(NamedTuple):
     detail: str
 
 
-def read_frames(
-    buffer: Buffer, start: int, limit: int, count: int
-) -> Iterator[Frame | FrameFault]:
+def read_frames(buffer: Buffer, start: int, limit: int, count: int) -> Iterator[Frame | FrameFault]:
     """The records of one batch, whose header says that it holds `count`.
 
-    A record whose own length is sane is passed over when its inside is broken; a broken length ends the batch.
+    A record whose own length is sane is passed over when its inside is broken; a broken length ends
+    the batch.
     """
     position = start
     for index in range(max(count, 0)):
@@ -101,7 +103,9 @@ def _read_frame(buffer: Buffer, index: int, position: int, body: int, end: int) 
 
 
 def _bytes(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int, int]:
-    """(start, end) of a length-prefixed run of bytes, (−1, −1) for null, and the position after it."""
+    """(start, end) of a length-prefixed run of bytes, (−1, −1) for null, and the position
+    after it.
+    """
     length, at = varint(buffer, at, end, f"{what} length")
     if length < 0:
         return -1, -1, at

@@ -1,6 +1,8 @@
-"""File names of a metadata log's folder: what kind of file each is, and the offsets that its name carries.
+"""File names of a metadata log's folder: what kind of file each is, and the offsets that its name
+carries.
 
-Source: KIP-630 "Snapshot Format" (two epoch widths), Kafka's Snapshots and LogFileUtils (the shipped widths).
+Source: KIP-630 "Snapshot Format" (two epoch widths), Kafka's Snapshots and LogFileUtils (the
+shipped widths).
 """
 
 import re
@@ -64,7 +66,9 @@ _CHECKPOINT_KINDS = {"": CHECKPOINT, ".part": CHECKPOINT_PART, ".deleted": CHECK
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """What a name says: `base_offset` of a segment's files, `end_offset` (exclusive) and `epoch` of a snapshot's."""
+    """What a name says: `base_offset` of a segment's files, `end_offset` (exclusive) and `epoch` of
+    a snapshot's.
+    """
 
     kind: str
     base_offset: int | None = None

@@ -1,4 +1,5 @@
-"""Walk one listed file, whatever state it is in: what cannot be opened or read is a fault, never an exception.
+"""Walk one listed file, whatever state it is in: what cannot be opened or read is a fault, never an
+exception.
 
 In: a `LogFile` and a range. Out: windows of record batches and faults, in file order.
 """

@@ -1,8 +1,9 @@
 """Find the next valid record batch after damage, within a bounded amount of work.
 
-In: an open file and a position. Out: the position of the next batch whose CRC is right, or the file's end. Holes of sparse files
-are skipped, candidates are found by whole windows at a time, and the bytes that are read for candidates that turn out false
-are limited, so that a file made of false headers costs no more than a few times its own size.
+In: an open file and a position. Out: the position of the next batch whose CRC is right, or the
+file's end. Holes of sparse files are skipped, candidates are found by whole windows at a time, and
+the bytes that are read for candidates that turn out false are limited, so that a file made of false
+headers costs no more than a few times its own size.
 """
 
 import google_crc32c
@@ -30,7 +31,9 @@ _CANDIDATES_PER_BYTE = 8
 
 
 class Search:
-    """The search for valid batches in one file; remembers what it found, so that asking again costs nothing."""
+    """The search for valid batches in one file; remembers what it found, so that asking again costs
+    nothing.
+    """
 
     def __init__(self, file: FileBytes, batch_size_limit: int) -> None:
         self._file = file
@@ -42,7 +45,9 @@ class Search:
         self.abandoned = False
 
     def next_batch(self, position: int) -> int:
-        """The position of the first valid batch at or after `position`; the file's size where there is none."""
+        """The position of the first valid batch at or after `position`; the file's size where there
+        is none.
+        """
         if self._known is not None and self._known[0] <= position <= self._known[1]:
             return self._known[1]
         found = self._search(position)
@@ -52,7 +57,8 @@ class Search:
     def _search(self, position: int) -> int:
         size = self._file.size_bytes
         while position + HEADER_SIZE <= size:
-            # Any batch has bytes that are not zero from its length on, at most this far behind its start.
+            # Any batch has bytes that are not zero from its length on, at most this far behind its
+            # start.
             data = self._file.next_data(position)
             position = max(position, data - HEADER_SIZE)
             window = self._file.read(position, _WINDOW)
@@ -89,7 +95,9 @@ def _candidates(window: bytes, left: int, batch_size_limit: int) -> list[tuple[i
 
 
 def streamed_crc_is_valid(file: FileBytes, position: int, size: int) -> bool:
-    """Whether the batch [position, position + size) has the CRC that its header says, in bounded memory."""
+    """Whether the batch [position, position + size) has the CRC that its header says, in bounded
+    memory.
+    """
     head = file.read(position, min(size, _CHUNK))
     if len(head) < HEADER_SIZE:
         return False

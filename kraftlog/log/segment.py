@@ -1,11 +1,13 @@
 """Walk a file of record batches: every byte ends up in a batch or in a fault, in file order.
 
-In: an open file, and the range of positions at which batches may begin. Out: windows of whole batches, and faults. Memory is
-bounded by the window, or by one batch where that is larger. Runs in executors.
+In: an open file, and the range of positions at which batches may begin. Out: windows of whole
+batches, and faults. Memory is bounded by the window, or by one batch where that is larger. Runs in
+executors.
 
-A batch's length is believed as long as its CRC is right. Where it is not, the next valid batch after it decides: a length
-that reaches no further than that batch is kept, and the batch is one whose CRC is wrong; a length that contradicts it makes
-the bytes up to there a fault. Source: Kafka's FileLogInputStream and UnifiedLog.recover, which stop there instead.
+A batch's length is believed as long as its CRC is right. Where it is not, the next valid batch
+after it decides: a length that reaches no further than that batch is kept, and the batch is one
+whose CRC is wrong; a length that contradicts it makes the bytes up to there a fault. Source:
+Kafka's FileLogInputStream and UnifiedLog.recover, which stop there instead.
 """
 
 from collections.abc import Iterator
@@ -52,7 +54,9 @@ class Window:
 def walk(
     file: FileBytes, start: int = 0, end: int | None = None, limits: Limits = Limits()
 ) -> Iterator[Window | Fault]:
-    """Every batch that begins in [start, end), and the faults between them. `start` must be a batch's start, or 0."""
+    """Every batch that begins in [start, end), and the faults between them. `start` must be a
+    batch's start, or 0.
+    """
     stop = file.size_bytes if end is None else min(end, file.size_bytes)
     search = Search(file, limits.batch_size_bytes)
     position = start
@@ -76,7 +80,9 @@ def walk(
 
 
 def chain(buffer: bytes, room: int) -> tuple[list[int], int]:
-    """Starts of the whole batches at the beginning of a buffer, by their lengths alone, and where the chain ends."""
+    """Starts of the whole batches at the beginning of a buffer, by their lengths alone, and where
+    the chain ends.
+    """
     starts: list[int] = []
     at, size = 0, len(buffer)
     unpack = INT32_AT.unpack_from
@@ -106,7 +112,9 @@ def _first(batches: Batches, count: int) -> Batches:
 def _suspect(
     file: FileBytes, position: int, search: Search, limits: Limits
 ) -> Iterator[tuple[Window | Fault, int]]:
-    """What stands at a position where no valid batch fits into the window: yields each finding and the position after it."""
+    """What stands at a position where no valid batch fits into the window: yields each finding and
+    the position after it.
+    """
     left = file.size_bytes - position
     header = file.read(position, HEADER_SIZE)
     size = _claimed_size(header)

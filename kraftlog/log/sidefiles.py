@@ -1,7 +1,8 @@
 """The small files beside the log: identity, quorum state, epochs, indexes.
 
-In: a file's bytes. Out: plain values, or `ValueError` with a sentence where the file does not follow its format.
-Source: Kafka's PropertiesUtils, FileQuorumStateStore (KIP-853 for version 1), LeaderEpochCheckpointFile, OffsetIndex, TimeIndex.
+In: a file's bytes. Out: plain values, or `ValueError` with a sentence where the file does not
+follow its format. Source: Kafka's PropertiesUtils, FileQuorumStateStore (KIP-853 for version 1),
+LeaderEpochCheckpointFile, OffsetIndex, TimeIndex.
 """
 
 import json
@@ -117,7 +118,9 @@ TIME_INDEX_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index file: its entries, the zero bytes after them (preallocation), and bytes that are no whole entry."""
+    """An index file: its entries, the zero bytes after them (preallocation), and bytes that are no
+    whole entry.
+    """
 
     entries: npt.NDArray[np.void]
     padding_size_bytes: int
@@ -125,9 +128,11 @@ class Index:
 
 
 def read_index(raw: bytes, entry: np.dtype[np.void]) -> Index:
-    """`.index` or `.timeindex`. Trailing all-zero entries are Kafka's preallocation in a live or killed copy.
+    """`.index` or `.timeindex`. Trailing all-zero entries are Kafka's preallocation in a live or
+    killed copy.
 
-    The very first entry of an `.index` may be all zero in value (offset 0 at position 0); it counts as padding as well.
+    The very first entry of an `.index` may be all zero in value (offset 0 at position 0); it counts
+    as padding as well.
     """
     whole = len(raw) // entry.itemsize * entry.itemsize
     rows = np.frombuffer(raw[:whole], np.uint8).reshape(-1, entry.itemsize)

@@ -1,7 +1,9 @@
-"""Reading files that may be on a local disk or in an object store, and may change or vanish while they are read.
+"""Reading files that may be on a local disk or in an object store, and may change or vanish while
+they are read.
 
-In: paths or URIs. Out: folder listings and ranges of bytes. Files are never mapped into memory: a file that is cut while it is
-mapped kills the process. Nothing is ever opened for writing. Runs on the driver and in executors; `Storage` pickles.
+In: paths or URIs. Out: folder listings and ranges of bytes. Files are never mapped into memory: a
+file that is cut while it is mapped kills the process. Nothing is ever opened for writing. Runs on
+the driver and in executors; `Storage` pickles.
 """
 
 import errno
@@ -18,7 +20,9 @@ from kraftlog.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a folder. `identity` recognises the same file under another name (device and inode)."""
+    """One name in a folder. `identity` recognises the same file under another name (device and
+    inode).
+    """
 
     name: str
     path: str
@@ -64,7 +68,8 @@ class LocalBytes:
         try:
             return os.lseek(self._handle, position, os.SEEK_DATA)
         except OSError as error:
-            # ENXIO: nothing but a hole up to the end. Anything else: the file system knows no holes.
+            # ENXIO: nothing but a hole up to the end. Anything else: the file system knows no
+            # holes.
             return self.size_bytes if error.errno == errno.ENXIO else position
 
     def __enter__(self) -> Self:

@@ -1,1 +1,3 @@
-"""What a message looks like: its fields, version by version, read from `schemas/`. No bytes are touched here."""
+"""What a message looks like: its fields, version by version, read from `schemas/`. No bytes are
+touched here.
+"""

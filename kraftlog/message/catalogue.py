@@ -1,4 +1,5 @@
-"""The catalogue of message specs: `schemas/` read once, looked up by api key, control record type or name.
+"""The catalogue of message specs: `schemas/` read once, looked up by api key, control record type
+or name.
 
 The files travel inside the wheel as `kraftlog/schemas`; in a checkout they lie beside the package.
 """
@@ -15,7 +16,9 @@ CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
 
 
 def packaged(folder: str) -> Traversable:
-    """A folder that is shipped with kraftlog (`schemas`, `conf`), in a checkout or in a wheel or zip."""
+    """A folder that is shipped with kraftlog (`schemas`, `conf`), in a checkout or in a wheel or
+    zip.
+    """
     inside = files("kraftlog") / folder
     return inside if inside.is_dir() else Path(__file__).parents[2] / folder
 
@@ -28,7 +31,9 @@ def _all() -> dict[str, MessageSpec]:
             spec = parse_spec(json.loads(entry.read_text(encoding="utf-8")))
             specs[spec.type] = spec
     if not specs:
-        raise SpecError("no message specs were found beside the kraftlog package; reinstall kraftlog")
+        raise SpecError(
+            "no message specs were found beside the kraftlog package; reinstall kraftlog"
+        )
     return dict(sorted(specs.items(), key=lambda item: (item[1].kind, item[1].id)))
 
 

@@ -1,7 +1,9 @@
-"""Message specs: which fields a message has at a version, their types, nullability, tags and defaults.
+"""Message specs: which fields a message has at a version, their types, nullability, tags and
+defaults.
 
-In: the parsed JSON of one file in `schemas/`. Out: frozen values; an illegal spec cannot be built. Pickles. Specs are compared by
-identity: there is one of each in the catalogue, and a version of it is resolved once.
+In: the parsed JSON of one file in `schemas/`. Out: frozen values; an illegal spec cannot be built.
+Pickles. Specs are compared by identity: there is one of each in the catalogue, and a version of it
+is resolved once.
 """
 
 import re
@@ -44,8 +46,8 @@ class SecretWhen:
 class FieldSpec:
     """One field over all versions of its message.
 
-    `name` is the column's name (snake case), `json` Kafka's own. `type` is a scalar, "struct", or "[scalar]" and "[struct]"
-    for arrays; `fields` are a struct's own.
+    `name` is the column's name (snake case), `json` Kafka's own. `type` is a scalar, "struct", or
+    "[scalar]" and "[struct]" for arrays; `fields` are a struct's own.
     """
 
     name: str
@@ -67,7 +69,9 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionSpec:
-    """A message or a struct in it, at one version: plain fields in wire order, tagged ones by tag."""
+    """A message or a struct in it, at one version: plain fields in wire order, tagged ones
+    by tag.
+    """
 
     version: int
     flexible: bool
@@ -97,7 +101,9 @@ class MessageSpec:
 
     @property
     def holds_secrets(self) -> bool:
-        """True where any field is, or may be, secret: such a message's raw bytes are never shown."""
+        """True where any field is, or may be, secret: such a message's raw bytes are never
+        shown.
+        """
         return any(one.secret or one.secret_when for one in self.fields)
 
 
@@ -105,9 +111,7 @@ class MessageSpec:
 def _resolve(fields: tuple[FieldSpec, ...], version: int, flexible: bool) -> VersionSpec:
     present = [one for one in fields if version in one.versions]
     tagged = {one.tag: one for one in present if one.tag is not None}
-    return VersionSpec(
-        version, flexible, tuple(one for one in present if one.tag is None), tagged
-    )
+    return VersionSpec(version, flexible, tuple(one for one in present if one.tag is None), tagged)
 
 
 def struct_at(spec: FieldSpec, version: VersionSpec) -> VersionSpec:
@@ -187,7 +191,10 @@ def parse_spec(raw: Mapping[str, Any]) -> MessageSpec:
     )
     for version in range(versions.first, versions.last + 1):
         present = [one for one in fields if version in one.versions]
-        names, tags = [one.name for one in present], [one.tag for one in present if one.tag is not None]
+        names, tags = (
+            [one.name for one in present],
+            [one.tag for one in present if one.tag is not None],
+        )
         if len(set(names)) != len(names) or len(set(tags)) != len(tags):
             raise SpecError(f"{spec.name} version {version}: a name or a tag stands twice")
         if tags and version not in spec.flexible:

@@ -1,7 +1,8 @@
 """Snapshot metrics (KIP-630 "Metrics"): size, records per type, age and lag of every checkpoint.
 
-In: a quorum. Out: the rows of the table `snapshots`, without their run. Source: KIP-630 SnapshotSizeBytes and SnapshotLag; the age is
-that of Kafka's LatestSnapshotGeneratedAgeMs, measured from the newest record at hand instead of a clock.
+In: a quorum. Out: the rows of the table `snapshots`, without their run. Source: KIP-630
+SnapshotSizeBytes and SnapshotLag; the age is that of Kafka's LatestSnapshotGeneratedAgeMs, measured
+from the newest record at hand instead of a clock.
 """
 
 from typing import Any
@@ -35,7 +36,9 @@ def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
 
 def _newest_ms(quorum: Quorum) -> int | None:
     """Time of the newest batch of any log."""
-    times = [int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)]
+    times = [
+        int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)
+    ]
     return max(times, default=None)
 
 
@@ -65,6 +68,8 @@ def _row(quorum: Quorum, one: SnapshotView, newest_ms: int | None, *, is_latest:
 
 
 def _bytes_after(log: LogView, offset: int) -> int:
-    """Bytes of the replica's own log from an offset on: what it replays after loading the snapshot."""
+    """Bytes of the replica's own log from an offset on: what it replays after loading the
+    snapshot.
+    """
     rows = log.rows[np.asarray(log.base) >= offset]
     return int(log.evidence.log.sizes[rows].sum())

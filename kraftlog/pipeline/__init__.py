@@ -1,1 +1,3 @@
-"""The four steps of a run, each one library call: decode, materialize, audit, metrics. Driver side; the work is in Spark tasks."""
+"""The four steps of a run, each one library call: decode, materialize, audit, metrics. Driver side;
+the work is in Spark tasks.
+"""

@@ -1,4 +1,6 @@
-"""Step 3, audit: run the checks over the newest run, record their results and findings. Driver side."""
+"""Step 3, audit: run the checks over the newest run, record their results and findings. Driver
+side.
+"""
 
 import json
 from typing import Any
@@ -18,7 +20,9 @@ Row = dict[str, Any]
 
 
 def audit(options: Options) -> int:
-    """Audit the newest run, once; returns the exit code, of an earlier audit of the same run too."""
+    """Audit the newest run, once; returns the exit code, of an earlier audit of the same
+    run too.
+    """
     lake = lake_of(options)
     run = newest_run(lake)
     if min(lake.run_number(one.name) for one in (FINDINGS, CHECK_RESULTS)) < run["number"]:

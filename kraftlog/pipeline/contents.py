@@ -1,7 +1,9 @@
-"""Second pass, in tasks: decode each distinct batch once, write `records` and the other content tables as Parquet.
+"""Second pass, in tasks: decode each distinct batch once, write `records` and the other content
+tables as Parquet.
 
-In: the positions of one split's chosen batches. Out: rows of SCAN, one per Parquet file that waits for its commit. The file is read
-again: a batch that has changed since the first pass is left out, and the next run sees that the file has changed.
+In: the positions of one split's chosen batches. Out: rows of SCAN, one per Parquet file that waits
+for its commit. The file is read again: a batch that has changed since the first pass is left out,
+and the next run sees that the file has changed.
 """
 
 from collections import defaultdict
@@ -26,9 +28,7 @@ _FLUSH_ROWS = 500_000
 GroupTask = Callable[[pa.Table], pa.Table]
 
 
-def contents_task(
-    splits: list[Split], limits: Limits, redactor: Redactor, lake: Lake
-) -> GroupTask:
+def contents_task(splits: list[Split], limits: Limits, redactor: Redactor, lake: Lake) -> GroupTask:
     """The function that Spark applies to the chosen batches of each split."""
 
     def task(chosen: pa.Table) -> pa.Table:
@@ -88,7 +88,9 @@ def _contents_table(window: Window, chosen: list[int]) -> pa.RecordBatch:
 
 
 def _record_faults(window: Window, faults: list[Fault]) -> pa.RecordBatch:
-    """Faults inside batches, placed relative to their batch: every replica that holds the batch has them."""
+    """Faults inside batches, placed relative to their batch: every replica that holds the batch has
+    them.
+    """
     ids = dict(zip(window.batches.positions.tolist(), window.batches.batch_ids, strict=True))
     rows = [
         {
@@ -104,7 +106,9 @@ def _record_faults(window: Window, faults: list[Fault]) -> pa.RecordBatch:
 
 
 class _Writer:
-    """Gathers rows per table and record type, and writes a Parquet file whenever enough have come together."""
+    """Gathers rows per table and record type, and writes a Parquet file whenever enough have come
+    together.
+    """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake

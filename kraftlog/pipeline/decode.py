@@ -1,6 +1,8 @@
-"""Step 1, decode: input roots → the tables `records`, `control_records`, `batches`, `files`, `faults`, … of the lake.
+"""Step 1, decode: input roots → the tables `records`, `control_records`, `batches`, `files`,
+`faults`, … of the lake.
 
-Only files that are new or have changed are read, and only contents that no run has stored are decoded. Driver side.
+Only files that are new or have changed are read, and only contents that no run has stored are
+decoded. Driver side.
 """
 
 from collections import defaultdict
@@ -52,7 +54,9 @@ class Changes:
 def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
     """Bring the lake up to the disks; returns the number of the lake's newest run.
 
-    A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and LakeError."""
+    A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
+    LakeError.
+    """
     started = datetime.now(UTC)
     lake = lake_of(options)
     if not options.input:
@@ -99,14 +103,18 @@ def _changes(lake: Lake, files: pa.Table) -> Changes:
 
 
 def _run_id(files: pa.Table) -> str:
-    rows = sorted(map(repr, files.select(["replica", "path", "size_bytes", "modified_ns"]).to_pylist()))
+    rows = sorted(
+        map(repr, files.select(["replica", "path", "size_bytes", "modified_ns"]).to_pylist())
+    )
     return blake3("\n".join(rows).encode()).hexdigest(8)
 
 
 def _written(
     start_spark: Callable[[], SparkSession], run: Run, splits: list[Split]
 ) -> tuple[Written, dict[str, int]]:
-    """Run both passes; the Parquet files that wait for their commit, and how many rows of each table they hold."""
+    """Run both passes; the Parquet files that wait for their commit, and how many rows of each
+    table they hold.
+    """
     written: Written = defaultdict(list)
     counts: dict[str, int] = defaultdict(int)
     if not splits:
@@ -131,9 +139,7 @@ def _scan(spark: SparkSession, run: Run, splits: list[Split]) -> DataFrame:
     return numbers.mapInArrow(task, from_arrow_schema(SCAN))
 
 
-def _contents(
-    spark: SparkSession, run: Run, splits: list[Split], scanned: DataFrame
-) -> DataFrame:
+def _contents(spark: SparkSession, run: Run, splits: list[Split], scanned: DataFrame) -> DataFrame:
     """Choose one place for each content that is not stored yet, and decode there."""
     place = F.min(F.struct("split", "position", "size_bytes")).alias("place")
     chosen = scanned.where("batch_id is not null").groupBy("batch_id").agg(place)
@@ -152,18 +158,22 @@ def _gather(rows: DataFrame, written: Written, counts: dict[str, int]) -> None:
 
 
 def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
-    """Files that the driver sees and every executor missed lie on a disk that executors do not share."""
+    """Files that the driver sees and every executor missed lie on a disk that executors do not
+    share.
+    """
     if written["batches"] or not written["faults"]:
         return
     names = [f"{lake.path('faults')}/{file.path}" for file in written["faults"]]
     filesystem, _ = filesystem_of(lake.root)
     kinds = set()
     for name in names:
-        kinds |= set(pq.read_table(filesystem_of(name)[1], filesystem=filesystem)["fault"].to_pylist())
+        kinds |= set(
+            pq.read_table(filesystem_of(name)[1], filesystem=filesystem)["fault"].to_pylist()
+        )
     if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
         raise InputError(
-            f"{read[0].path} and the other files are there for the driver and missing for the executors; "
-            "put the input where every machine of the cluster sees it under the same path"
+            f"{read[0].path} and the other files are there for the driver and missing for the "
+            "executors; put the input where every machine of the cluster sees it under the same path"
         )
 
 
@@ -180,12 +190,16 @@ def _add_side_faults(
 
 
 def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> None:
-    """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it says."""
+    """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it
+    says.
+    """
     for name, spec in decoded_tables().items():
         if name == "files":
             run.lake.write(spec, files, run.number, overwrite=True)
         elif name != "runs":
-            replaced = changes.read | changes.gone if spec.partition_by == ("path",) else frozenset()
+            replaced = (
+                changes.read | changes.gone if spec.partition_by == ("path",) else frozenset()
+            )
             run.lake.commit(spec, written[name], run.number, frozenset(replaced))
 
 

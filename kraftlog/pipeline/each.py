@@ -1,4 +1,6 @@
-"""Many quorums in one start of Spark: one task audits one input, results come back as they are ready."""
+"""Many quorums in one start of Spark: one task audits one input, results come back as they are
+ready.
+"""
 
 import json
 from collections.abc import Callable, Iterator

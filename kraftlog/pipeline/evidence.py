@@ -1,4 +1,5 @@
-"""The evidence of a lake's newest run, once per process: what the checks see, and what `replicas` and `epochs` say.
+"""The evidence of a lake's newest run, once per process: what the checks see, and what `replicas`
+and `epochs` say.
 
 In: a lake and options. Out: a `Quorum`. Runs on the driver.
 """
@@ -21,7 +22,9 @@ _KNOWN: dict[tuple[str, str], Quorum] = {}
 
 
 def quorum_of(lake: Lake, options: Options) -> Quorum:
-    """The quorum as it lies on the disks of the newest run; read once for all steps of a process."""
+    """The quorum as it lies on the disks of the newest run; read once for all steps of a
+    process.
+    """
     run = newest_run(lake)
     key = (lake.root, run["run_id"])
     if key not in _KNOWN:

@@ -1,6 +1,7 @@
 """The body of every file in `jobs/`: arguments → options → one step → exit code.
 
-Every option of `conf/kraftlog.toml` is an argument of the same name (`--split-size-bytes 1048576`), and `--conf-file` names a TOML file.
+Every option of `conf/kraftlog.toml` is an argument of the same name (`--split-size-bytes 1048576`),
+and `--conf-file` names a TOML file.
 """
 
 import argparse
@@ -18,7 +19,9 @@ from kraftlog.session import spark_session
 
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could not do its work."""
+    """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could
+    not do its work.
+    """
     try:
         options = job_options(name, arguments)
         return STEPS[name](starter(f"kraftlog {name}", options), options)

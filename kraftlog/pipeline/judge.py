@@ -1,4 +1,6 @@
-"""Audit one input without a lake: roots → evidence → findings as rows. Imports no Spark; runs on the driver or in a task."""
+"""Audit one input without a lake: roots → evidence → findings as rows. Imports no Spark; runs on
+the driver or in a task.
+"""
 
 import json
 from dataclasses import dataclass
@@ -30,7 +32,11 @@ class Judged:
 def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
     """The evidence of the replicas below some roots, read from their files."""
     return collect(
-        find_replicas(roots), limits_of(options), redactor_of(options), described_of(options), replay
+        find_replicas(roots),
+        limits_of(options),
+        redactor_of(options),
+        described_of(options),
+        replay,
     )
 
 

@@ -1,4 +1,6 @@
-"""Step 2, materialize: what follows from the records of the newest run: replicas, leader epochs, states. Driver side."""
+"""Step 2, materialize: what follows from the records of the newest run: replicas, leader epochs,
+states. Driver side.
+"""
 
 from collections.abc import Callable
 

@@ -1,6 +1,7 @@
 """What a run is doing, on stderr: one line per step, with how long it took.
 
-Quiet where stderr is no terminal and nobody asked: a scheduled job's log holds one line per finished step.
+Quiet where stderr is no terminal and nobody asked: a scheduled job's log holds one line per
+finished step.
 """
 
 import sys

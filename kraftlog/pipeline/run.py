@@ -5,6 +5,7 @@ In: options. Out: a `Run` that the steps share, and the lake's redaction key. Ru
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kraftlog.config import Options
@@ -42,7 +43,9 @@ def lake_of(options: Options) -> Lake:
 def lake_key(lake: Lake) -> bytes:
     """32 random bytes, made once per lake, so that masked values compare from run to run.
 
-    Whoever may read both the key and the tables could test guesses of a secret: share the tables' folders, not this file."""
+    Whoever may read both the key and the tables could test guesses of a secret: share the tables'
+    folders, not this file.
+    """
     filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{_KEY_FILE}")
     try:
         if filesystem.get_file_info(path).is_file:
@@ -53,7 +56,7 @@ def lake_key(lake: Lake) -> bytes:
         with filesystem.open_output_stream(path) as stream:
             stream.write(key)
         if "://" not in lake.root:
-            os.chmod(path, 0o600)
+            Path(path).chmod(0o600)
         return key
     except OSError as error:
         raise LakeError(f"{lake.root}: the lake cannot be written ({error})") from error

@@ -1,6 +1,8 @@
-"""First pass, in tasks: walk splits, write `batches` and `faults` as Parquet, and tell which contents lie where.
+"""First pass, in tasks: walk splits, write `batches` and `faults` as Parquet, and tell which
+contents lie where.
 
-In: a task's splits. Out: rows of SCAN: one per valid batch, one per Parquet file that waits for its commit. Nothing is decoded.
+In: a task's splits. Out: rows of SCAN: one per valid batch, one per Parquet file that waits for its
+commit. Nothing is decoded.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,9 +46,7 @@ def scan_task(splits: list[Split], bins: list[list[int]], limits: Limits, lake: 
     return task
 
 
-def _scan_split(
-    index: int, split: Split, limits: Limits, lake: Lake
-) -> Iterator[pa.RecordBatch]:
+def _scan_split(index: int, split: Split, limits: Limits, lake: Lake) -> Iterator[pa.RecordBatch]:
     tables: list[pa.RecordBatch] = []
     faults: list[Fault] = []
     for found in walk_file(split.file, limits, split.start, split.end):
@@ -55,7 +55,7 @@ def _scan_split(
             continue
         table = batch_table(split.file, found)
         tables.append(table)
-        faults += [bad_crc(found, bad) for bad in (~found.batches.crc_valid).nonzero()[0]]
+        faults += [bad_crc(found, int(bad)) for bad in (~found.batches.crc_valid).nonzero()[0]]
         yield _contents(index, table)
         if sum(one.num_rows for one in tables) >= _FLUSH_ROWS:
             yield _written("batches", tables, split, lake)
@@ -76,9 +76,7 @@ def _contents(index: int, table: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
 
 
-def _written(
-    name: str, tables: list[pa.RecordBatch], split: Split, lake: Lake
-) -> pa.RecordBatch:
+def _written(name: str, tables: list[pa.RecordBatch], split: Split, lake: Lake) -> pa.RecordBatch:
     table = pa.Table.from_batches(tables)
     added = write_file(lake.path(name), table, {"path": split.file.path})
     return added_row(name, added.to_json(), table.num_rows)
@@ -88,4 +86,3 @@ def added_row(table: str, added: str, row_count: int) -> pa.RecordBatch:
     """The row of SCAN for a written file."""
     row = {"table": table, "added": added, "row_count": row_count}
     return pa.RecordBatch.from_pylist([row], schema=SCAN)
-

@@ -1,8 +1,9 @@
 """The history tables of a run: the lineages' records, folded span by span.
 
-In: the lake's records and a quorum. Out: Parquet files of the history tables, waiting for their commit. The small tables are replayed on
-the driver, record by record; partitions, which are nearly everything, are folded by columns: in this process where they are few,
-else in Spark tasks, one per share of their keys.
+In: the lake's records and a quorum. Out: Parquet files of the history tables, waiting for their
+commit. The small tables are replayed on the driver, record by record; partitions, which are nearly
+everything, are folded by columns: in this process where they are few, else in Spark tasks, one per
+share of their keys.
 """
 
 from collections import defaultdict
@@ -29,7 +30,9 @@ from kraftlog.tables.parquet import AddedFile, write_file
 StartSpark = Callable[[], SparkSession]
 
 IN_PROCESS_ROWS = 1_000_000
-"""Up to so many partition records are folded in this process: a Spark job costs more than they do."""
+"""Up to so many partition records are folded in this process: a Spark job costs more than
+they do.
+"""
 _ROWS_PER_TASK = 500_000
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 _PUT, _CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
@@ -193,5 +196,7 @@ def _ids(stretch: Stretch) -> pa.Array:
 
 
 def _snapshot_ids(stretch: Stretch) -> pa.Array:
-    batches = stretch.base.evidence.batches if stretch.base is not None else ()
+    if stretch.base is None:
+        return pa.array([], pa.string())
+    batches = stretch.base.evidence.batches
     return pa.array([batches.id_text(row) for row in range(len(batches))], pa.string())

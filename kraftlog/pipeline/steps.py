@@ -1,4 +1,6 @@
-"""The steps by name, and the pipeline that runs them in order. Spark starts when a step first needs it."""
+"""The steps by name, and the pipeline that runs them in order. Spark starts when a step first needs
+it.
+"""
 
 from collections.abc import Callable
 

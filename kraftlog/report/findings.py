@@ -14,7 +14,9 @@ _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
-def print_findings(rows: list[Row], input_name: str | None = None, out: TextIO | None = None) -> None:
+def print_findings(
+    rows: list[Row], input_name: str | None = None, out: TextIO | None = None
+) -> None:
     """Print the findings among an audit's rows, what was skipped or broke, and the verdict."""
     console = console_on(out)
     if input_name is not None:

@@ -1,6 +1,7 @@
 """Print rows: JSON lines for scripts, a table for people.
 
-In: an iterator of dicts. Out: text on stdout, nothing else there. JSON streams; a table needs the widths of a block of rows.
+In: an iterator of dicts. Out: text on stdout, nothing else there. JSON streams; a table needs the
+widths of a block of rows.
 """
 
 import json

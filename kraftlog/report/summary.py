@@ -1,6 +1,8 @@
-"""The summary of a run on the terminal: a verdict in one sentence, the replicas, the findings, what was measured.
+"""The summary of a run on the terminal: a verdict in one sentence, the replicas, the findings, what
+was measured.
 
-In: the lake's tables of its newest run. Out: text for a person. The page and the tables hold the details.
+In: the lake's tables of its newest run. Out: text for a person. The page and the tables hold the
+details.
 """
 
 from collections import Counter

@@ -1,15 +1,16 @@
-"""`spark.read.format("kraftlog")`: the relations of a quorum's disks as a Spark data source, for people who write their own SQL.
+"""`spark.read.format("kraftlog")`: the relations of a quorum's disks as a Spark data source, for
+people who write their own SQL.
 
     from kraftlog.source.datasource import register
     register(spark)
     spark.read.format("kraftlog").option("relation", "records").load("replicas/")
 
-Options: `relation` (default records), `columns` (comma-separated; fewer columns cost less), and the options of `conf/kraftlog.toml` by
-their names. The driver plans splits, executors read them; `KraftlogReader` pickles.
+Options: `relation` (default records), `columns` (comma-separated; fewer columns cost less), and the
+options of `conf/kraftlog.toml` by their names. The driver plans splits, executors read them;
+`KraftlogReader` pickles.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -30,7 +31,9 @@ from kraftlog.source.read import Reading, read_split
 from kraftlog.source.settings import limits_of, redactor_of
 
 _TASKS = 8
-"""Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are splits."""
+"""Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are
+splits.
+"""
 
 
 def register(spark: SparkSession) -> None:
@@ -104,7 +107,7 @@ class KraftlogReader(DataSourceReader):
         self._columns = columns
         self._pushed = Pushed()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 (Spark's name)
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Note what need not be read; Spark applies all filters again."""
         self._pushed = push(filters)
         yield from filters

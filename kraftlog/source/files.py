@@ -1,4 +1,5 @@
-"""Replicas → rows of the `files` relation: every file with what its name says, and what a side file's content says.
+"""Replicas → rows of the `files` relation: every file with what its name says, and what a side
+file's content says.
 
 Runs on the driver: side files are small, and reading them is bounded.
 """
@@ -39,7 +40,14 @@ def _quorum_state(raw: bytes) -> dict[str, Any]:
 
 def _server_properties(raw: bytes) -> dict[str, str]:
     """Only what concerns the quorum: the rest of a node's configuration may hold passwords."""
-    wanted = ("process.roles", "node.id", "broker.id", "controller.quorum", "metadata.", "broker.rack")
+    wanted = (
+        "process.roles",
+        "node.id",
+        "broker.id",
+        "controller.quorum",
+        "metadata.",
+        "broker.rack",
+    )
     return {key: value for key, value in read_properties(raw).items() if key.startswith(wanted)}
 
 

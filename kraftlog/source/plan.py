@@ -1,14 +1,15 @@
 """Files → splits: which bytes one task reads. Runs on the driver, without Spark.
 
-A file over the split size is cut at batch starts, found by following the batches' lengths; a cut is only made where a batch with a
-right CRC begins. Where the chain of lengths breaks, the rest of the file stays one split: the walk there needs to look for the
-next valid batch, which only works from one end.
+A file over the split size is cut at batch starts, found by following the batches' lengths; a cut is
+only made where a batch with a right CRC begins. Where the chain of lengths breaks, the rest of the
+file stays one split: the walk there needs to look for the next valid batch, which only works from
+one end.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.log.batch import PREFIX_SIZE, INT32_AT, LENGTH_POSITION, crc_is_valid
+from kraftlog.log.batch import INT32_AT, LENGTH_POSITION, PREFIX_SIZE, crc_is_valid
 from kraftlog.log.directory import LogFile
 from kraftlog.log.segment import chain
 from kraftlog.log.storage import FileBytes, open_file
@@ -18,7 +19,9 @@ _WINDOW = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Record batches that begin in [start, end) of one file; `end` None: to the end, however far it has grown."""
+    """Record batches that begin in [start, end) of one file; `end` None: to the end, however far it
+    has grown.
+    """
 
     file: LogFile
     start: int = 0
@@ -68,7 +71,9 @@ def _cuts(handle: FileBytes, split_size_bytes: int) -> Iterator[int]:
 
 
 def pack(sizes: list[int], bins: int) -> list[list[int]]:
-    """Indexes of `sizes` in at most `bins` groups of about equal sum; large ones first, no group empty."""
+    """Indexes of `sizes` in at most `bins` groups of about equal sum; large ones first, no group
+    empty.
+    """
     groups: list[list[int]] = [[] for _ in range(min(bins, len(sizes)))]
     loads = [0] * len(groups)
     for index in sorted(range(len(sizes)), key=lambda one: -sizes[one]):

@@ -1,6 +1,8 @@
-"""Filters of a query → what need not be read: replicas, record types, offsets. Spark still applies every filter itself.
+"""Filters of a query → what need not be read: replicas, record types, offsets. Spark still applies
+every filter itself.
 
-In: `pyspark.sql.datasource` filters, looked at by their class names, so that this file imports no Spark. Out: a `Pushed`.
+In: `pyspark.sql.datasource` filters, looked at by their class names, so that this file imports no
+Spark. Out: a `Pushed`.
 """
 
 from collections.abc import Iterable
@@ -29,7 +31,7 @@ def push(filters: Iterable[Any]) -> Pushed:
     """Everything that a list of filters, all of which must hold, rules out."""
     pushed = Pushed()
     for one in filters:
-        attribute = getattr(one, "attribute", ())
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
         if len(attribute) == 1 and hasattr(one, "value"):
             pushed = _narrowed(pushed, type(one).__name__, attribute[0], one.value)
     return pushed
@@ -59,7 +61,9 @@ def _both(old: frozenset[str] | None, new: frozenset[str]) -> frozenset[str]:
 
 
 def _offsets(pushed: Pushed, kind: str, name: str, value: int) -> Pushed:
-    """A bound on a batch's base offset says nothing about how far it reaches, and the reverse for its last offset."""
+    """A bound on a batch's base offset says nothing about how far it reaches, and the reverse for
+    its last offset.
+    """
     first, last = pushed.first_offset, pushed.last_offset
     if kind in ("GreaterThan", "GreaterThanOrEqual", "EqualTo"):
         bound = value + (kind == "GreaterThan")

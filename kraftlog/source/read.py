@@ -1,4 +1,5 @@
-"""Splits → rows of a relation, as Arrow. Runs in tasks, without Spark: the data source and the steps of a run share it.
+"""Splits → rows of a relation, as Arrow. Runs in tasks, without Spark: the data source and the
+steps of a run share it.
 
 In: a split and what the query can see. Out: Arrow record batches with the relation's schema.
 """
@@ -10,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.decode.columnar import Decoded, decode_window
+from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded
 from kraftlog.decode.tabular import batch_table, constant, fault_table
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
@@ -22,7 +24,9 @@ from kraftlog.source.pushdown import Pushed
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How splits are read: the relation and its schema (maybe fewer columns), limits, masking, and what is asked for."""
+    """How splits are read: the relation and its schema (maybe fewer columns), limits, masking, and
+    what is asked for.
+    """
 
     relation: str
     schema: pa.Schema
@@ -32,7 +36,9 @@ class Reading:
 
 
 def read_split(split: Split, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows of one of the relations that are read file by file: batches, records, control_records, faults."""
+    """The rows of one of the relations that are read file by file: batches, records,
+    control_records, faults.
+    """
     for found in walk_file(split.file, reading.limits, split.start, split.end):
         if isinstance(found, Fault):
             if reading.relation == "faults":
@@ -81,7 +87,9 @@ def _seen(window: Window, pushed: Pushed) -> list[int]:
 
 
 def _placed(table: pa.RecordBatch, split: Split, places: dict[str, int]) -> pa.RecordBatch:
-    """Add where the records were read. Equal batches of one window cannot be told apart by id, nor need they be."""
+    """Add where the records were read. Equal batches of one window cannot be told apart by id, nor
+    need they be.
+    """
     ids = table.column("batch_id").cast(pa.string()).to_pylist()
     count = table.num_rows
     columns = [
@@ -106,5 +114,3 @@ def _conform(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-

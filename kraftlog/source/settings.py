@@ -1,4 +1,6 @@
-"""Options → the values that tasks need: memory limits, and how secrets are masked. Pickles; imports no Spark."""
+"""Options → the values that tasks need: memory limits, and how secrets are masked. Pickles; imports
+no Spark.
+"""
 
 import os
 
@@ -19,7 +21,9 @@ def limits_of(options: Options) -> Limits:
 
 
 def redactor_of(options: Options, key: bytes | None = None) -> Redactor:
-    """Masks under the option's key, else the given one, else a random one; masks nothing where secrets are revealed."""
+    """Masks under the option's key, else the given one, else a random one; masks nothing where
+    secrets are revealed.
+    """
     if options.reveal_secrets:
         return Redactor(None)
     if options.redaction_key:

@@ -142,7 +142,9 @@ class History:
                 )
 
     def close(self, offset: int | None = None, timestamp: int | None = None) -> None:
-        """End every open version at an offset, where the log breaks off; None: they hold until now."""
+        """End every open version at an offset, where the log breaks off; None: they hold
+        until now.
+        """
         for (table, _), version in self._open.items():
             self._finish(table, version, offset, timestamp)
         self._open = {}

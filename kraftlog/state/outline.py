@@ -98,7 +98,9 @@ class Outliner:
     def finish(
         self, close_offset: int | None = None, close_timestamp: int | None = None
     ) -> Outline:
-        """The outline; what holds at the end is closed at an offset where the log breaks off there."""
+        """The outline; what holds at the end is closed at an offset where the log breaks
+        off there.
+        """
         begun = self.replay.open_since
         if begun is not None:
             self.outline.hidden.append(Hidden(begun, self.outline.end_offset, None, -1))

@@ -181,7 +181,9 @@ def canonical_lines(state: State) -> list[str]:
 
 
 class Loss(NamedTuple):
-    """Something that Kafka's snapshot of this state would not hold, or at which writing it throws."""
+    """Something that Kafka's snapshot of this state would not hold, or at which writing it
+    throws.
+    """
 
     table: str
     key: Key

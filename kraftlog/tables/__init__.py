@@ -1,1 +1,3 @@
-"""The lake: Delta tables, declared, commented, written once per run. The only room that knows how Delta is written."""
+"""The lake: Delta tables, declared, commented, written once per run. The only room that knows how
+Delta is written.
+"""

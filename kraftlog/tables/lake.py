@@ -1,14 +1,15 @@
 """The lake on the driver: create tables, commit what executors wrote, undo what a killed run left.
 
-In: a path, and `AddedFile`s or Arrow tables. Out: Delta commits. Every commit carries the run's number as Delta's application
-transaction, so that a step that is run again writes nothing twice. Tables of a decode step are committed in a fixed order, `runs`
-last: a table that is ahead of `runs` was left by a killed run, and is taken back to where it was.
+In: a path, and `AddedFile`s or Arrow tables. Out: Delta commits. Every commit carries the run's
+number as Delta's application transaction, so that a step that is run again writes nothing twice.
+Tables of a decode step are committed in a fixed order, `runs` last: a table that is ahead of `runs`
+was left by a killed run, and is taken back to where it was.
 """
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +50,9 @@ class Lake:
                 f"{self.root}: there is no table '{name}'; run the decode job first"
             ) from error
         except DeltaError as error:
-            raise LakeError(f"{self.path(name)}: it cannot be read as a Delta table ({error})") from error
+            raise LakeError(
+                f"{self.path(name)}: it cannot be read as a Delta table ({error})"
+            ) from error
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A whole (small) table as Arrow."""
@@ -78,7 +81,7 @@ class Lake:
         if not DeltaTable.is_deltatable(path):
             if "://" not in path:
                 try:
-                    os.makedirs(path, exist_ok=True)
+                    Path(path).mkdir(parents=True, exist_ok=True)
                 except OSError as error:
                     raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
             DeltaTable.create(
@@ -100,9 +103,11 @@ class Lake:
         *,
         overwrite: bool = False,
     ) -> int:
-        """One commit: the added files, less those of `replaced_paths` (or, overwriting, all). Returns the table's version.
+        """One commit: the added files, less those of `replaced_paths` (or, overwriting, all).
+        Returns the table's version.
 
-        A table that this run, or a later one, has already written is left as it is."""
+        A table that this run, or a later one, has already written is left as it is.
+        """
         table = self.ensure(spec)
         if (table.transaction_version(_APPLICATION) or 0) >= run_number:
             return int(table.version())
@@ -131,7 +136,9 @@ class Lake:
         return self.commit(spec, added, run_number, overwrite=overwrite)
 
     def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
-        """Take tables back that a run after `finished_run` wrote before it was killed; returns their names."""
+        """Take tables back that a run after `finished_run` wrote before it was killed; returns
+        their names.
+        """
         undone = []
         for spec in specs:
             if self.run_number(spec.name) <= finished_run:

@@ -1,7 +1,8 @@
-"""Arrow → Parquet files of a Delta table, inside an executor; nothing is visible before the driver commits it.
+"""Arrow → Parquet files of a Delta table, inside an executor; nothing is visible before the driver
+commits it.
 
-In: Arrow tables. Out: one `AddedFile` per file: what a Delta commit has to say about it, statistics included.
-Source: the Delta protocol, "Add File" and "Per-file Statistics".
+In: Arrow tables. Out: one `AddedFile` per file: what a Delta commit has to say about it, statistics
+included. Source: the Delta protocol, "Add File" and "Per-file Statistics".
 """
 
 import json
@@ -23,7 +24,9 @@ _TEXT_LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A Parquet file that waits for its commit: `path` is relative to the table, `stats` Delta's JSON."""
+    """A Parquet file that waits for its commit: `path` is relative to the table, `stats` Delta's
+    JSON.
+    """
 
     path: str
     size_bytes: int
@@ -44,7 +47,9 @@ class AddedFile:
 def write_file(
     table_path: str, data: pa.Table, partition_values: Mapping[str, str | None] | None = None
 ) -> AddedFile:
-    """Write one Parquet file below a table's folder; columns that the table has and the data lacks read as null."""
+    """Write one Parquet file below a table's folder; columns that the table has and the data lacks
+    read as null.
+    """
     values = dict(partition_values or {})
     data = data.drop_columns([name for name in values if name in data.column_names])
     name = f"part-{uuid.uuid4()}.zstd.parquet"

@@ -1,7 +1,9 @@
-"""Every table of the lake, declared: name, grain, columns with comments, partitioning, and how a run writes it.
+"""Every table of the lake, declared: name, grain, columns with comments, partitioning, and how a
+run writes it.
 
-Three ways of writing: `content` tables grow by what is new and never change a row; `current` tables hold what lies on the disks
-now, replaced file by file; `per_run` tables get one set of rows per run.
+Three ways of writing: `content` tables grow by what is new and never change a row; `current` tables
+hold what lies on the disks now, replaced file by file; `per_run` tables get one set of rows per
+run.
 """
 
 from dataclasses import dataclass, replace
@@ -69,8 +71,14 @@ SNAPSHOTS = TableSpec(
             column("records_by_type", pa.map_(TEXT, LONG), "metadata records per type"),
             column("last_contained_log_timestamp", TIMESTAMP, "by the snapshot's header"),
             column("modified", TIMESTAMP, "modification time of the file"),
-            column("age_ms", LONG, "time from the last contained record to the newest record at hand"),
-            column("lag_offsets_min", LONG, "offsets to the lower committed bound (KIP-630: SnapshotLag)"),
+            column(
+                "age_ms", LONG, "time from the last contained record to the newest record at hand"
+            ),
+            column(
+                "lag_offsets_min",
+                LONG,
+                "offsets to the lower committed bound (KIP-630: SnapshotLag)",
+            ),
             column("lag_offsets_max", LONG, "offsets to the end of the replica's log"),
             column("lag_bytes", LONG, "bytes of the replica's log after the snapshot's end"),
             column("is_latest", BOOL, "newest complete snapshot of its replica"),
@@ -155,7 +163,11 @@ RECORD_FAULTS = TableSpec(
         [
             relations.BATCH_ID,
             column("fault", TEXT, "what kind of damage"),
-            column("relative_position", LONG, "first byte of the damage, counted from the batch's start"),
+            column(
+                "relative_position",
+                LONG,
+                "first byte of the damage, counted from the batch's start",
+            ),
             column("size_bytes", LONG, "how many bytes it covers"),
             column("detail", TEXT, "what was found, in words"),
             column("offset", LONG, "log offset that is meant"),
@@ -186,12 +198,16 @@ def decoded_tables() -> dict[str, TableSpec]:
     return {spec.name: spec for spec in specs}
 
 
-LINEAGE = column("lineage", TEXT, "main, or the label of a replica whose log contradicts the others")
+LINEAGE = column(
+    "lineage", TEXT, "main, or the label of a replica whose log contradicts the others"
+)
 
 
 @cache
 def state_tables() -> dict[str, TableSpec]:
-    """The history tables: replaced by each run, as what follows a record can change what came before only with it."""
+    """The history tables: replaced by each run, as what follows a record can change what came
+    before only with it.
+    """
     return {
         name: TableSpec(name, relation.grain, pa.schema([LINEAGE, *relation.schema]), CURRENT)
         for name, relation in history_tables().items()

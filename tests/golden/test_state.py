@@ -6,6 +6,7 @@ log begins later. `kraftlog state` starts from the newest snapshot, as a booting
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 
 import pytest
@@ -18,7 +19,9 @@ from kraftlog.state.digest import Digest, digest_of
 from kraftlog.state.image import image_at, steps
 from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
+from kraftlog.state.replica_fold import folded_history
 from kraftlog.state.shapes import canonical_text
+from kraftlog.state.spans import history_tables_of
 from kraftlog.state.state import State
 from kraftlog.state.write import canonical_lines
 from tests.golden.cases import REPLICAS, Replica
@@ -104,3 +107,13 @@ def test_snapshot_and_suffix_are_the_whole_log(replica: Replica) -> None:
             assert list(differences(suffix.state, whole.state)) == []
         else:
             assert leftover_configs(suffix.state, whole.state)
+
+
+@pytest.mark.parametrize("replica", REPLICAS, ids=str)
+def test_the_fold_gives_the_history_that_the_replay_gives(replica: Replica) -> None:
+    coverage = coverage_of(replica)
+    folded: dict[str, list[str]] = defaultdict(list)
+    for name, rows in folded_history(coverage, CLEAR, parts=2):
+        folded[name] += map(repr, rows.to_pylist())
+    for name, rows in history_tables_of(coverage, CLEAR).items():
+        assert sorted(folded[name]) == sorted(map(repr, rows.to_pylist()))

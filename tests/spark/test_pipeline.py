@@ -1,4 +1,6 @@
-"""The whole pipeline into Delta: right tables, idempotent, incremental, safe when killed; read back by plain Spark."""
+"""The whole pipeline into Delta: right tables, idempotent, incremental, safe when killed; read back
+by plain Spark.
+"""
 
 import json
 import shutil
@@ -67,8 +69,10 @@ def test_each_content_is_stored_once_and_every_holder_is_known(isolated: Lab) ->
 
 
 def test_every_record_of_every_batch_is_there(isolated: Lab) -> None:
-    both = isolated.table("records").select("batch_id").unionAll(
-        isolated.table("control_records").select("batch_id")
+    both = (
+        isolated.table("records")
+        .select("batch_id")
+        .unionAll(isolated.table("control_records").select("batch_id"))
     )
     assert both.count() == isolated.table("contents").selectExpr("sum(record_count)").first()[0]
 
@@ -94,7 +98,9 @@ def test_replicas_and_epochs(isolated: Lab) -> None:
 
 def test_no_secret_reaches_a_table(isolated: Lab) -> None:
     query = "user_scram_credential_record is not null"
-    found = isolated.table("records").where(query).select("user_scram_credential_record.*").collect()
+    found = (
+        isolated.table("records").where(query).select("user_scram_credential_record.*").collect()
+    )
     assert found
     for row in found:
         for value in (row.salt, row.stored_key, row.server_key):

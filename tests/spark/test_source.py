@@ -1,18 +1,20 @@
-"""The data source on a real session: the same rows as without Spark, and only what a query asks for is read."""
+"""The data source on a real session: the same rows as without Spark, and only what a query asks for
+is read.
+"""
 
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import EqualTo, LessThan
 
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.relations import all_relations
-from kraftlog.source.datasource import Part, KraftlogReader, register
-from pyspark.sql.datasource import EqualTo, LessThan
+from kraftlog.source.datasource import KraftlogReader, Part, register
 from tests.golden.cases import DATA
 
 ROOT = DATA / "steady-live" / "replicas"

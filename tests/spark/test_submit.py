@@ -1,4 +1,6 @@
-"""Plain spark-submit with the built wheel, and a cluster whose executors share nothing with the driver."""
+"""Plain spark-submit with the built wheel, and a cluster whose executors share nothing with the
+driver.
+"""
 
 import os
 import subprocess
@@ -52,7 +54,9 @@ def test_spark_submit_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
-    """Relative paths, an own working folder per executor, Python workers that import kraftlog by themselves."""
+    """Relative paths, an own working folder per executor, Python workers that import kraftlog by
+    themselves.
+    """
     (tmp_path / "quorum").symlink_to(ROOT / "examples/quorum")
     done = run(
         [

@@ -32,14 +32,16 @@ ROOMS = (
     "metrics",
     "report",
     "session",
+    "contracts",
     "pipeline",
+    "commands",
     "cli",
     "__main__",
     "jobs",
 )
 
 # Rooms that may import Spark anywhere; the others are free of it, but for the modules named below.
-SPARK_ROOMS = {"source", "tables", "metrics", "session", "pipeline", "jobs"}
+SPARK_ROOMS = {"source", "session", "contracts", "pipeline", "jobs"}
 # Modules, or packages with all that lies in them, of the other rooms that work on DataFrames.
 SPARK_MODULES: set[str] = set()
 SPARK = {"pyspark", "py4j", "delta"}

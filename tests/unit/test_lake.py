@@ -1,4 +1,6 @@
-"""The lake: commits carry a run's number, replace by path, and are undone where a run was killed."""
+"""The lake: commits carry a run's number, replace by path, and are undone where a run was
+killed.
+"""
 
 import json
 from pathlib import Path

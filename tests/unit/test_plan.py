@@ -1,4 +1,6 @@
-"""Splits: any cut of a file gives the same batches, and a cut is only made where a valid batch begins."""
+"""Splits: any cut of a file gives the same batches, and a cut is only made where a valid batch
+begins.
+"""
 
 from pathlib import Path
 
@@ -51,12 +53,12 @@ def test_behind_damage_the_rest_is_one_split(tmp_path: Path) -> None:
     splits = plan_splits([file], 2_000)
     assert 1 < len(splits) < 7
     assert splits[-1].start < 9_000
-    assert sum((found(split) for split in splits), []) == found(Split(file))
+    assert [one for split in splits for one in found(split)] == found(Split(file))
 
 
 def test_packing_leaves_nothing_out_and_no_group_empty() -> None:
     groups = pack([5, 1, 1, 9, 3], 3)
-    assert sorted(sum(groups, [])) == [0, 1, 2, 3, 4]
+    assert sorted(index for group in groups for index in group) == [0, 1, 2, 3, 4]
     assert len(groups) == 3
     assert all(groups)
     assert pack([], 4) == []

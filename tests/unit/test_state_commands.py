@@ -1,4 +1,5 @@
-"""`state`, `diff` and `checkpoint` as a user meets them: rows, notes, files, and what they refuse.
+"""`state`, `diff` and `checkpoint` as a user meets them: rows, notes, files, and what they
+refuse.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.commands_state import add_commands
+from kraftlog.commands.state import add_commands
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
