@@ -173,7 +173,7 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
     if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
         raise InputError(
             f"{read[0].path} and the other files are there for the driver and missing for the "
-            "executors; put the input where every machine of the cluster sees it under the same path"
+            "executors; put the input where every machine sees it under the same path"
         )
 
 

@@ -31,6 +31,7 @@ class Run:
     start_offset: int
     end_offset: int
     last_epoch: int
+    last_timestamp: int
     paths: list[str] = field(default_factory=list)
 
 
@@ -137,10 +138,11 @@ def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
             if run is not None:
                 cause = "; ".join(damage) or "no file holds them"
                 gaps.append(Gap(run.end_offset, found.base_offset, cause))
-            run = Run(found.base_offset, found.base_offset, found.batch_leader_epoch)
+            run = Run(found.base_offset, found.base_offset, -1, -1)
             runs.append(run)
         damage = []
-        run.end_offset, run.last_epoch = found.end_offset, found.batch_leader_epoch
+        run.end_offset, run.last_timestamp = found.end_offset, found.max_timestamp
+        run.last_epoch = found.batch_leader_epoch
         if not run.paths or run.paths[-1] != path:
             run.paths.append(path)
     snapshots, rejected = find_snapshots(replica, limits)

@@ -54,7 +54,7 @@ def _of_span(
     small = [events_of(rows) for name, rows in log.items() if _is_small(name)]
     for event in in_offset_order([*small, *(events_of(rows, True) for rows in control.values())]):
         outliner.feed(event)
-    outline = outliner.finish(*((None, None) if span.is_last else (span.end_offset + 1, None)))
+    outline = outliner.finish(*span.close_at)
     for name, rows in outliner.history.rows():
         yield name, pa.Table.from_batches([rows])
     for part in range(parts):

@@ -30,7 +30,13 @@ class Span:
     base: Snapshot | None
     start_offset: int
     end_offset: int
+    end_timestamp: int
     is_last: bool
+
+    @property
+    def close_at(self) -> tuple[int | None, int | None]:
+        """Offset and time from which what holds at the end is not known any more; None: it holds."""
+        return (None, None) if self.is_last else (self.end_offset + 1, self.end_timestamp)
 
 
 def spans_of(coverage: Coverage) -> list[Span]:
@@ -41,7 +47,11 @@ def spans_of(coverage: Coverage) -> list[Span]:
     spans = []
     for index, (start, end) in enumerate(ranges):
         bases = [one for one in coverage.snapshots if one.end_offset == start]
-        spans.append(Span(bases[-1] if bases else None, start, end, index == len(ranges) - 1))
+        base = bases[-1] if bases else None
+        timestamp = base.last_contained_timestamp if base is not None else -1
+        if end > start:
+            (timestamp,) = (run.last_timestamp for run in coverage.runs if run.end_offset == end)
+        spans.append(Span(base, start, end, timestamp, index == len(ranges) - 1))
     return spans
 
 
@@ -53,19 +63,14 @@ def history_of(
     """
     history = History()
     for span in spans_of(coverage):
-        replay, timestamp = Replay(), -1
+        replay = Replay()
         if span.base is not None:
             replay, seen = load_snapshot(span.base, redactor, limits)
-            timestamp = span.base.last_contained_timestamp
             history.take(seen)
         for step in steps(coverage, replay, span.start_offset, span.end_offset, redactor, limits):
             history.take(step.seen)
-            timestamp = step.batch.max_timestamp
             yield from history.rows(_BATCH_ROWS)
-        if span.is_last:
-            history.close()
-        else:
-            history.close(span.end_offset + 1, timestamp)
+        history.close(*span.close_at)
     yield from history.rows()
 
 

@@ -6,8 +6,10 @@ log begins later. `kraftlog state` starts from the newest snapshot, as a booting
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,7 @@ from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.replica_fold import folded_history
 from kraftlog.state.shapes import canonical_text
-from kraftlog.state.spans import history_tables_of
+from kraftlog.state.spans import history_tables_of, spans_of
 from kraftlog.state.state import State
 from kraftlog.state.write import canonical_lines
 from tests.golden.cases import REPLICAS, Replica
@@ -111,7 +113,28 @@ def test_snapshot_and_suffix_are_the_whole_log(replica: Replica) -> None:
 
 @pytest.mark.parametrize("replica", REPLICAS, ids=str)
 def test_the_fold_gives_the_history_that_the_replay_gives(replica: Replica) -> None:
-    coverage = coverage_of(replica)
+    assert_folded(coverage_of(replica))
+
+
+def test_a_history_with_a_gap(tmp_path: Path) -> None:
+    """Nothing holds over a gap; the next snapshot after it begins anew."""
+    folder = tmp_path / "0"
+    shutil.copytree(Replica("synthetic-fuzz-1", "0").folder, folder)
+    sorted(folder.glob("*/*.log"))[1].unlink()
+    (found,) = find_replicas([str(folder)])
+    coverage = scan(found)
+    first, *_, last = spans_of(coverage)
+    assert first.end_offset < last.start_offset
+    assert_folded(coverage)
+    topics = history_tables_of(coverage, CLEAR)["topics"].to_pylist()
+    ends = {row["valid_to_offset"] for row in topics if row["valid_from_offset"] == 0}
+    assert None not in ends
+    for row in topics:
+        end = row["valid_to_offset"]
+        assert end is None or end <= first.end_offset + 1 or row["valid_from_offset"] > 0
+
+
+def assert_folded(coverage: Coverage) -> None:
     folded: dict[str, list[str]] = defaultdict(list)
     for name, rows in folded_history(coverage, CLEAR, parts=2):
         folded[name] += map(repr, rows.to_pylist())

@@ -22,7 +22,7 @@ LIVE = Replica("steady-live", "14")
 
 def run(*arguments: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers(required=True), lambda text: int(text) if text else None)
+    add_commands(parser.add_subparsers(required=True))
     chosen = parser.parse_args([str(one) for one in arguments])
     status = chosen.command(chosen)
     assert isinstance(status, int)
