@@ -26,6 +26,7 @@ from kraftlog.audit.evidence import (
     StateEvidence,
     no_batches,
 )
+from kraftlog.audit.logview import LAST_OFFSET
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.repair import explain
 from kraftlog.audit.replays import STATE_CHECKS, replay_quorum
@@ -40,6 +41,7 @@ from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
+LAST_EPOCH = (1 << 31) - 1
 RECORD_LIMIT = 3_000_000
 """So many decoded records are kept for a replay; beyond it (some GB of memory) a replay is not
 tried.
@@ -66,8 +68,8 @@ class Collector:
 
     def replica(self, replica: Replica) -> ReplicaEvidence:
         """The evidence of one replica."""
-        files = replica.files
-        alone = len(files) == 1 and replica.folder == files[0].path
+        alone = len(replica.files) == 1 and replica.folder == replica.files[0].path
+        files = [one for one in replica.files if _is_readable_name(one)]
         log_kinds = {names.LOG} | ({names.UNKNOWN} if alone else set())
         problems: list[FileProblem] = []
         builder = ColumnBuilder()
@@ -101,7 +103,9 @@ class Collector:
             tuple(sorted(snapshots, key=lambda s: (s.epoch or 0, s.end_offset or 0, s.path))),
             indexes,
             problems=tuple(problems),
-            foreign_names=tuple(one.path for one in files if not alone and _is_foreign(one)),
+            foreign_names=tuple(
+                one.path for one in replica.files if not alone and _is_foreign(one)
+            ),
             **side,
         )
 
@@ -244,7 +248,16 @@ def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:
 
 def _is_foreign(file: LogFile) -> bool:
     """A name by its ending, with no offset in it: Kafka refuses to start over such a file."""
-    return file.kind == names.UNKNOWN and file.name.endswith((".log", ".checkpoint"))
+    if file.kind == names.UNKNOWN:
+        return file.name.endswith((".log", ".checkpoint"))
+    return not _is_readable_name(file) and file.kind in names.LIVE_KINDS
+
+
+def _is_readable_name(file: LogFile) -> bool:
+    """Twenty digits can say more than a 64-bit offset, and ten more than a 32-bit epoch."""
+    parsed = file.parsed
+    offsets = (parsed.base_offset or 0, parsed.end_offset or 0)
+    return max(offsets) <= LAST_OFFSET and (parsed.epoch or 0) <= LAST_EPOCH
 
 
 def collect(

@@ -25,7 +25,7 @@ def read_described(text: str) -> Described:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return int(text) if text and text.isdecimal() else None
 
 
 def _voters(text: str) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
 
 def tails(quorum: Quorum) -> Iterator[BadRow]:
     told: set[str] = set()
-    for log in sorted(quorum.logs, key=lambda one: one.label):
+    for log in sorted(quorum.peers, key=lambda one: one.label):
         found = [
             (comparison, run)
             for comparison in quorum.differing

@@ -17,6 +17,10 @@ DESCRIBED_BATCHES = 256
 """So many batches of each side of a difference are put into words."""
 
 
+RUN_LIMIT = 200
+"""So many differences of one pair are told apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Consecutive batches that two logs hold differently: offsets [start, end) of the first log.
@@ -96,7 +100,9 @@ def _runs(
 ) -> "list[Run]":
     edges = np.flatnonzero(np.diff(np.concatenate([[0], differs.astype(np.int8), [0]])))
     found = []
-    for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+    spans = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    # Thousands of differences say no more than the first ones; the last may be a tail.
+    for first, end in [*spans[: RUN_LIMIT - 1], *spans[RUN_LIMIT - 1 :][-1:]]:
         mine_run, partner_run = mine[first:end], partner[first:end]
         same = one.raw_epochs[mine_run] == other.raw_epochs[partner_run]
         at = int(one.base[mine_run[int(same.argmax())]]) if same.any() else None

@@ -209,7 +209,10 @@ class ReplicaEvidence:
     def node_id(self) -> int | None:
         """node.id of meta.properties (broker.id of old ones)."""
         text = self.meta("node.id") or self.meta("broker.id")
-        return int(text) if text is not None and text.lstrip("-").isdigit() else None
+        try:
+            return None if text is None else int(text)
+        except ValueError:
+            return None
 
     def meta(self, key: str) -> str | None:
         """A value of meta.properties."""

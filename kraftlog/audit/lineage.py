@@ -47,7 +47,7 @@ def history(quorum: Quorum) -> Iterator[Link]:
     """The links in offset order; a link that does not begin where the one before it ended follows
     a hole.
     """
-    cursors = [_cursor(quorum, log) for log in quorum.logs if not log.is_empty]
+    cursors = [_cursor(quorum, log) for log in quorum.peers if not log.is_empty]
     cursors = [one for one in cursors if not one.at_end()]
     reached = 0
     while cursors:

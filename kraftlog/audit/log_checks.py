@@ -119,18 +119,31 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             if fault.kind not in MIDDLE_KINDS and not proven:
                 continue
             start, end = offsets_of(log, index, fault.position)
+            start = _after_damaged_batch(log, index, fault.position, start, end)
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
                 f"{fault.detail}, where {offsets_text(start, end)} should stand; Kafka would cut "
-                "this "
-                f"log there at its next start; {advice}",
+                f"this log there at its next start; {advice}",
                 segment.path,
                 fault.position,
                 start,
                 end,
                 evidence=evidence | _fault_evidence(fault),
             )
+
+
+def _after_damaged_batch(
+    log: LogView, segment: int, position: int, start: int, end: int | None
+) -> int:
+    """A batch right before the damage, whose CRC alone is wrong, still says which offsets it held."""
+    columns = log.evidence.log
+    near = (columns.file == segment) & (columns.positions + columns.sizes == position)
+    for row in np.flatnonzero(near & ~columns.crc_valid)[:1].tolist():
+        after = int(columns.last_offsets[row]) + 1
+        if int(columns.base_offsets[row]) == start < after < (end or after + 1):
+            return after
+    return start
 
 
 def _fault_evidence(fault: Fault) -> dict[str, object]:
@@ -256,9 +269,9 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
         yield BadRow(
             log.label,
-            f"{offsets_text(hole.start, hole.end)} are missing: the batch at offset {hole.end} "
-            "follows "
-            f"one that ends at {hole.start - 1}; {advice}",
+            f"{offsets_text(hole.start, hole.end)} "
+            f"{'is' if hole.end - hole.start == 1 else 'are'} missing: the batch at offset "
+            f"{hole.end} follows one that ends at {hole.start - 1}; {advice}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -302,12 +315,16 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             base = int(columns.base_offsets[row])
             if base != segment.base_offset:
+                advice = (
+                    "the batches after it show that the name is right and the batch's header "
+                    "damaged"
+                    if log.misplaced[row]
+                    else "Kafka looks offsets up by the name; give it back its name, with its indexes"
+                )
                 yield BadRow(
                     log.label,
                     f"{segment.name} begins with offset {base}, not with the "
-                    f"{segment.base_offset} of its "
-                    "name: Kafka looks offsets up by the name; give it back its name, with its "
-                    "indexes",
+                    f"{segment.base_offset} of its name: {advice}",
                     segment.path,
                     0,
                     base,

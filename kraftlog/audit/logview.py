@@ -15,6 +15,8 @@ from kraftlog.audit.evidence import UNREMARKABLE, Content, Flags, Longs, Replica
 from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE
 from kraftlog.log.fault import FaultKind
 
+LAST_OFFSET = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
@@ -75,7 +77,8 @@ class LogView:
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
         credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
-        return credible & (log.base_offsets >= 0)
+        # An offset so large that the last one would overflow is damaged as well.
+        return credible & (log.base_offsets >= 0) & (log.last_offsets >= log.base_offsets)
 
     @cached_property
     def misplaced(self) -> Flags:
@@ -132,15 +135,16 @@ class LogView:
 
     @cached_property
     def epochs(self) -> Longs:
-        """Leader epochs; that of a single batch between two batches of one other epoch is taken
-        for damaged.
+        """Leader epochs without what damage explains: a single batch between two of one other
+        epoch, and epochs that go back.
         """
         epochs = self.raw_epochs
         if len(epochs) > 2:
             odd = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
             epochs = epochs.copy()
             epochs[1:-1][odd] = epochs[:-2][odd]
-        return epochs
+        monotonic: Longs = np.maximum.accumulate(epochs)
+        return monotonic
 
     @cached_property
     def raw_epochs(self) -> Longs:
@@ -225,6 +229,8 @@ class LogView:
 
     def index_at(self, offset: int) -> int:
         """Index in `rows` of the batch that holds an offset; −1 where none does."""
+        if not 0 <= offset <= LAST_OFFSET:
+            return -1
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
 

@@ -43,6 +43,31 @@ class Quorum:
         return tuple(LogView(one, self.evidence.contents) for one in self.replicas)
 
     @cached_property
+    def foreign(self) -> frozenset[str]:
+        """Replicas of another cluster: by their id, and because their logs share nothing with the
+        others'. They are checked by themselves and compared with nobody.
+        """
+        if len(self.cluster_ids) < 2:
+            return frozenset()
+        usual = self.cluster_ids.most_common(1)[0][0]
+        other = {
+            one.label
+            for one in self.replicas
+            if (names := {name for name, _ in cluster_names(one)}) and usual not in names
+        }
+        own = [log for log in self.logs if log.label not in other]
+        return frozenset(
+            log.label
+            for log in self.logs
+            if log.label in other and not any(_share(log, one) for one in own)
+        )
+
+    @cached_property
+    def peers(self) -> tuple[LogView, ...]:
+        """The logs of this cluster."""
+        return tuple(one for one in self.logs if one.label not in self.foreign)
+
+    @cached_property
     def by_label(self) -> dict[str, LogView]:
         return {one.label: one for one in self.logs}
 
@@ -61,6 +86,11 @@ class Quorum:
         """The files that nodes read as snapshots of their logs."""
         return tuple(one for one in self.every_snapshot if one.is_live)
 
+    @cached_property
+    def own_snapshots(self) -> list[SnapshotView]:
+        """The snapshots of this cluster's replicas."""
+        return [one for one in self.snapshots if one.replica not in self.foreign]
+
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         return [one for one in self.snapshots if one.replica == label]
 
@@ -76,8 +106,8 @@ class Quorum:
         """Every ordered pair of logs."""
         return {
             (one.label, other.label): compare(one, other)
-            for one in self.logs
-            for other in self.logs
+            for one in self.peers
+            for other in self.peers
             if one is not other
         }
 
@@ -128,9 +158,10 @@ class Quorum:
         """The voters that count now: KRaftVoters records, else quorum-state, else configuration,
         else the last election.
         """
-        logs, replicas = self.logs, self.replicas
+        logs = self.peers
+        replicas = [log.evidence for log in logs]
         return (
-            voter_sources.current(voter_sources.by_records(logs, self.snapshots))
+            voter_sources.current(voter_sources.by_records(logs, self.own_snapshots))
             or voter_sources.current(voter_sources.by_quorum_state(replicas))
             or voter_sources.current(voter_sources.by_configuration(replicas))
             or voter_sources.current(voter_sources.by_elections(logs))
@@ -154,7 +185,8 @@ class Quorum:
     def holders(self) -> list[Holder]:
         """The voters at hand, with their logs."""
         found: dict[int, list[LogView]] = {}
-        for replica, log in zip(self.replicas, self.logs, strict=True):
+        for log in self.peers:
+            replica = log.evidence
             if self.is_voter(replica) and replica.node_id is not None:
                 found.setdefault(replica.node_id, []).append(log)
         return [
@@ -167,7 +199,7 @@ class Quorum:
     @cached_property
     def newest_log(self) -> LogView | None:
         """The copy with the newest epoch, and the furthest in it."""
-        logs = [one for one in self.logs if not one.is_empty]
+        logs = [one for one in self.peers if not one.is_empty]
         return max(logs, key=lambda one: (one.last_epoch or 0, one.end_offset or 0), default=None)
 
     def _tail_start(self, log: LogView) -> int:
@@ -178,8 +210,8 @@ class Quorum:
         """Why the logs refuse a snapshot's id; None where they do not."""
         end, epoch = snapshot.end_offset, snapshot.epoch
         stamp = snapshot.last_contained_timestamp
-        for log in self.logs:
-            if log.is_empty or end <= 0:
+        for log in self.peers:
+            if log.is_empty or end <= 0 or snapshot.replica in self.foreign:
                 continue
             index = log.index_at(end - 1)
             if index >= 0 and end <= self._tail_start(log):
@@ -202,7 +234,7 @@ class Quorum:
     @cached_property
     def credible_snapshots(self) -> list[SnapshotView]:
         """Complete snapshots whose ids the logs do not contradict."""
-        return [s for s in self.snapshots if s.is_complete and self.contradiction(s) is None]
+        return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
 
     def _credible_end(self, label: str) -> int:
         ends = [one.end_offset for one in self.credible_snapshots if one.replica == label]
@@ -236,7 +268,7 @@ class Quorum:
         held, log = held_by_majority(self.holders, majority, self.surely_agree)
         if log is None or not self.holders:
             return lower, reason
-        against = contradicted_at(log, held, [one for one in self.logs if one is not log])
+        against = contradicted_at(log, held, [one for one in self.peers if one is not log])
         if against is not None:
             held = min(held, against[0])
         if missing and not self._of_newest_epoch(log, held):
@@ -251,7 +283,7 @@ class Quorum:
         may hold others.
         """
         index = log.index_at(end - 1)
-        newest = max(one.last_epoch or 0 for one in self.logs)
+        newest = max(one.last_epoch or 0 for one in self.peers)
         return index >= 0 and int(log.epochs[index]) == newest
 
     def _holding(self, log: LogView, end: int) -> list[str]:
@@ -271,7 +303,7 @@ class Quorum:
     def holding_at(self, offset: int) -> dict[bytes, list[LogView]]:
         """The copies that hold an offset, by the bytes of their batch there."""
         groups: dict[bytes, list[LogView]] = {}
-        for log in self.logs:
+        for log in self.peers:
             index = log.index_at(offset)
             if index >= 0:
                 key = log.evidence.log.ids[log.rows[index]].tobytes()
@@ -294,6 +326,16 @@ class Quorum:
     def cluster_ids(self) -> Counter[str]:
         """How many files name each cluster."""
         return Counter(name for one in self.replicas for name, _ in cluster_names(one))
+
+
+def _share(one: LogView, other: LogView) -> bool:
+    """Whether two logs hold some batch in common, or nothing that could tell."""
+    found = compare(one, other)
+    return (
+        not found.runs
+        or found.common_end != found.runs[0].start
+        or found.common_end > max(int(one.base[0]), int(other.base[0]))
+    )
 
 
 def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:

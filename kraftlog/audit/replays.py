@@ -124,7 +124,7 @@ class Replays:
     def _snapshots(self) -> dict[int, list[SnapshotView]]:
         """The snapshots that can be judged, by their end offset."""
         found: dict[int, list[SnapshotView]] = defaultdict(list)
-        for one in self.quorum.snapshots:
+        for one in self.quorum.own_snapshots:
             contradiction = self.quorum.contradiction(one)
             if not one.end_offset:
                 continue
@@ -318,7 +318,7 @@ class Replays:
         group, is the odd one.
         """
         by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
-        for one in self.quorum.snapshots:
+        for one in self.quorum.own_snapshots:
             if one.is_complete and one.end_offset:
                 by_id[one.id].append(one)
         wrong = {one.path for one in self.comparisons if one.check == EQUALS}

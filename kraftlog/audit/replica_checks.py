@@ -33,7 +33,7 @@ class _Claim:
 
 
 def _claims(quorum: Quorum) -> Iterator[_Claim]:
-    for log in quorum.logs:
+    for log in quorum.peers:
         for start in log.epoch_starts:
             if start.epoch in log.leaders:
                 yield _Claim(
@@ -241,9 +241,10 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
     counts = quorum.voter_set
     if counts is None:
         return
+    replicas = [log.evidence for log in quorum.peers]
     others = [
-        *voter_sources.by_quorum_state(quorum.replicas),
-        *voter_sources.by_configuration(quorum.replicas),
+        *voter_sources.by_quorum_state(replicas),
+        *voter_sources.by_configuration(replicas),
     ]
     for one in others:
         if one.ids != counts.ids:
@@ -271,7 +272,7 @@ def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
 def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     """KRaftVoters records of snapshots between which no log changes the voters must be equal."""
     changes: dict[int, Counter[Members]] = defaultdict(Counter)
-    for log in quorum.logs:
+    for log in quorum.peers:
         end = quorum.tail_starts.get(log.label, log.end_offset or 0)
         for offset, _, _, members in voter_sources.log_voter_records(log):
             if offset < end:
@@ -283,7 +284,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
         label = _label_holding(quorum, offset)
         seen = (0, offset + 1)
         groups[offset] = [VoterSet(members, source, label, None, offset, seen)] * 2
-    for one in quorum.snapshots:
+    for one in quorum.own_snapshots:
         if not one.voters or not one.end_offset:
             continue
         offset = max((at for at in changes if at < one.end_offset), default=-1)
@@ -294,7 +295,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _label_holding(quorum: Quorum, offset: int) -> str:
-    return next(log.label for log in quorum.logs if log.index_at(offset) >= 0)
+    return next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
 
 
 def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
@@ -310,7 +311,7 @@ def _unbroken(quorum: Quorum, one: SnapshotView, group: list[VoterSet], offset: 
         return True
     ends = [one.end_offset, (group[0].offset or 0) if offset < 0 else offset]
     low, high = min(ends), max(ends)
-    return low == high or any(log.covers(low, high) for log in quorum.logs)
+    return low == high or any(log.covers(low, high) for log in quorum.peers)
 
 
 def _odd_ones(group: Iterable[VoterSet]) -> Iterator[BadRow]:

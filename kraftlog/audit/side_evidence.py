@@ -51,7 +51,7 @@ def read_side_file(file: LogFile) -> SideFile:
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
         return SideFile(file.path, modified, None, error.strerror or str(error))
-    except (ValueError, RecursionError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         return SideFile(file.path, modified, None, str(error))
 
 

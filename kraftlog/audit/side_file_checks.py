@@ -112,7 +112,11 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
         segments = {one.base_offset: one for one in log.evidence.segments}
         for index in log.evidence.indexes:
             segment = segments.get(index.base_offset)
-            if index.problem is not None or segment is None:
+            if index.problem is not None:
+                continue
+            if segment is None:
+                if not log.evidence.single_file and log.evidence.segments:
+                    yield _orphan(log, index)
                 continue
             problem = _index_problem(log, segment, index)
             if problem is not None:
@@ -149,6 +153,19 @@ def _index_problem(
     entry = {"entry": first, "offset": int(index.offsets[first]), name: value}
     words = f"entry {first} (offset {entry['offset']}, {name} {value}) {text}"
     return entry, len(bad), words
+
+
+def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
+    return BadRow(
+        log.label,
+        f"{index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at "
+        "offset "
+        f"{index.base_offset} is missing from this copy; look for it before Kafka deletes the "
+        "index",
+        index.path,
+        offset=index.base_offset,
+        evidence={"entries": len(index.offsets)},
+    )
 
 
 def _is_last(log: LogView, segment: SegmentEvidence) -> bool:

@@ -123,9 +123,11 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
     tails left out.
     """
     end = one.end_offset
-    for log in sorted(quorum.logs, key=lambda log: log.label != one.replica):
+    logs = quorum.logs if one.replica not in quorum.foreign else ()
+    for log in sorted(logs, key=lambda log: log.label != one.replica):
         index = log.index_at(end - 1) if end > 0 else -1
-        if index >= 0 and end <= quorum.tail_starts.get(log.label, end):
+        own = log.label not in quorum.foreign
+        if index >= 0 and own and end <= quorum.tail_starts.get(log.label, end):
             yield log, index
 
 
@@ -205,10 +207,10 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
 
 def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     bounds = quorum.bounds
-    ends = [log.end_offset or 0 for log in quorum.logs if not log.is_empty]
+    ends = [log.end_offset or 0 for log in quorum.peers if not log.is_empty]
     # A log that does not contradict it makes a snapshot itself evidence of what is committed.
     upper = bounds.upper if bounds.upper is not None else max(ends, default=None)
-    for one in quorum.snapshots:
+    for one in quorum.own_snapshots:
         against = quorum.contradiction(one)
         if upper is None or one.end_offset <= upper:
             continue

@@ -70,7 +70,7 @@ def _comparison_row(one: ImageComparison) -> BadRow:
         "and removed in one step of its loader; harmless, and gone when the node loads another "
         "snapshot"
         if stale
-        else "a node that loads this file goes on with a wrong state: set it aside and take another "
+        else "a node that loads it goes on with a wrong state: set it aside and take another "
         "replica's snapshot"
     )
     return BadRow(

@@ -87,7 +87,7 @@ def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
             continue
         text = one.server_properties.value.get("controller.quorum.voters", "")
         ids = {part.split("@")[0].strip() for part in text.split(",") if "@" in part}
-        if ids and all(part.isdigit() for part in ids):
+        if ids and all(part.isdecimal() for part in ids):
             members = tuple(sorted((int(part), None) for part in ids))
             path = one.server_properties.path
             yield VoterSet(members, "controller.quorum.voters", one.label, path, None, (0, 0))

@@ -27,9 +27,10 @@ from kraftlog.log.storage import absolute
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.source.pushdown import Pushed, push
-from kraftlog.source.read import Reading, read_split
+from kraftlog.source.read import Reading, read_quorum, read_split
 from kraftlog.source.settings import limits_of, redactor_of
 
+_OF_A_QUORUM = frozenset({"replicas", "epochs"})
 _TASKS = 8
 """Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are
 splits.
@@ -92,6 +93,13 @@ class Part(InputPartition):
         self.splits = list(splits)
 
 
+class Whole(InputPartition):
+    """All replicas: what is said of one depends on the others."""
+
+    def __init__(self, replicas: Sequence[Replica]) -> None:
+        self.replicas = list(replicas)
+
+
 class Listed(InputPartition):
     """Rows that the driver already has."""
 
@@ -117,6 +125,8 @@ class KraftlogReader(DataSourceReader):
         replicas = self._replicas()
         if self._relation == "files":
             return [Listed(file_rows(replicas)[0])]
+        if self._relation in _OF_A_QUORUM:
+            return [Whole(replicas)]
         files = [file for file in record_files(replicas) if self._may_see(file)]
         splits = plan_splits(files, _settings(self._options).split_size_bytes)
         sizes = [split.size_bytes for split in splits]
@@ -133,6 +143,8 @@ class KraftlogReader(DataSourceReader):
         reading = Reading(
             self._relation, schema, limits_of(settings), redactor_of(settings), self._pushed
         )
+        if isinstance(partition, Whole):
+            yield from read_quorum(partition.replicas, reading)
         for split in partition.splits if isinstance(partition, Part) else ():
             yield from read_split(split, reading)
 
@@ -141,7 +153,7 @@ class KraftlogReader(DataSourceReader):
         return self._options.get("relation", "records")
 
     def _replicas(self) -> list[Replica]:
-        wanted = self._pushed.replicas
+        wanted = None if self._relation in _OF_A_QUORUM else self._pushed.replicas
         found = find_replicas(_roots(self._options))
         return [one for one in found if wanted is None or one.label in wanted]
 

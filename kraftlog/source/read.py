@@ -4,17 +4,21 @@ steps of a run share it.
 In: a split and what the query can see. Out: Arrow record batches with the relation's schema.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from kraftlog import relations
+from kraftlog.audit.collect import collect
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.rows import epoch_rows, replica_rows
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.decode.tabular import batch_table, constant, fault_table
+from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
@@ -47,6 +51,17 @@ def read_split(split: Split, reading: Reading) -> Iterator[pa.RecordBatch]:
             yield _conform(batch_table(split.file, found), reading.schema)
         else:
             yield from _decoded(split, found, reading)
+
+
+def read_quorum(replicas: Sequence[Replica], reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The rows of the relations that need all replicas at once: replicas, epochs."""
+    evidence = collect(replicas, reading.limits, reading.redactor, replay=False)
+    rows = {"replicas": replica_rows, "epochs": epoch_rows}[reading.relation](Quorum(evidence))
+    schema = relations.all_relations()[reading.relation].schema
+    for table in (
+        pa.Table.from_pylist(rows, schema=schema).select(reading.schema.names).to_batches()
+    ):
+        yield table
 
 
 def _decoded(split: Split, window: Window, reading: Reading) -> Iterator[pa.RecordBatch]:

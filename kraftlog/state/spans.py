@@ -35,7 +35,7 @@ class Span:
 
     @property
     def close_at(self) -> tuple[int | None, int | None]:
-        """Offset and time from which what holds at the end is not known any more; None: it holds."""
+        """Offset and time from which what held at the end is unknown; None: it still holds."""
         return (None, None) if self.is_last else (self.end_offset + 1, self.end_timestamp)
 
 
@@ -43,15 +43,14 @@ def spans_of(coverage: Coverage) -> list[Span]:
     """The spans of a replica, in offset order.
 
     Inside a span later snapshots are not needed: they say again what the log says."""
-    ranges = coverage.restorable()
     spans = []
-    for index, (start, end) in enumerate(ranges):
+    for start, end in coverage.restorable():
         bases = [one for one in coverage.snapshots if one.end_offset == start]
         base = bases[-1] if bases else None
         timestamp = base.last_contained_timestamp if base is not None else -1
         if end > start:
             (timestamp,) = (run.last_timestamp for run in coverage.runs if run.end_offset == end)
-        spans.append(Span(base, start, end, timestamp, index == len(ranges) - 1))
+        spans.append(Span(base, start, end, timestamp, end == coverage.log_end_offset))
     return spans
 
 

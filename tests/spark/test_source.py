@@ -66,6 +66,17 @@ def test_every_relation_has_its_schema(read: Read, relation: str) -> None:
     assert frame.count() >= (0 if relation == "faults" else 1)
 
 
+def test_replicas_and_epochs_are_told_of_the_whole_quorum(read: Read) -> None:
+    ends = dict(read("replicas").select("replica", "log_end_offset").collect())
+    assert ends == {"1": 1807, "2": 1808, "3": 1808, "11": 1808, "12": 1808, "13": 1808, "14": 1224}
+    one = read("replicas").where("replica = '14'").select("role", "committed_lower").collect()
+    assert [tuple(row) for row in one] == [("observer", 1808)]
+    starts = read("epochs").where("replica = '2' and batch_leader_epoch = 4")
+    assert [tuple(row) for row in starts.select("start_offset", "leader_id").collect()] == [
+        (1340, 2)
+    ]
+
+
 def test_fewer_columns_can_be_asked_for(read: Read) -> None:
     frame = read("records", columns="type,offset")
     assert frame.columns == ["type", "offset"]
