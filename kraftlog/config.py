@@ -29,6 +29,7 @@ class Options:
     fail_on: FailOn
     reveal_secrets: bool
     redaction_key: str | None = field(repr=False)
+    data_docs: bool
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int

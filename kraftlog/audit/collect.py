@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.audit.columns import ColumnBuilder
 from kraftlog.audit.content import Decoded, decode_batch, describe
+from kraftlog.audit.detect import Detected, detect
 from kraftlog.audit.divergence import batches_to_describe
 from kraftlog.audit.evidence import (
     UNREMARKABLE,
@@ -42,9 +43,9 @@ from kraftlog.log.storage import open_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
-RECORD_LIMIT = 3_000_000
-"""So many decoded records are kept for a replay; beyond it (some GB of memory) a replay is not
-tried.
+RECORD_LIMIT = 200_000
+"""So many records are decoded one by one and kept for a replay. Beyond it the rest is looked at by
+columns, and not replayed: that would take minutes.
 """
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
@@ -116,7 +117,7 @@ class Collector:
             if isinstance(found, Fault):
                 faults.append(_explained(file, index, builder, found))
             else:
-                builder.add(index, found.batches, [one for _, _, one in self._contents(found)])
+                builder.add(index, found.batches, self._content_of(found))
         return SegmentEvidence(
             file.path,
             file.name,
@@ -139,6 +140,12 @@ class Collector:
                     faults.append(_explained(file, 0, builder, found))
                     continue
                 content = []
+                if not self.keep_records:
+                    detected = self._detect(found, range(len(found.batches)))
+                    counts.update(detected.counts)
+                    first_of_type = {**detected.first_of_type, **first_of_type}
+                    builder.add(0, found.batches, self._indexes(found))
+                    continue
                 for position, decoded, index in self._contents(found, keep=True):
                     content.append(index)
                     for record in decoded.records if decoded else ():
@@ -160,6 +167,40 @@ class Collector:
             first_of_type,
             _problem(faults),
         )
+
+    def _content_of(self, window: Window) -> list[int]:
+        """The index of each batch's content."""
+        if self.keep_records:
+            return [index for _, _, index in self._contents(window)]
+        ids = window.batches.batch_ids
+        self._detect(window, [row for row, one in enumerate(ids) if one not in self._known])
+        return self._indexes(window)
+
+    def _indexes(self, window: Window) -> list[int]:
+        valid = window.batches.crc_valid.tolist()
+        return [
+            self._known.get(one, UNREMARKABLE) if sound else UNREMARKABLE
+            for one, sound in zip(window.batches.batch_ids, valid, strict=True)
+        ]
+
+    def _detect(self, window: Window, rows: Iterable[int]) -> Detected:
+        """Look at batches by columns; only the remarkable ones are decoded one by one."""
+        valid = window.batches.crc_valid
+        chosen = [row for row in rows if valid[row]]
+        limit = self.limits.decompressed_size_bytes
+        detected = detect(window, chosen, self.redactor, limit)
+        for row in chosen:
+            batch_id = window.batches.batch_ids[row]
+            if batch_id in self._known:
+                continue
+            if batch_id not in detected.remarkable:
+                self._known[batch_id] = UNREMARKABLE
+                continue
+            start = int(window.batches.positions[row]) - window.position
+            size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
+            batch = window.buffer[start : start + size]
+            self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
+        return detected
 
     def _contents(
         self, window: Window, keep: bool = False
@@ -282,7 +323,7 @@ def collect(
     if replay and collector.keep_records:
         state = replay_quorum(quorum, lambda batch_id: collector.records.get(batch_id, ()))
     elif replay:
-        why = f"over {collector.record_limit:,} records: their replay needs a lake"
+        why = f"over {collector.record_limit:,} records: too many to replay one by one"
         skipped = tuple((name, "quorum", why) for name in STATE_CHECKS)
         state = StateEvidence(skipped=skipped)
     return replace(evidence, words=words, state=state)

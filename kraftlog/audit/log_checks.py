@@ -14,11 +14,25 @@ from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import and_more, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
-from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 
-TAIL_KINDS = frozenset({FaultKind.TORN_BATCH, FaultKind.ZEROS, FaultKind.GARBAGE})
-"""Damage that reaches to the end of its file."""
-MIDDLE_KINDS = frozenset({FaultKind.BATCH_HEADER, FaultKind.SEARCH_ABANDONED})
+
+def at_end(fault: Fault, size_bytes: int) -> bool:
+    """Damage that reaches to the end of its file, with no valid batch after it."""
+    reaches = fault.position + fault.size_bytes >= size_bytes
+    return reaches and fault.kind in _TAIL_WORDS
+
+
+def in_middle(fault: Fault, size_bytes: int) -> bool:
+    """Bytes in a file that are no batch, before a valid one; or too many false headers to tell."""
+    return fault.kind in RANGE_KINDS and not at_end(fault, size_bytes)
+
+
+_TAIL_WORDS = {
+    FaultKind.TORN_BATCH: "a torn batch",
+    FaultKind.ZEROS: "zeros",
+    FaultKind.GARBAGE: "garbage that is not a batch",
+}
 
 
 def crc(quorum: Quorum) -> Iterator[BadRow]:
@@ -97,8 +111,9 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             )
         for fault in snapshot.evidence.faults:
             # The end of a snapshot is its footer's matter; a bootstrap checkpoint may have none.
-            cut = fault.kind in TAIL_KINDS and snapshot.evidence.kind == names.BOOTSTRAP
-            if fault.kind in MIDDLE_KINDS or cut:
+            ends = at_end(fault, snapshot.evidence.size_bytes)
+            cut = ends and snapshot.evidence.kind == names.BOOTSTRAP
+            if cut or in_middle(fault, snapshot.evidence.size_bytes):
                 yield BadRow(
                     snapshot.replica,
                     f"{snapshot.evidence.name}: {fault.detail}; this snapshot cannot be loaded, "
@@ -115,8 +130,9 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     for index, segment in enumerate(log.evidence.segments):
         for fault in segment.faults:
             # At the end of a file the whole batch is there only where its CRC proves it.
-            proven = fault.kind in TAIL_KINDS and fault.offset is not None and index < last
-            if fault.kind not in MIDDLE_KINDS and not proven:
+            ends = at_end(fault, segment.size_bytes)
+            proven = ends and fault.offset is not None and index < last
+            if not proven and not in_middle(fault, segment.size_bytes):
                 continue
             start, end = offsets_of(log, index, fault.position)
             start = _after_damaged_batch(log, index, fault.position, start, end)
@@ -136,7 +152,7 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
 def _after_damaged_batch(
     log: LogView, segment: int, position: int, start: int, end: int | None
 ) -> int:
-    """A batch right before the damage, whose CRC alone is wrong, still says which offsets it held."""
+    """A batch right before the damage, whose CRC alone is wrong, still says what it held."""
     columns = log.evidence.log
     near = (columns.file == segment) & (columns.positions + columns.sizes == position)
     for row in np.flatnonzero(near & ~columns.crc_valid)[:1].tolist():
@@ -180,7 +196,7 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for index, segment in enumerate(log.evidence.segments[:-1]):
             for fault in segment.faults:
-                if fault.kind not in TAIL_KINDS or fault.offset is not None:
+                if not at_end(fault, segment.size_bytes) or fault.offset is not None:
                     continue
                 start, end = offsets_of(log, index, fault.position)
                 advice, evidence = remedy(quorum, log.label, start, end)
@@ -199,18 +215,11 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                 )
 
 
-_TAIL_WORDS = {
-    FaultKind.TORN_BATCH: "a torn batch",
-    FaultKind.ZEROS: "zeros",
-    FaultKind.GARBAGE: "garbage that is not a batch",
-}
-
-
 def tail(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for segment in log.evidence.segments[-1:]:
             for fault in segment.faults:
-                if fault.kind in TAIL_KINDS:
+                if at_end(fault, segment.size_bytes):
                     yield _tail_row(log, segment, fault)
 
 
@@ -319,7 +328,7 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                     "the batches after it show that the name is right and the batch's header "
                     "damaged"
                     if log.misplaced[row]
-                    else "Kafka looks offsets up by the name; give it back its name, with its indexes"
+                    else "Kafka looks offsets up by it; give the file its name back, indexes too"
                 )
                 yield BadRow(
                     log.label,

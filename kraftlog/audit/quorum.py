@@ -56,10 +56,11 @@ class Quorum:
             if (names := {name for name, _ in cluster_names(one)}) and usual not in names
         }
         own = [log for log in self.logs if log.label not in other]
+        shares = {
+            log.label: [_share(log, one) for one in own] for log in self.logs if log.label in other
+        }
         return frozenset(
-            log.label
-            for log in self.logs
-            if log.label in other and not any(_share(log, one) for one in own)
+            label for label, found in shares.items() if False in found and True not in found
         )
 
     @cached_property
@@ -328,14 +329,13 @@ class Quorum:
         return Counter(name for one in self.replicas for name, _ in cluster_names(one))
 
 
-def _share(one: LogView, other: LogView) -> bool:
-    """Whether two logs hold some batch in common, or nothing that could tell."""
+def _share(one: LogView, other: LogView) -> bool | None:
+    """Whether two logs hold some batch in common; None where they hold no offset in common."""
     found = compare(one, other)
-    return (
-        not found.runs
-        or found.common_end != found.runs[0].start
-        or found.common_end > max(int(one.base[0]), int(other.base[0]))
-    )
+    if found.common_end is None:
+        return None
+    low = max(int(one.base[0]), int(other.base[0]))
+    return found.common_end > low or any(run.equal_after for run in found.runs)
 
 
 def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:

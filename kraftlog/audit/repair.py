@@ -7,14 +7,14 @@ more exactly. Source: R40, R43.
 
 from kraftlog.audit.evidence import BatchColumns
 from kraftlog.log.batch import HEADER_SIZE
-from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.resync import streamed_crc_is_valid
 from kraftlog.log.storage import open_file
 
 PROVEN = "its CRC proves the records whole, only the length or magic in its header is damaged"
 """What the detail of such a fault says."""
 
-_KINDS = frozenset({FaultKind.TORN_BATCH, FaultKind.GARBAGE, FaultKind.BATCH_HEADER})
+_KINDS = RANGE_KINDS - {FaultKind.BATCH_CRC}
 _LIMIT = 64 << 20
 
 

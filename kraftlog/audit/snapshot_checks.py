@@ -468,6 +468,6 @@ CHECKS = (
     ),
     Check(
         "snapshot_headers_in_order", "info", "snapshot", "R44",
-        "batches of a checkpoint are numbered from 0 on, in one epoch, as Kafka does", headers_in_order,
+        "batches of a checkpoint are numbered from 0 on, in one epoch", headers_in_order,
     ),
 )  # fmt: skip

@@ -8,10 +8,12 @@ from pyspark.sql import SparkSession
 
 from kraftlog.config import Options
 from kraftlog.pipeline.audit import audit
+from kraftlog.pipeline.contracts import contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.progress import step
+from kraftlog.pipeline.run import lake_of
 
 StartSpark = Callable[[], SparkSession]
 Step = Callable[[StartSpark, Options], int]
@@ -32,9 +34,12 @@ def materialize_job(start_spark: StartSpark, options: Options) -> int:
 
 
 def audit_job(start_spark: StartSpark, options: Options) -> int:
-    """Audit the newest run; the exit code says whether there are findings at or above `fail_on`."""
-    with step("audit"):
-        return audit(options)
+    """Audit the newest run, and judge the contracts of the tables that it has published.
+
+    The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
+    """
+    code = _audit(options)
+    return code or _contracts(options)
 
 
 def metrics_job(start_spark: StartSpark, options: Options) -> int:
@@ -45,12 +50,22 @@ def metrics_job(start_spark: StartSpark, options: Options) -> int:
 
 
 def pipeline(start_spark: StartSpark, options: Options) -> int:
-    """All four in order; the exit code is the audit's."""
+    """All four in order; the exit code is the audit's. Contracts come last: metrics publish too."""
     decode_job(start_spark, options)
     materialize_job(start_spark, options)
-    code = audit_job(start_spark, options)
+    code = _audit(options)
     metrics_job(start_spark, options)
-    return code
+    return code or _contracts(options)
+
+
+def _audit(options: Options) -> int:
+    with step("audit"):
+        return audit(options)
+
+
+def _contracts(options: Options) -> int:
+    with step("contracts"):
+        return contracts_step(lake_of(options), options)
 
 
 STEPS: dict[str, Step] = {

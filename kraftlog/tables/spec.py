@@ -130,6 +130,26 @@ FINDINGS = TableSpec(
     PER_RUN,
 )
 
+CONTRACT_RESULTS = TableSpec(
+    "contract_results",
+    "one row per contract of a published table, or of a check, and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("suite", TEXT, "suite of expectations: a file of conf/expectations, or audit"),
+            column("table_name", TEXT, "the table that it is about"),
+            column("expectation", TEXT, "type of the expectation"),
+            column("subject", TEXT, "column, count or check that it looks at"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("result", TEXT, "passed, failed, errored or skipped"),
+            column("observed", TEXT, "what was seen, as JSON"),
+            column("reason", TEXT, "why the contract is there"),
+            column("detail", TEXT, "why it was skipped, or what error it met"),
+        ]
+    ),
+    PER_RUN,
+)
+
 
 def _without_place(relation: Relation) -> pa.Schema:
     place = {field.name for field in relations.PLACE}
@@ -219,5 +239,6 @@ def derived_tables() -> dict[str, TableSpec]:
     """The tables that later steps derive from the decoded ones, once per run."""
     replicas = _per_run(relations.REPLICAS)
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
-    specs = [replicas, _per_run(relations.EPOCHS), SNAPSHOTS, CHECK_RESULTS, FINDINGS]
+    reports = [SNAPSHOTS, CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
+    specs = [replicas, _per_run(relations.EPOCHS), *reports]
     return {spec.name: spec for spec in specs}

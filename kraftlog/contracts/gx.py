@@ -1,0 +1,47 @@
+"""The door to Great Expectations: quiet, without a word to its makers, and in memory but for the
+pages that it is asked for.
+
+In: a folder for the pages, or None. Out: a context. Every module that needs Great Expectations
+takes it from here, so that the switch below is set before its first import.
+"""
+
+import os
+from typing import Any
+
+# Great Expectations reads this once, when it is imported.
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+
+import great_expectations as gx
+from great_expectations.core.run_identifier import RunIdentifier
+from great_expectations.core.yaml_handler import YAMLHandler
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+
+__all__ = ["RunIdentifier", "YAMLHandler", "gx", "new_context"]
+
+
+def new_context(docs_folder: str | None) -> Any:
+    """A context that keeps everything in memory; its pages go below `docs_folder`."""
+    config = DataContextConfig(
+        # Its own default is a site in a temporary folder.
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        data_docs_sites={} if docs_folder is None else {"kraftlog": _site(docs_folder)},
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    return gx.get_context(project_config=config, mode="ephemeral")
+
+
+def _site(docs_folder: str) -> dict[str, Any]:
+    return {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": docs_folder,
+        },
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }

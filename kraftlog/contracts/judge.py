@@ -1,0 +1,161 @@
+"""Great Expectations judges: subjects → results, and the pages that it calls Data Docs.
+
+In: `Subject`s. Out: `ContractResult`s, in the order of the suites. A contract that could not be
+judged is errored, never passed. One checkpoint per suite; everything stays in memory but the pages.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
+from kraftlog.contracts.gx import RunIdentifier, gx, new_context
+from kraftlog.contracts.subjects import Subject
+from kraftlog.contracts.suites import Contract, class_name
+
+_NUMBER = "number"
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ContractResult:
+    """What became of one contract. `observed` is JSON; `detail` says why it was skipped, or what
+    error it met.
+    """
+
+    suite: str
+    table_name: str
+    expectation: str
+    subject: str
+    severity: str
+    result: str
+    observed: str | None
+    reason: str
+    detail: str | None
+
+
+def judge(
+    subjects: Sequence[Subject], run_id: str, docs_folder: str | None
+) -> list[ContractResult]:
+    """Judge all subjects; the pages of this run replace those of an earlier one."""
+    context = new_context(docs_folder)
+    source = context.data_sources.add_pandas("lake")
+    results: list[ContractResult] = []
+    for subject in subjects:
+        if subject.frame is not None:
+            results += _judged(context, source, subject, run_id)
+            continue
+        outcome, why = (SKIPPED, subject.skipped) if subject.skipped else (ERRORED, subject.broken)
+        results += [_row(subject, one, outcome, None, why) for one in subject.suite.contracts]
+    if docs_folder is not None:
+        _write_pages(context, docs_folder)
+    return results
+
+
+def _write_pages(context: Any, docs_folder: str) -> None:
+    """Pages are an appendix: a disk that refuses them must not cost the results."""
+    try:
+        context.clean_data_docs()
+        context.build_data_docs()
+    except OSError as error:
+        print(f"{docs_folder}: the Data Docs could not be written ({error})", file=sys.stderr)
+
+
+def _judged(context: Any, source: Any, subject: Subject, run_id: str) -> list[ContractResult]:
+    """Run one suite's checkpoint."""
+    suite = subject.suite
+    why_not = [_why_skipped(subject, one) for one in suite.contracts]
+    expectations = [
+        _expectation(contract, number)
+        for number, contract in enumerate(suite.contracts)
+        if why_not[number] is None
+    ]
+    judged: dict[int, Any] = {}
+    if expectations:
+        rules = context.suites.add(gx.ExpectationSuite(suite.name, expectations=expectations))
+        data = source.add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("run")
+        definition = context.validation_definitions.add(
+            gx.ValidationDefinition(name=suite.name, data=data, suite=rules)
+        )
+        checkpoint = context.checkpoints.add(
+            gx.Checkpoint(name=suite.name, validation_definitions=[definition])
+        )
+        outcome = checkpoint.run(
+            batch_parameters={"dataframe": subject.frame},
+            run_id=RunIdentifier(run_name=run_id),
+        )
+        (validation,) = outcome.run_results.values()
+        # The results come in an order of their own.
+        judged = {one.expectation_config.meta[_NUMBER]: one for one in validation.results}
+    return [
+        _result(subject, contract, judged.get(number))
+        if why_not[number] is None
+        else _row(subject, contract, SKIPPED, None, why_not[number])
+        for number, contract in enumerate(suite.contracts)
+    ]
+
+
+def _why_skipped(subject: Subject, contract: Contract) -> str | None:
+    for name in contract.columns:
+        if name in subject.skipped_columns:
+            return subject.skipped_columns[name]
+    return None
+
+
+def _expectation(contract: Contract, number: int) -> Any:
+    kind = getattr(gx.expectations, class_name(contract.expectation))
+    return kind(
+        **contract.arguments,
+        severity=contract.severity,
+        notes=contract.reason,
+        meta={_NUMBER: number},
+    )
+
+
+def _result(subject: Subject, contract: Contract, judged: Any) -> ContractResult:
+    """What Great Expectations says; where it is silent, or stumbled, the contract is errored."""
+    problem = "Great Expectations gave no result" if judged is None else _exception(judged)
+    if problem is not None:
+        known = [subject.problems[name] for name in contract.columns if name in subject.problems]
+        return _row(subject, contract, ERRORED, None, known[0] if known else problem)
+    outcome = PASSED if judged.success else FAILED
+    return _row(subject, contract, outcome, _observed(judged.result), None)
+
+
+def _exception(judged: Any) -> str | None:
+    """The message of an expectation that raised; it is there under one of two shapes."""
+    found = judged.exception_info or {}
+    for one in (found, *(inner for inner in found.values() if isinstance(inner, dict))):
+        if one.get("raised_exception"):
+            return str(one.get("exception_message") or "it raised an exception").strip()
+    return None
+
+
+def _observed(result: Any) -> str:
+    """What was seen, in a few words of JSON."""
+    if "observed_value" in result:
+        seen = {"value": result["observed_value"]}
+    else:
+        seen = {"rows": result.get("element_count"), "unexpected": result.get("unexpected_count")}
+        examples = list(result.get("partial_unexpected_list") or [])[:_TOLD]
+        if examples:
+            seen["examples"] = examples
+    return json.dumps(seen, default=str)
+
+
+def _row(
+    subject: Subject, contract: Contract, result: str, observed: str | None, detail: str | None
+) -> ContractResult:
+    return ContractResult(
+        subject.suite.name,
+        contract.table,
+        contract.expectation,
+        ", ".join(contract.columns),
+        contract.severity,
+        result,
+        observed,
+        contract.reason,
+        detail,
+    )

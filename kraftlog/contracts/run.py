@@ -1,0 +1,30 @@
+"""All contracts of one run: its published tables, and that its checks found nothing critical.
+
+In: a lake, a run, a folder for the pages. Out: `ContractResult`s. Runs on the driver, without
+Spark: small tables are read, large ones are counted in one pass (see `measures`).
+"""
+
+from collections.abc import Callable
+
+from kraftlog.contracts.judge import ContractResult, judge
+from kraftlog.contracts.subjects import RunOfLake, Subject
+from kraftlog.contracts.suites import Suite, audit_suite, table_suites
+from kraftlog.tables.lake import Lake
+
+
+def run_contracts(
+    lake: Lake, run_id: str, number: int, docs_folder: str | None = None
+) -> list[ContractResult]:
+    """Judge every contract of a run; with a folder, write Data Docs there."""
+    run = RunOfLake(lake, run_id, number)
+    subjects = [_subject(run.audit_subject, audit_suite())]
+    subjects += [_subject(run.table_subject, one) for one in table_suites()]
+    return judge(subjects, run_id, docs_folder)
+
+
+def _subject(read: Callable[[Suite], Subject], suite: Suite) -> Subject:
+    """A table that cannot be read must not hide what the others say: its contracts are errored."""
+    try:
+        return read(suite)
+    except Exception as error:
+        return Subject(suite, broken=f"{type(error).__name__}: {error}")

@@ -1,0 +1,85 @@
+"""Last part of the audit step: judge the contracts of the newest run's tables, once. Driver side.
+
+Great Expectations is imported only where there is something to judge.
+"""
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from kraftlog.audit.run import ERRORED, FAILED
+from kraftlog.config import Options
+from kraftlog.pipeline.run import newest_run
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import CONTRACT_RESULTS
+
+DATA_DOCS = "_data_docs"
+AUDIT_SUITE = "audit"
+
+Row = dict[str, Any]
+
+
+def contracts_step(lake: Lake, options: Options) -> int:
+    """Judge and record, once per run; 0, or 2 where a contract of our own tables is broken.
+
+    What the suite `audit` says is the quorum's business: the audit's exit code tells it already.
+    """
+    run = newest_run(lake)
+    if lake.run_number(CONTRACT_RESULTS.name) < run["number"]:
+        try:
+            _judge(lake, run, _docs_folder(lake, options))
+        # The audit's own results are recorded by now; whatever breaks here must not hide them.
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            print(f"kraftlog: the contracts could not be judged ({what})", file=sys.stderr)
+            return 2
+    rows = lake.rows_of_run(CONTRACT_RESULTS.name, run["run_id"])
+    broken = [row for row in rows if _is_broken(row)]
+    for row in broken:
+        print(f"kraftlog: {_sentence(row)}", file=sys.stderr)
+    return 2 if broken else 0
+
+
+def _judge(lake: Lake, run: Row, docs_folder: str | None) -> None:
+    from kraftlog.contracts.run import run_contracts
+
+    results = run_contracts(lake, run["run_id"], run["number"], docs_folder)
+    rows = [
+        {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
+        for one in results
+    ]
+    table = pa.Table.from_pylist(
+        [{"run_id": run["run_id"], **row} for row in rows], schema=CONTRACT_RESULTS.schema
+    )
+    lake.write(CONTRACT_RESULTS, table, run["number"])
+    counts = Counter(one.result for one in results)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    where = "" if docs_folder is None else f"; Data Docs: {docs_folder}/index.html"
+    print(f"contracts: {told}{where}", file=sys.stderr)
+
+
+def _docs_folder(lake: Lake, options: Options) -> str | None:
+    """Where the pages go; Great Expectations writes them to local disks only."""
+    if not options.data_docs or "://" in lake.root:
+        return None
+    return lake.path(DATA_DOCS)
+
+
+def _is_broken(row: Row) -> bool:
+    """A warning can follow from an input that changed while it was read; an error never does."""
+    if row["suite"] == AUDIT_SUITE:
+        return False
+    failed = row["result"] == FAILED and row["severity"] == "critical"
+    return failed or row["result"] == ERRORED
+
+
+def _sentence(row: Row) -> str:
+    what = "broken" if row["result"] == FAILED else "not judged"
+    seen = row["detail"] or row["observed"]
+    return (
+        f"the contract of the table {row['table_name']} on {row['subject'] or 'its rows'} is {what} "
+        f"({row['reason']}; {seen}): that is a defect of kraftlog and not of the quorum, so do not "
+        "rely on this run, and report it"
+    )

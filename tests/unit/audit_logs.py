@@ -1,0 +1,253 @@
+"""Small quorums on disk, written byte by byte: what the tests of the audit damage.
+
+`quorum(root)` writes three voters that hold the same log of two epochs and the same snapshot;
+`audit(root)` audits them. The writer is independent of kraftlog's reader but for the checksum.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraftlog.audit.collect import collect
+from kraftlog.audit.run import AuditResult, Finding, audit_quorum
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.batch import crc32c
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+
+FOLDER = "__cluster_metadata-0"
+CLUSTER = "cluster-of-the-tests-0"
+START_MS = 1_700_000_000_000
+HEADER_SIZE = 61
+
+
+def varint(value: int) -> bytes:
+    """Zigzag."""
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def uvarint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def text(value: str) -> bytes:
+    """A compact string."""
+    return uvarint(len(value.encode()) + 1) + value.encode()
+
+
+def frame(
+    index: int, key: bytes | None, value: bytes, delta: int = 0, headers: bytes = b"\0"
+) -> bytes:
+    """A record's envelope."""
+    named = varint(-1) if key is None else varint(len(key)) + key
+    body = b"\0" + varint(delta) + varint(index) + named + varint(len(value)) + value + headers
+    return varint(len(body)) + body
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A record batch to be written: `values` are metadata values, or (key, value) pairs of a
+    control batch.
+    """
+
+    base: int
+    epoch: int
+    values: tuple[bytes, ...]
+    keys: tuple[bytes, ...] | None = None
+    ms: int = START_MS
+    attributes: int = 0
+    payload: bytes | None = None
+    count: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.values)
+
+    def raw(self) -> bytes:
+        keys: Sequence[bytes | None] = self.keys or [None] * len(self.values)
+        frames = [frame(i, keys[i], value) for i, value in enumerate(self.values)]
+        records = b"".join(frames) if self.payload is None else self.payload
+        count = len(self.values) if self.count is None else self.count
+        attributes = self.attributes | (0x20 if self.keys else 0)
+        tail = struct.pack(
+            ">hiqqqhii", attributes, len(self.values) - 1, self.ms, self.ms, -1, -1, -1, count
+        )
+        body = tail + records
+        head = struct.pack(">ib", self.epoch, 2) + struct.pack(">I", crc32c(body))
+        return struct.pack(">qi", self.base, len(head) + len(body)) + head + body
+
+
+NO_OP = b"\x01\x14\x00\x00"
+
+
+def topic(name: str, number: int) -> bytes:
+    return b"\x01\x02\x00" + text(name) + bytes(15) + bytes([number]) + b"\0"
+
+
+def remove_topic(number: int) -> bytes:
+    return b"\x01\x09\x00" + bytes(15) + bytes([number]) + b"\0"
+
+
+def producer_ids(following: int) -> bytes:
+    return b"\x01\x0f\x00" + struct.pack(">iqq", 1, 1, following) + b"\0"
+
+
+def partition(number: int, replicas: list[int], isr: list[int], leader: int) -> bytes:
+    lists = [replicas, isr, [], []]
+    arrays = b"".join(uvarint(len(one) + 1) + struct.pack(f">{len(one)}i", *one) for one in lists)
+    head = b"\x01\x03\x00" + struct.pack(">i", 0) + bytes(15) + bytes([number])
+    return head + arrays + struct.pack(">iii", leader, 0, 0) + b"\0"
+
+
+def change_isr(number: int, isr: list[int]) -> bytes:
+    """PartitionChange: the ISR is tagged field 0."""
+    value = uvarint(len(isr) + 1) + struct.pack(f">{len(isr)}i", *isr)
+    head = b"\x01\x05\x00" + struct.pack(">i", 0) + bytes(15) + bytes([number])
+    return head + b"\x01\x00" + uvarint(len(value)) + value
+
+
+TRANSACTION = {
+    "begin": b"\x01\x17\x00\x00",
+    "end": b"\x01\x18\x00\x00",
+    "abort": b"\x01\x19\x00\x00\x00",
+}
+
+
+def leader_change(base: int, epoch: int, leader: int, ms: int = START_MS) -> Batch:
+    voters = uvarint(4) + b"".join(struct.pack(">i", one) + b"\0" for one in (1, 2, 3))
+    value = struct.pack(">hi", 0, leader) + voters + voters + b"\0"
+    return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
+
+
+def snapshot(batches: Sequence[Batch], epoch: int, ms: int, footer: bool = True) -> bytes:
+    """A checkpoint of the records of some batches."""
+    head = struct.pack(">hq", 0, ms) + b"\0"
+    parts = [Batch(0, epoch, (head,), (struct.pack(">hh", 0, 3),), ms)]
+    for one in batches:
+        parts.append(Batch(parts[-1].end, epoch, one.values, None, ms))
+    if footer:
+        parts.append(
+            Batch(
+                parts[-1].end, epoch, (struct.pack(">h", 0) + b"\0",), (struct.pack(">hh", 0, 4),)
+            )
+        )
+    return b"".join(one.raw() for one in parts)
+
+
+def healthy_log() -> list[Batch]:
+    """Offsets 0 to 11: epoch 1 from 0 on, epoch 2 from 8 on; a second between two batches."""
+    plain = [
+        leader_change(0, 1, 1),
+        Batch(1, 1, (topic("a", 1), partition(1, [1, 2], [1, 2], 1))),
+        Batch(3, 1, (NO_OP,)),
+        Batch(4, 1, (producer_ids(1000), topic("b", 2))),
+        Batch(6, 1, (NO_OP,)),
+        Batch(7, 1, (NO_OP,)),
+        leader_change(8, 2, 2),
+        Batch(9, 2, (NO_OP,)),
+        Batch(10, 2, (topic("c", 3),)),
+        Batch(11, 2, (NO_OP,)),
+    ]
+    return [
+        Batch(one.base, one.epoch, one.values, one.keys, START_MS + 1000 * index)
+        for index, one in enumerate(plain)
+    ]
+
+
+class Node:
+    """One replica's folder."""
+
+    def __init__(self, root: Path, node_id: int) -> None:
+        self.node_id, self.home = node_id, root / str(node_id)
+        self.folder = self.home / FOLDER
+        self.folder.mkdir(parents=True)
+
+    def segment(self, base: int) -> Path:
+        return self.folder / f"{base:020d}.log"
+
+    def checkpoint(self, end: int, epoch: int) -> Path:
+        return self.folder / f"{end:020d}-{epoch:010d}.checkpoint"
+
+    def write(self, log: Sequence[Batch], cut: int = 6) -> None:
+        """The log in two segments, the snapshot (6, 1), and the side files."""
+        first = [one for one in log if one.base < cut]
+        rest = [one for one in log if one.base >= cut]
+        if first:
+            self.segment(first[0].base).write_bytes(b"".join(one.raw() for one in first))
+        if rest:
+            self.segment(rest[0].base).write_bytes(b"".join(one.raw() for one in rest))
+        stored = [healthy_log()[1], healthy_log()[3]]
+        self.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+        self.epochs([(1, 0), (2, 8)])
+        self.quorum_state(leaderId=2, leaderEpoch=2)
+        self.meta()
+
+    def epochs(self, entries: list[tuple[int, int]]) -> None:
+        lines = "".join(f"{epoch} {start}\n" for epoch, start in entries)
+        (self.folder / "leader-epoch-checkpoint").write_text(f"0\n{len(entries)}\n{lines}")
+
+    def quorum_state(self, **fields: object) -> None:
+        voters = [{"voterId": one} for one in (1, 2, 3)]
+        state = {"clusterId": "", "votedId": -1, "appliedOffset": 0, "currentVoters": voters}
+        text = json.dumps({**state, "data_version": 0, **fields})
+        (self.folder / "quorum-state").write_text(text)
+
+    def meta(self, cluster: str = CLUSTER, node_id: int | None = None) -> None:
+        number = self.node_id if node_id is None else node_id
+        (self.home / "meta.properties").write_text(
+            f"version=1\nnode.id={number}\ncluster.id={cluster}\ndirectory.id=directory-{number}\n"
+        )
+
+    def append(self, *batches: Batch) -> None:
+        last = sorted(self.folder.glob("*.log"))[-1]
+        last.write_bytes(last.read_bytes() + b"".join(one.raw() for one in batches))
+
+
+def quorum(root: Path) -> list[Node]:
+    """Voters 1, 2 and 3, which agree on everything."""
+    nodes = [Node(root, number) for number in (1, 2, 3)]
+    for node in nodes:
+        node.write(healthy_log())
+    return nodes
+
+
+def audit(*roots: Path) -> AuditResult:
+    """Audit the replicas below some folders."""
+    replicas = find_replicas([str(one) for one in roots])
+    return audit_quorum(collect(replicas, Limits(), Redactor(b"k" * 32)))
+
+
+def found(result: AuditResult, check: str) -> list[Finding]:
+    """The findings of one check; no check may break on the way."""
+    assert not [one for one in result.results if one.result == "errored"]
+    return [one for one in result.findings if one.check == check]
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    """Change bytes of a file in place."""
+    raw = path.read_bytes()
+    path.write_bytes(raw[:position] + data + raw[position + len(data) :])
+
+
+def replace_batch(node: Node, base: int, make: Callable[[Batch], bytes]) -> int:
+    """Write other bytes in the place of the batch at an offset; returns its position."""
+    for segment in sorted(node.folder.glob("*.log")):
+        parts, at, position = [], 0, -1
+        raw = segment.read_bytes()
+        for one in healthy_log():
+            size = len(one.raw())
+            if raw[at : at + size] != one.raw():
+                continue
+            position = at if one.base == base else position
+            parts.append(make(one) if one.base == base else one.raw())
+            at += size
+        if position >= 0:
+            segment.write_bytes(b"".join(parts))
+            return position
+    raise AssertionError(f"no batch begins at offset {base}")
