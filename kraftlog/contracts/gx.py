@@ -19,8 +19,9 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
+from great_expectations.expectations.row_conditions import Column
 
-__all__ = ["RunIdentifier", "YAMLHandler", "gx", "new_context"]
+__all__ = ["Column", "RunIdentifier", "YAMLHandler", "gx", "new_context"]
 
 
 def new_context(docs_folder: str | None) -> Any:

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
-from kraftlog.contracts.gx import RunIdentifier, gx, new_context
+from kraftlog.contracts.gx import Column, RunIdentifier, gx, new_context
 from kraftlog.contracts.subjects import Subject
-from kraftlog.contracts.suites import Contract, class_name
+from kraftlog.contracts.suites import CONDITION, Contract, class_name
 
 _NUMBER = "number"
 _TOLD = 5
@@ -106,8 +108,12 @@ def _why_skipped(subject: Subject, contract: Contract) -> str | None:
 
 def _expectation(contract: Contract, number: int) -> Any:
     kind = getattr(gx.expectations, class_name(contract.expectation))
+    arguments = dict(contract.arguments)
+    if CONDITION in arguments:
+        ((column, values),) = arguments[CONDITION].items()
+        arguments[CONDITION] = Column(column).is_in(list(values))
     return kind(
-        **contract.arguments,
+        **arguments,
         severity=contract.severity,
         notes=contract.reason,
         meta={_NUMBER: number},
@@ -142,7 +148,12 @@ def _observed(result: Any) -> str:
         examples = list(result.get("partial_unexpected_list") or [])[:_TOLD]
         if examples:
             seen["examples"] = examples
-    return json.dumps(seen, default=str)
+    return json.dumps(seen, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's; anything else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _row(

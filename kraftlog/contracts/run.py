@@ -4,21 +4,27 @@ In: a lake, a run, a folder for the pages. Out: `ContractResult`s. Runs on the d
 Spark: small tables are read, large ones are counted in one pass (see `measures`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kraftlog.contracts.judge import ContractResult, judge
 from kraftlog.contracts.subjects import RunOfLake, Subject
-from kraftlog.contracts.suites import Suite, audit_suite, table_suites
+from kraftlog.contracts.suites import AUDIT, Suite, audit_suite, table_suites
 from kraftlog.tables.lake import Lake
 
 
 def run_contracts(
-    lake: Lake, run_id: str, number: int, docs_folder: str | None = None
+    lake: Lake,
+    run_id: str,
+    number: int,
+    docs_folder: str | None = None,
+    suites: Sequence[Suite] | None = None,
 ) -> list[ContractResult]:
-    """Judge every contract of a run; with a folder, write Data Docs there."""
+    """Judge every contract of a run, or of some suites; with a folder, write Data Docs there."""
     run = RunOfLake(lake, run_id, number)
-    subjects = [_subject(run.audit_subject, audit_suite())]
-    subjects += [_subject(run.table_subject, one) for one in table_suites()]
+    subjects = [
+        _subject(run.audit_subject if one.name == AUDIT else run.table_subject, one)
+        for one in suites or [audit_suite(), *table_suites()]
+    ]
     return judge(subjects, run_id, docs_folder)
 
 

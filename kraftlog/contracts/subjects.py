@@ -53,7 +53,7 @@ class RunOfLake:
         unpublished = self._unpublished(table)
         if unpublished is not None:
             return Subject(suite, skipped=unpublished)
-        wanted = dict.fromkeys(name for one in suite.contracts for name in one.columns)
+        wanted = dict.fromkeys(name for one in suite.contracts for name in one.reads)
         return Subject(suite, self._rows(table, list(wanted)).to_pandas())
 
     def audit_subject(self, suite: Suite) -> Subject:

@@ -21,6 +21,7 @@ from kraftlog.tables.spec import state_tables
 
 AUDIT = "audit"
 ERRORED_CHECKS = "errored_checks"
+CONDITION = "row_condition"
 
 
 class SuiteError(Exception):
@@ -42,9 +43,14 @@ class Contract:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the expectation looks at."""
+        """The columns that the expectation is about."""
         named = [self.arguments.get(name) for name in ("column", "column_A", "column_B")]
         return (*(name for name in named if name), *self.arguments.get("column_list", ()))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that have to be there, those of its condition (`{column: values}`) too."""
+        return (*self.columns, *self.arguments.get(CONDITION, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,15 +71,15 @@ def _is_broken(row: Row) -> bool:
     """A warning can follow from an input that changed while it was read; an error never does."""
     if row["suite"] == AUDIT_SUITE:
         return False
-    failed = row["result"] == FAILED and row["severity"] == "critical"
-    return failed or row["result"] == ERRORED
+    return row["result"] == ERRORED or (row["result"], row["severity"]) == (FAILED, "critical")
 
 
 def _sentence(row: Row) -> str:
     what = "broken" if row["result"] == FAILED else "not judged"
     seen = row["detail"] or row["observed"]
+    where = f"{row['table_name']} on {row['subject'] or 'its rows'}"
     return (
-        f"the contract of the table {row['table_name']} on {row['subject'] or 'its rows'} is {what} "
+        f"the contract of the table {where} is {what} "
         f"({row['reason']}; {seen}): that is a defect of kraftlog and not of the quorum, so do not "
         "rely on this run, and report it"
     )

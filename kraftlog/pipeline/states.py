@@ -10,32 +10,26 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraftlog.audit.lineages import Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.scan import SCAN, added_row
+from kraftlog.pipeline.scan import SCAN
+from kraftlog.pipeline.shares import Shares, write_history
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
-from kraftlog.state.fold import fold_partitions
 from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.parquet import AddedFile
 
 StartSpark = Callable[[], SparkSession]
 
-IN_PROCESS_ROWS = 1_000_000
-"""Up to so many partition records are folded in this process: a Spark job costs more than
-they do.
-"""
-_ROWS_PER_TASK = 500_000
+ROWS_PER_SHARE = 3_000_000
+"""So many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark job."""
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
-_PUT, _CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,89 +100,22 @@ class States:
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
     def _partitions(self, lineage: str, stretch: Stretch, outline: Outline) -> None:
-        count = pc.sum(stretch.links.column("end_offset")).as_py() or 0
-        count -= pc.sum(stretch.links.column("base_offset")).as_py() or 0
-        if count > IN_PROCESS_ROWS:
-            self._partitions_in_spark(lineage, stretch, outline, count)
+        records = pc.sum(stretch.links.column("end_offset")).as_py() or 0
+        records -= pc.sum(stretch.links.column("base_offset")).as_py() or 0
+        base_ids = _snapshot_ids(stretch) if stretch.base is not None else None
+        count = records // ROWS_PER_SHARE + 1
+        shares = Shares(self.lake, lineage, outline, _ids(stretch), base_ids, count)
+        if count == 1:
+            added = shares.fold(0)
+            self.written["partitions"] += [added] if added is not None else []
             return
-        ids = _ids(stretch)
-        base = None
-        if stretch.base is not None:
-            base = self._rows("records", _PUT, _snapshot_ids(stretch))
-        puts, changes = (self._rows("records", kind, ids) for kind in (_PUT, _CHANGE))
-        folded = fold_partitions(outline, base, puts, changes)
-        self._write("partitions", lineage, folded.rows)
-
-    def _partitions_in_spark(
-        self, lineage: str, stretch: Stretch, outline: Outline, count: int
-    ) -> None:
         spark = self.start_spark()
-        records = spark.read.format("delta").load(self.lake.path("records"))
-        records = records.where(F.col("type").isin(_PUT, _CHANGE))
-        chosen = _joined(spark, records, _ids(stretch), is_base=False)
-        if stretch.base is not None:
-            of_base = _joined(spark, records, _snapshot_ids(stretch), is_base=True)
-            chosen = chosen.unionAll(of_base.where(F.col("type") == _PUT))
-        tasks = max(4, count // _ROWS_PER_TASK)
-        key = [
-            F.coalesce(f"{_PUT.lower()}.{name}", f"{_CHANGE.lower()}.{name}")
-            for name in ("topic_id", "partition_id")
-        ]
-        shares = chosen.withColumn("share", F.pmod(F.hash(*key), F.lit(tasks)))
-        task = fold_task(outline, lineage, self.lake)
-        with_share = spark.conf.get("spark.sql.shuffle.partitions")
-        spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-        try:
-            rows = shares.groupBy("share").applyInArrow(task, from_arrow_schema(SCAN)).collect()
-        finally:
-            spark.conf.set("spark.sql.shuffle.partitions", with_share or "4")
-        self.written["partitions"] += [AddedFile.from_json(row["added"]) for row in rows]
+        rows = spark.range(0, count, 1, count).mapInArrow(shares.task(), from_arrow_schema(SCAN))
+        self.written["partitions"] += [AddedFile.from_json(row["added"]) for row in rows.collect()]
 
     def _write(self, name: str, lineage: str, rows: pa.Table) -> None:
         if rows.num_rows:
             self.written[name].append(write_history(self.lake, name, lineage, rows))
-
-
-def write_history(lake: Lake, name: str, lineage: str, rows: pa.Table) -> AddedFile:
-    """Write rows of one history table and lineage."""
-    column = pa.array(np.full(rows.num_rows, lineage))
-    return write_file(lake.path(name), rows.add_column(0, "lineage", column))
-
-
-def fold_task(outline: Outline, lineage: str, lake: Lake) -> Callable[[pa.Table], pa.Table]:
-    """The function that Spark applies to all records of a share of the partitions."""
-
-    def task(rows: pa.Table) -> pa.Table:
-        rows = rows.sort_by([("offset", "ascending")])
-        is_base, is_put = rows.column("is_base"), pc.equal(rows.column("type"), _PUT)
-        folded = fold_partitions(
-            outline,
-            rows.filter(is_base),
-            rows.filter(pc.and_(is_put, pc.invert(is_base))),
-            rows.filter(pc.invert(is_put)),
-        )
-        if folded.rows.num_rows == 0:
-            return SCAN.empty_table()
-        added = write_history(lake, "partitions", lineage, folded.rows)
-        return pa.Table.from_batches(
-            [added_row("partitions", added.to_json(), folded.rows.num_rows)]
-        )
-
-    return task
-
-
-def _joined(spark: SparkSession, records: DataFrame, ids: pa.Array, *, is_base: bool) -> DataFrame:
-    wanted = spark.createDataFrame(pa.table({"batch_id": ids}))
-    return records.join(wanted, "batch_id", "left_semi").select(
-        "type",
-        "offset",
-        "timestamp",
-        "batch_leader_epoch",
-        "record_version",
-        _PUT.lower(),
-        _CHANGE.lower(),
-        F.lit(is_base).alias("is_base"),
-    )
 
 
 def _ids(stretch: Stretch) -> pa.Array:

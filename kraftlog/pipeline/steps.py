@@ -39,7 +39,8 @@ def audit_job(start_spark: StartSpark, options: Options) -> int:
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
     """
     code = _audit(options)
-    return code or _contracts(options)
+    broken = _contracts(options)
+    return code or broken
 
 
 def metrics_job(start_spark: StartSpark, options: Options) -> int:
@@ -55,7 +56,8 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
     materialize_job(start_spark, options)
     code = _audit(options)
     metrics_job(start_spark, options)
-    return code or _contracts(options)
+    broken = _contracts(options)
+    return code or broken
 
 
 def _audit(options: Options) -> int:

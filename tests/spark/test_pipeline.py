@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from kraftlog.config import Options, load_options
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import LakeError
+from kraftlog.pipeline import states
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import decoded_tables, derived_tables
-from tests.golden.cases import DATA
+from kraftlog.tables.spec import decoded_tables, derived_tables, state_tables
+from tests.golden.cases import DATA, Replica
 
 ISOLATED = DATA / "isolated" / "replicas"
 
@@ -45,7 +46,7 @@ class Lab:
         return [row.asDict(recursive=True) for row in self.table(name).where(query).collect()]
 
     def versions(self) -> dict[str, int]:
-        names = [*decoded_tables(), *derived_tables()]
+        names = [*decoded_tables(), *derived_tables(), *state_tables()]
         return {name: self.lake.open(name).version() for name in names if self.lake.exists(name)}
 
     def log(self, node: str) -> Path:
@@ -94,6 +95,64 @@ def test_replicas_and_epochs(isolated: Lab) -> None:
     assert [(row["start_offset"], row["end_offset"], row["leader_id"]) for row in second] == [
         (176, 362, 3)
     ]
+
+
+def state_at_end(lab: Lab, table: str, replica: str) -> DataFrame:
+    """The state of a replica at its log's end: one filter over its lineage."""
+    row = lab.rows("replicas", f"replica = '{replica}'")[0]
+    end, lineage = row["log_end_offset"], row["lineage"]
+    holds = f"valid_from_offset <= {end} and (valid_to_offset is null or {end} < valid_to_offset)"
+    return lab.table(table).where(f"lineage = '{lineage}' and {holds}")
+
+
+@pytest.mark.parametrize("replica", ["1", "2", "3", "11", "12"])
+def test_states_at_each_replicas_end_are_kafkas_own(isolated: Lab, replica: str) -> None:
+    image = Replica("isolated", replica).image()
+    kinds = {
+        "topics": ("TOPIC_RECORD", [("topic_id", "topicId"), ("name", "name")]),
+        "partitions": (
+            "PARTITION_RECORD",
+            [
+                ("topic_id", "topicId"),
+                ("partition_id", "partitionId"),
+                ("partition_replicas", "replicas"),
+                ("isr", "isr"),
+                ("leader", "leader"),
+                ("leader_epoch", "leaderEpoch"),
+                ("partition_epoch", "partitionEpoch"),
+                ("directories", "directories"),
+            ],
+        ),
+        "brokers": (
+            "REGISTER_BROKER_RECORD",
+            [("broker_id", "brokerId"), ("broker_epoch", "brokerEpoch"), ("fenced", "fenced")],
+        ),
+        "configs": (
+            "CONFIG_RECORD",
+            [
+                ("resource_type", "resourceType"),
+                ("resource_name", "resourceName"),
+                ("name", "name"),
+            ],
+        ),
+    }
+    for table, (kind, fields) in kinds.items():
+        expected = [
+            tuple(row["data"][name] for _, name in fields) for row in image if row["type"] == kind
+        ]
+        found = state_at_end(isolated, table, replica).select(*(name for name, _ in fields))
+        assert sorted(map(repr, map(tuple, found.collect()))) == sorted(map(repr, expected)), table
+
+
+def test_shares_of_partitions_give_the_same_history(
+    isolated: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "ROWS_PER_SHARE", 100)
+    lab = Lab(spark, ISOLATED, tmp_path)
+    lab.run()
+    whole, shared = isolated.table("partitions"), lab.table("partitions")
+    assert whole.exceptAll(shared).isEmpty()
+    assert shared.exceptAll(whole).isEmpty()
 
 
 def test_no_secret_reaches_a_table(isolated: Lab) -> None:

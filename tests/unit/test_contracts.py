@@ -1,0 +1,422 @@
+"""Contracts of the published tables: declared, judged by Great Expectations, recorded, never passed
+unjudged.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.config import load_options
+from kraftlog.contracts.judge import ContractResult
+from kraftlog.contracts.measures import Measure, parse_measure
+from kraftlog.contracts.run import run_contracts
+from kraftlog.contracts.suites import (
+    ERRORED_CHECKS,
+    Suite,
+    SuiteError,
+    audit_suite,
+    parse_suite,
+    table_suites,
+)
+from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import write_file
+from kraftlog.tables.spec import (
+    CHECK_RESULTS,
+    CONTRACT_RESULTS,
+    FINDINGS,
+    TableSpec,
+    decoded_tables,
+    derived_tables,
+    state_tables,
+)
+
+SPECS = decoded_tables() | derived_tables() | state_tables()
+SUITES = table_suites()
+RUN = "0123456789abcdef"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+Row = dict[str, Any]
+
+RUN_ROW: Row = {
+    "run_id": RUN,
+    "number": 1,
+    "started": NOW,
+    "finished": NOW,
+    "file_count": 2,
+    "read_file_count": 2,
+    "batch_count": 2,
+    "new_batch_count": 1,
+}
+BATCH: Row = {
+    "replica": "1",
+    "path": "/r/1/0.log",
+    "file_kind": "log",
+    "position": 0,
+    "size_bytes": 100,
+    "base_offset": 0,
+    "last_offset": 1,
+    "batch_id": "a",
+    "crc_valid": True,
+}
+CONTENT: Row = {
+    "batch_id": "a",
+    "base_offset": 0,
+    "batch_leader_epoch": 1,
+    "crc": 7,
+    "record_count": 2,
+}
+RECORDS: list[Row] = [
+    {
+        "batch_id": "a",
+        "record_index": index,
+        "offset": index,
+        "batch_leader_epoch": 1,
+        "type": "NO_OP_RECORD",
+    }
+    for index in range(2)
+]
+
+
+def check_rows(**results: str) -> list[Row]:
+    """A result for every check: passed, or what is given."""
+    return [
+        {
+            "run_id": RUN,
+            "check": check.name,
+            "severity": check.severity,
+            "scope": check.scope,
+            "result": results.get(check.name, "passed"),
+            "finding_count": int(results.get(check.name) == "failed"),
+            "reason": "because" if results.get(check.name) in ("errored", "skipped") else None,
+            "source": check.source,
+        }
+        for check in CATALOGUE
+    ]
+
+
+def finding(check: str, severity: str = "critical") -> Row:
+    return {
+        "run_id": RUN,
+        "check": check,
+        "severity": severity,
+        "scope": "log",
+        "result": "failed",
+        "message": "It is damaged; replace it.",
+        "evidence": "{}",
+    }
+
+
+def put(lake: Lake, spec: TableSpec, rows: list[Row], number: int = 1) -> None:
+    """A table of the lake; rows need not hold every column, and lie in one partition."""
+    table = pa.Table.from_pylist(rows, schema=spec.schema)
+    values = {name: str(rows[0][name]) for name in spec.partition_by} if rows else {}
+    lake.commit(spec, [write_file(lake.path(spec.name), table, values)] if rows else [], number)
+
+
+def publish(lake: Lake, **tables: list[Row]) -> None:
+    """A small lake that keeps its contracts, but for the tables that are given."""
+    good: dict[str, list[Row]] = {
+        "batches": [BATCH],
+        "contents": [CONTENT],
+        "records": RECORDS,
+        "control_records": [],
+        "record_faults": [],
+        "faults": [],
+        "check_results": check_rows(),
+        "findings": [],
+        "runs": [RUN_ROW],
+    }
+    for name, rows in (good | tables).items():
+        put(lake, SPECS[name], rows)
+
+
+def judged(lake: Lake, *names: str) -> list[ContractResult]:
+    """The results of some suites, without pages."""
+    chosen = [one for one in [audit_suite(), *SUITES] if one.name in names]
+    return run_contracts(lake, RUN, 1, None, chosen)
+
+
+def outcomes(results: list[ContractResult], suite: str) -> Mapping[str, str]:
+    """Result by subject."""
+    return {one.subject: one.result for one in results if one.suite == suite}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))
+
+
+# --- The suites are data that fits the tables ---------------------------------------------------
+
+
+def test_every_contracted_table_has_a_suite() -> None:
+    named = {table for suite in SUITES for table in suite.tables}
+    wanted = "runs replicas files batches contents records control_records faults record_faults"
+    assert named >= {*wanted.split(), "findings", "check_results", "snapshots", *state_tables()}
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_a_suite_names_tables_and_columns_that_are_declared(suite: Suite) -> None:
+    for one in suite.contracts:
+        columns = one.reads if one.counts is None else one.counts.columns
+        assert set(columns) <= set(SPECS[one.table].schema.names)
+        assert one.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "expectations: []",
+        "table: runs\nexpectations: []",
+        "table: runs\nexpectations: [{expect_nothing: {}, severity: critical, reason: r}]",
+        "table: runs\nexpectations: [{expect_table_row_count_to_be_between: {}, reason: r}]",
+        "table: runs\nexpectations: [{expect_table_row_count_to_be_between: {}, severity: bad, "
+        "reason: r}]",
+    ],
+)
+def test_a_suite_that_contradicts_itself_is_refused(text: str) -> None:
+    with pytest.raises(SuiteError):
+        parse_suite("some", text)
+
+
+def test_the_audit_suite_has_a_contract_for_every_check() -> None:
+    columns = [column for one in audit_suite().contracts for column in one.columns]
+    assert columns == [*(check.name for check in CATALOGUE), ERRORED_CHECKS]
+
+
+# --- What is judged -----------------------------------------------------------------------------
+
+
+def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None:
+    publish(small)
+    results = run_contracts(small, RUN, 1)
+    assert {one.result for one in results} == {"passed", "skipped"}
+    skipped = {one.table_name for one in results if one.result == "skipped"}
+    assert skipped == {"replicas", "files", "snapshots", *state_tables()}
+    assert all("not published yet" in (one.detail or "") for one in results if one.detail)
+
+
+def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
+    publish(small)
+    results = run_contracts(small, RUN, 2)
+    assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
+    assert {one.result for one in results} == {"skipped"}
+    assert all("this run has not published" in str(one.detail) for one in results[:5])
+
+
+def test_a_violated_contract_is_told_with_what_was_seen(small: Lake) -> None:
+    publish(small, batches=[BATCH, BATCH], findings=[finding("no_such_check", "warning")])
+    results = judged(small, "batches", "findings")
+    failed = {(one.table_name, one.subject): one for one in results if one.result == "failed"}
+    assert set(failed) == {("batches", "repeated_places"), ("findings", "check")}
+    repeated = failed["batches", "repeated_places"]
+    assert json.loads(repeated.observed or "") == {"value": 1}
+    assert "no_such_check" in str(failed["findings", "check"].observed)
+
+
+def test_a_missing_column_is_errored(small: Lake) -> None:
+    publish(small, contents=[], records=[])
+    (small_batches,) = [suite for suite in SUITES if suite.name == "batches"]
+    without = {"position", "crc_valid"}
+    schema = pa.schema([one for one in SPECS["batches"].schema if one.name not in without])
+    other = Lake(small.root + "-other")
+    publish_without(other, TableSpec("batches", "rows", schema, "current", ("path",)))
+    found = outcomes(judged(other, "batches"), "batches")
+    assert found["empty_batches"] == "passed"
+    affected = {
+        str(one.arguments["column"])
+        for one in small_batches.contracts
+        if one.counts and without & set(one.counts.columns)
+    }
+    assert affected == {name for name, result in found.items() if result == "errored"}
+
+
+def test_a_missing_column_of_a_table_that_is_read_is_errored(small: Lake) -> None:
+    schema = FINDINGS.schema.remove(FINDINGS.schema.get_field_index("evidence"))
+    publish_without(small, TableSpec("findings", "rows", schema, "per_run"))
+    found = outcomes(judged(small, "findings"), "findings")
+    assert found["evidence"] == "errored"
+    assert found["severity"] == "passed"
+
+
+def publish_without(lake: Lake, narrow: TableSpec) -> None:
+    """The small lake, with one table that lacks columns."""
+    rows: list[Row] = [BATCH] if narrow.name == "batches" else []
+    known = [{key: row[key] for key in narrow.schema.names if key in row} for row in rows]
+    put(lake, narrow, known)
+    publish(lake)
+
+
+def test_a_table_that_cannot_be_read_hides_no_other(small: Lake) -> None:
+    publish(small, check_results=check_rows(record_decodes="failed"))
+    for name in ("contents", "findings"):
+        for file in Path(small.path(name)).glob("_delta_log/*.json"):
+            file.write_text("no JSON\n", encoding="utf-8")
+    results = judged(small, "contents", "findings", "records", "runs")
+    assert set(outcomes(results, "contents").values()) == {"errored"}
+    assert set(outcomes(results, "findings").values()) == {"errored"}
+    assert set(outcomes(results, "records").values()) == {"passed", "errored"}
+    assert set(outcomes(results, "runs").values()) == {"passed"}
+
+
+# --- The audit's results ------------------------------------------------------------------------
+
+
+def test_the_audit_suite_says_what_the_checks_said(small: Lake) -> None:
+    results = check_rows(
+        batch_crc_valid="failed", timestamps_monotonic="failed", log_matching="skipped"
+    )
+    found = [finding("batch_crc_valid"), finding("timestamps_monotonic", "info")]
+    publish(small, check_results=results, findings=found)
+    by_check = outcomes(judged(small, "audit"), "audit")
+    assert by_check["batch_crc_valid"] == "failed"
+    assert by_check["timestamps_monotonic"] == "passed"
+    assert by_check["log_matching"] == "skipped"
+    assert by_check[ERRORED_CHECKS] == "passed"
+
+
+def test_a_check_that_errored_or_is_missing_never_passes(small: Lake) -> None:
+    rows = [
+        one for one in check_rows(record_rules="errored") if one["check"] != "isr_within_replicas"
+    ]
+    publish(small, check_results=rows)
+    results = judged(small, "audit")
+    by_check = outcomes(results, "audit")
+    assert by_check["record_rules"] == "errored"
+    assert by_check["isr_within_replicas"] == "errored"
+    assert by_check[ERRORED_CHECKS] == "failed"
+    assert [one.detail for one in results if one.subject == "record_rules"] == ["because"]
+
+
+# --- Counting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "declared, expected",
+    [
+        ({"rows_where": "b < a"}, 1),
+        ({"rows_where": "a >= -1"}, 3),
+        ({"nulls_in": ["a", "b"]}, 2),
+        ({"outside": {"column": "k", "values": ["x"]}}, 1),
+        ({"repeated": ["k"]}, 2),
+        ({"repeated": ["k", "a"]}, 1),
+        ({"orphans": {"column": "k", "missing_from": "other"}}, 1),
+        ({"orphans": {"column": "k", "missing_from": "other", "when": "w"}}, 0),
+        (
+            {
+                "incomplete": {
+                    "column": "k",
+                    "count": "a",
+                    "parts": ["other", "other"],
+                    "unless_in": "none",
+                }
+            },
+            3,
+        ),
+    ],
+)
+def test_measures(declared: Row, expected: int) -> None:
+    rows = [
+        {"k": "x", "a": 1, "b": 2, "w": True},
+        {"k": "x", "a": 1, "b": 0, "w": True},
+        {"k": "y", "a": 3, "b": None, "w": False},
+        {"k": "x", "a": None, "b": 5, "w": True},
+    ]
+    measure: Measure = parse_measure(declared)
+    tally = measure.tally()
+    for row in rows:
+        schema = pa.schema({"k": pa.string(), "a": pa.int32(), "b": pa.int64(), "w": pa.bool_()})
+        tally.take(pa.RecordBatch.from_pylist([row], schema=schema).select(list(measure.columns)))
+    other = {"other": [pa.RecordBatch.from_pylist([{"k": "x"}])], "none": []}
+    assert tally.count(lambda table, columns: iter(other[table])) == expected
+
+
+def test_a_record_that_is_missing_or_stored_twice_is_seen(small: Lake) -> None:
+    publish(small, records=[*RECORDS, RECORDS[0]])
+    assert outcomes(judged(small, "contents"), "contents")["incomplete_contents"] == "failed"
+
+
+def test_a_batch_with_damage_inside_may_hold_fewer_records(small: Lake) -> None:
+    fault = {
+        "batch_id": "a",
+        "fault": "record_value",
+        "relative_position": 61,
+        "size_bytes": 3,
+        "detail": "it ends early",
+    }
+    publish(small, records=RECORDS[:1], record_faults=[fault])
+    results = judged(small, "contents", "record_faults")
+    assert set(outcomes(results, "contents").values()) == {"passed"}
+    assert set(outcomes(results, "record_faults").values()) == {"passed"}
+
+
+# --- The step -----------------------------------------------------------------------------------
+
+
+def test_the_step_records_once_and_writes_pages(
+    small: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(small)
+    options = load_options({"lake": small.root})
+    assert contracts_step(small, options) == 0
+    index = Path(small.path("_data_docs")) / "index.html"
+    assert str(index) in capsys.readouterr().err
+    page = index.read_text(encoding="utf-8")
+    assert all(name in page for name in ("audit", "batches", "check_results", "contents", "runs"))
+    version = small.open(CONTRACT_RESULTS.name).version()
+    assert contracts_step(small, options) == 0
+    assert small.open(CONTRACT_RESULTS.name).version() == version
+    rows = small.rows_of_run(CONTRACT_RESULTS.name, RUN)
+    assert len(rows) == sum(len(one.contracts) for one in [audit_suite(), *SUITES])
+
+
+def test_pages_can_be_left_out(small: Lake) -> None:
+    publish(small)
+    assert contracts_step(small, load_options({"lake": small.root, "data_docs": "false"})) == 0
+    assert not Path(small.path("_data_docs")).exists()
+
+
+def test_a_broken_contract_is_a_defect_and_said_again(
+    small: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(small, batches=[BATCH, BATCH])
+    options = load_options({"lake": small.root, "data_docs": False})
+    for _ in range(2):
+        assert contracts_step(small, options) == 2
+        assert "a defect of kraftlog and not of the quorum" in capsys.readouterr().err
+
+
+def test_damage_of_the_quorum_is_no_broken_contract(small: Lake) -> None:
+    rows = check_rows(batch_crc_valid="failed")
+    publish(small, check_results=rows, findings=[finding("batch_crc_valid")])
+    assert contracts_step(small, load_options({"lake": small.root, "data_docs": False})) == 0
+    recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["suite", "result"])
+    assert {"suite": "audit", "result": "failed"} in recorded
+
+
+def test_a_warning_is_recorded_and_does_not_fail_the_step(small: Lake) -> None:
+    unknown = BATCH | {"batch_id": "b", "position": 100}
+    publish(small, batches=[BATCH, unknown])
+    assert contracts_step(small, load_options({"lake": small.root, "data_docs": False})) == 0
+    recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["subject", "result"])
+    assert {"subject": "unknown_contents", "result": "failed"} in recorded
+
+
+def test_nothing_imports_great_expectations_before_it_is_needed() -> None:
+    code = (
+        "import sys, kraftlog.cli, kraftlog.pipeline.steps\n"
+        "sys.exit('great_expectations' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_check_result_table_is_declared_per_run() -> None:
+    assert CHECK_RESULTS.mode == FINDINGS.mode == CONTRACT_RESULTS.mode == "per_run"
