@@ -171,6 +171,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
             "types_lost": dict(types.most_common()),
+            "who": _who(quorum, log),
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
             **_both_sides(quorum, side),
         },
@@ -181,7 +182,10 @@ def _who(quorum: Quorum, log: LogView) -> str:
     """A replica as a person calls it: controller 2, broker 12."""
     node = log.evidence.node_id
     role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
-    return f"{role} {node} ({log.label})" if role and node is not None else log.label
+    if role is None or node is None:
+        return log.label
+    # A folder that is named by its node need not be named again.
+    return f"{role} {node}" if log.label == str(node) else f"{role} {node} ({log.label})"
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:

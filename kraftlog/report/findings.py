@@ -1,5 +1,6 @@
 """Findings for a person: the worst first, one line each, then a verdict in one sentence."""
 
+import json
 import sys
 from collections import Counter
 from typing import Any, TextIO
@@ -73,13 +74,19 @@ def verdict(findings: list[Row], results: list[Row]) -> str:
 def _tails(findings: list[Row]) -> list[str]:
     if not findings:
         return []
-    names = sorted({row["replica"] for row in findings})
+    names = sorted({_who(row) for row in findings}, reverse=True)
     start = min(row["offset"] for row in findings)
-    one = len(names) == 1
+    verb = "carries" if len(names) == 1 else "carry"
     return [
-        f"{'replica' if one else 'replicas'} {listed(names)} {'carries' if one else 'carry'} an "
-        f"uncommitted tail from offset {start} that a restart will cut"
+        f"{listed(names)} {verb} an uncommitted tail from offset {start} that a restart will cut"
     ]
+
+
+def _who(finding: Row) -> str:
+    """The replica as its finding calls it (controller 2); a lake holds the evidence as text."""
+    evidence = finding["evidence"]
+    known = json.loads(evidence) if isinstance(evidence, str) else evidence
+    return str(known.get("who") or f"replica {finding['replica']}")
 
 
 def counted(count: int, noun: str) -> str:
