@@ -58,10 +58,8 @@ def read_quorum(replicas: Sequence[Replica], reading: Reading) -> Iterator[pa.Re
     evidence = collect(replicas, reading.limits, reading.redactor, replay=False)
     rows = {"replicas": replica_rows, "epochs": epoch_rows}[reading.relation](Quorum(evidence))
     schema = relations.all_relations()[reading.relation].schema
-    for table in (
-        pa.Table.from_pylist(rows, schema=schema).select(reading.schema.names).to_batches()
-    ):
-        yield table
+    table = pa.Table.from_pylist(rows, schema=schema)
+    yield from table.select(reading.schema.names).to_batches()
 
 
 def _decoded(split: Split, window: Window, reading: Reading) -> Iterator[pa.RecordBatch]:
