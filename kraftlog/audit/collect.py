@@ -38,8 +38,8 @@ from kraftlog.log import names
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.segment import Limits, Window, walk
-from kraftlog.log.storage import open_file
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
@@ -113,7 +113,7 @@ class Collector:
     def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:
         first = len(builder)
         faults: list[Fault] = []
-        for found in walked(file, self.limits):
+        for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
                 faults.append(_explained(file, index, builder, found))
             else:
@@ -135,7 +135,7 @@ class Collector:
         counts: Counter[str] = Counter()
         first_of_type: dict[str, tuple[int, int]] = {}
         if file.kind in SNAPSHOT_KINDS:
-            for found in walked(file, self.limits):
+            for found in walk_file(file, self.limits):
                 if isinstance(found, Fault):
                     faults.append(_explained(file, 0, builder, found))
                     continue
@@ -241,17 +241,6 @@ class Collector:
                 self.keep_records = False
                 self.records.clear()
         return index
-
-
-def walked(file: LogFile, limits: Limits) -> Iterator[Window | Fault]:
-    """The batches and faults of a file; a file that cannot be read is one fault."""
-    try:
-        with open_file(file.path) as handle:
-            yield from walk(handle, limits=limits)
-    except FileNotFoundError:
-        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
-    except OSError as error:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or str(error))
 
 
 def _explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:

@@ -130,8 +130,8 @@ class RunOfLake:
 
     def _open(self, table: str) -> ds.Dataset:
         if table not in self._opened:
-            # Arrow's own file system: delta-rs' is Python, and an Arrow thread that still lets go of
-            # it while the interpreter ends aborts the process.
+            # Arrow's own file system: delta-rs' one is Python, and an Arrow thread that still lets
+            # go of it while the interpreter ends aborts the process.
             filesystem, folder = filesystem_of(self._lake.path(table))
             own = pafs.SubTreeFileSystem(folder, filesystem)
             self._opened[table] = self._lake.open(table).to_pyarrow_dataset(filesystem=own)

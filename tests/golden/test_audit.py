@@ -48,8 +48,8 @@ def test_the_dead_leader_and_a_broker_carry_an_uncommitted_tail() -> None:
         ("12", 12, 176),
     }
     by_node = {one.node_id: one.row for one in tails}
-    assert by_node[2].message.startswith("controller 2 (2) carries an uncommitted tail")
-    assert by_node[12].message.startswith("broker 12 (12) carries an uncommitted tail")
+    assert by_node[2].message.startswith("controller 2 carries an uncommitted tail")
+    assert by_node[12].message.startswith("broker 12 carries an uncommitted tail")
     for row in by_node.values():
         assert "a restart will cut it at offset 176" in row.message
         assert row.evidence["truncation_offset"] == 176
