@@ -1,4 +1,5 @@
-"""`python -m tests.benchmark`: decode speed, Kafka's own tools against ours, on the same files.
+"""`python -m tests.benchmark`: decode and replay, Kafka's own tools against ours, on the same
+files.
 
 Per case: answers must be equal, then the four programs run in turn, `--runs` times, and medians are
 printed as `case | reference | ours | ratio`. Times are CPU seconds (of a whole process: user and
@@ -26,8 +27,10 @@ from tests import kafka_judge
 from tests.benchmark.answers import AnswersDiffer, assert_equal, kafka_answers, our_answers
 from tests.benchmark.inputs import CASES, Case, parse_size
 from tests.benchmark.ours import rows
+from tests.benchmark.replay import kafkas, ours
 
 HEADINGS = ("case", "reference", "ours", "ratio")
+REPLAY = "replay"
 LOOP_SECONDS = 5
 LOOP_PASSES = 3
 
@@ -95,6 +98,30 @@ def measure(case: Case, size_bytes: int, runs: int) -> tuple[str, list[tuple[str
     return about, [duel.cells() for duel in compared]
 
 
+def measure_replay(size_bytes: int, runs: int) -> tuple[str, list[tuple[str, ...]]]:
+    """Kafka's image of a whole log against every version of every object of it, whole processes."""
+    folder = CASES[0].file(size_bytes).parent
+    _note(f"{REPLAY}: comparing answers")
+    theirs, mine = (
+        kafkas(kafka_judge.image(folder, no_snapshot=True, flush="end").rows),
+        ours(folder),
+    )
+    if theirs != mine:
+        raise AnswersDiffer(f"{REPLAY}: Kafka has {theirs}, we have {mine}")
+    kafka = kafka_judge.java_command("Oracle", "image", folder, "--no-snapshot", "--flush", "end")
+    command = [sys.executable, "-m", "tests.benchmark.replay", str(folder)]
+    duel = Duel(
+        f"{REPLAY}: MetadataImage of the log, whole process",
+        lambda: _whole_process(kafka),
+        lambda: _whole_process(command),
+    )
+    for run in range(runs):
+        _note(f"{REPLAY}: run {run + 1} of {runs}")
+        duel.run()
+    partitions = theirs["PARTITION_RECORD"]
+    return f"{REPLAY}: the same log, {partitions:,} partitions at its end", [duel.cells()]
+
+
 def _whole_process(command: list[str]) -> Time:
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -158,7 +185,7 @@ def _line(cells: tuple[str, ...], markdown: bool) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmark", description=__doc__)
-    names = [case.name for case in CASES]
+    names = [*(case.name for case in CASES), REPLAY]
     parser.add_argument("--case", choices=names, action="append", help="default: all")
     parser.add_argument("--size", type=parse_size, default="100M", help="of the log (100M)")
     parser.add_argument("--runs", type=int, default=3)
@@ -167,6 +194,8 @@ def main() -> int:
     try:
         wanted = [case for case in CASES if case.name in (chosen.case or names)]
         measured = [measure(case, chosen.size, chosen.runs) for case in wanted]
+        if REPLAY in (chosen.case or names):
+            measured.append(measure_replay(chosen.size, chosen.runs))
     except AnswersDiffer as difference:
         _note(f"answers differ, nothing is timed: {difference}")
         return 1
