@@ -61,7 +61,48 @@ class Duel:
         self.our_times.append(self.ours())
 
     def cells(self) -> tuple[str, str, str, str]:
-        # One delta for all is Kafka's fastest way; only one per batch gives the exact answer.
+        theirs, mine = _median(self.reference_times), _median(self.our_times)
+        ratio = theirs.cpu_seconds / mine.cpu_seconds
+        return self.name, str(theirs), str(mine), f"{ratio:.3g}"
+
+
+def duels(case: Case, path: Path, record_count: int) -> list[Duel]:
+    """The comparisons of one file."""
+    dump = kafka_judge.dump_log_segments_command(path)
+    return [
+        Duel(
+            f"{case.name}: DumpLogSegments, whole process",
+            lambda: _whole_process(dump),
+            lambda: _whole_process(_our_command(path, 1)),
+        ),
+        Duel(
+            f"{case.name}: Kafka's decoding loop, warm",
+            lambda: _kafka_loop(case, path, record_count),
+            lambda: _our_loop(path, record_count),
+        ),
+    ]
+
+
+def measure(case: Case, size_bytes: int, runs: int) -> tuple[str, list[tuple[str, ...]]]:
+    """One line on what is measured, and the cells of the table."""
+    path = case.file(size_bytes)
+    _note(f"{case.name}: comparing answers")
+    kafka = kafka_answers(path)
+    assert_equal(kafka, our_answers(rows, path))
+    compared = duels(case, path, kafka.record_count)
+    for run in range(runs):
+        _note(f"{case.name}: run {run + 1} of {runs}")
+        for duel in compared:
+            duel.run()
+    about = f"{case.name}: {path.stat().st_size:,} bytes, {kafka.record_count:,} records"
+    return about, [duel.cells() for duel in compared]
+
+
+def measure_replay(size_bytes: int, runs: int) -> tuple[str, list[tuple[str, ...]]]:
+    """Kafka's image of a whole log against every version of every object of it, whole processes."""
+    folder = CASES[0].file(size_bytes).parent
+    _note(f"{REPLAY}: comparing answers")
+    # One delta for all is Kafka's fastest way; only one per batch gives the exact answer.
     theirs, mine = kafkas(kafka_judge.image(folder, no_snapshot=True).rows), ours(folder)
     if theirs != mine:
         raise AnswersDiffer(f"{REPLAY}: Kafka has {theirs}, we have {mine}")
