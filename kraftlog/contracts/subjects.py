@@ -13,13 +13,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 
 from kraftlog.audit.run import ERRORED, SKIPPED
 from kraftlog.contracts.measures import Tally
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
 RUN_ID = "run_id"
@@ -130,11 +128,7 @@ class RunOfLake:
 
     def _open(self, table: str) -> ds.Dataset:
         if table not in self._opened:
-            # Arrow's own file system: delta-rs' one is Python, and an Arrow thread that still lets
-            # go of it while the interpreter ends aborts the process.
-            filesystem, folder = filesystem_of(self._lake.path(table))
-            own = pafs.SubTreeFileSystem(folder, filesystem)
-            self._opened[table] = self._lake.open(table).to_pyarrow_dataset(filesystem=own)
+            self._opened[table] = self._lake.dataset(table)
         return self._opened[table]
 
     def _rows(self, table: str, columns: Sequence[str]) -> pa.Table:

@@ -71,7 +71,7 @@ def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
     run = Run(
         lake,
         finished + 1,
-        _run_id(files),
+        _run_id(files, finished + 1),
         limits_of(options),
         redactor_of(options, lake_key(lake)),
     )
@@ -102,11 +102,12 @@ def _changes(lake: Lake, files: pa.Table) -> Changes:
     )
 
 
-def _run_id(files: pa.Table) -> str:
+def _run_id(files: pa.Table, number: int) -> str:
+    """Another one also where an earlier input comes back."""
     rows = sorted(
         map(repr, files.select(["replica", "path", "size_bytes", "modified_ns"]).to_pylist())
     )
-    return blake3("\n".join(rows).encode()).hexdigest(8)
+    return blake3("\n".join([str(number), *rows]).encode()).hexdigest(8)
 
 
 def _written(

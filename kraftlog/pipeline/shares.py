@@ -61,7 +61,7 @@ class Shares:
 
     def _rows(self, kind: str, ids: pa.Array, share: int) -> pa.Table:
         """This share's records of one type, in offset order."""
-        source = self.lake.open("records").to_pyarrow_dataset()
+        source = self.lake.dataset("records")
         payload = kind.lower()
         schema = row_schema(kind)
         wanted = [*_COLUMNS, payload]

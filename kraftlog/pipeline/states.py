@@ -80,9 +80,8 @@ class States:
     def _source(self, table: str) -> tuple[ds.Dataset, list[str]]:
         """A table as a dataset, and the record types that it holds."""
         if table not in self.sources:
-            opened = self.lake.open(table)
-            types = sorted({one["type"] for one in opened.partitions()})
-            self.sources[table] = opened.to_pyarrow_dataset(), types
+            types = sorted({one["type"] for one in self.lake.open(table).partitions()})
+            self.sources[table] = self.lake.dataset(table), types
         return self.sources[table]
 
     def _types(self, table: str) -> list[str]:

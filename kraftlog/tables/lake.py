@@ -14,12 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.errors import LakeError
-from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
 
 _APPLICATION = "kraftlog"
@@ -56,7 +57,18 @@ class Lake:
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A whole (small) table as Arrow."""
-        return self.open(name).to_pyarrow_table(columns=list(columns) if columns else None)
+        return self.dataset(name).to_table(columns=list(columns) if columns else None)
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """One table for Arrow to scan.
+
+        Through Arrow's own file system: delta-rs' one is Python, and an Arrow thread that still
+        lets go of it while the interpreter ends aborts the process.
+        """
+        filesystem, folder = filesystem_of(self.path(name))
+        return self.open(name).to_pyarrow_dataset(
+            filesystem=pafs.SubTreeFileSystem(folder, filesystem)
+        )
 
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
@@ -64,8 +76,7 @@ class Lake:
         """The rows of one run; none where the table is not there yet."""
         if not self.exists(name):
             return []
-        table = self.open(name).to_pyarrow_dataset()
-        found = table.to_table(filter=ds.field("run_id") == run_id, columns=columns)
+        found = self.dataset(name).to_table(filter=ds.field("run_id") == run_id, columns=columns)
         rows: list[dict[str, Any]] = found.to_pylist()
         return rows
 
