@@ -43,7 +43,7 @@ from kraftlog.log.segment import Limits, Window
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
-RECORD_LIMIT = 200_000
+RECORD_LIMIT = 1_000_000
 """So many records are decoded one by one and kept for a replay. Beyond it the rest is looked at by
 columns, and not replayed: that would take minutes.
 """
