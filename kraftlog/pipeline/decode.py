@@ -61,7 +61,13 @@ def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
     lake = lake_of(options)
     if not options.input:
         raise UsageError("no input is named: say --input FOLDER")
-    replicas = find_replicas([absolute(root) for root in options.input])
+    roots = [absolute(root) for root in options.input]
+    for root in roots:
+        if f"{lake.root}/".startswith(f"{root.rstrip('/')}/"):
+            raise UsageError(
+                f"the lake {lake.root} lies below the input {root}, where nothing is written"
+            )
+    replicas = find_replicas(roots)
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kraftlog.config import Options, load_options
 from kraftlog.decode.redaction import MASK_PREFIX
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, UsageError
 from kraftlog.pipeline import states
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.steps import STEPS
@@ -244,6 +244,13 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
     ids = lab.table("records").select("batch_id", "record_index")
     assert ids.count() == ids.distinct().count()
     assert {row["replica"] for row in lab.rows("replicas")} == {"1", "2", "3", "11", "12"}
+
+
+def test_nothing_is_written_below_an_input(spark: SparkSession, tmp_path: Path) -> None:
+    options = load_options({"input": [str(tmp_path)], "lake": str(tmp_path / "lake")})
+    with pytest.raises(UsageError, match="lies below the input"):
+        decode(lambda: spark, options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_steps_need_a_decoded_lake(spark: SparkSession, tmp_path: Path) -> None:
