@@ -5,7 +5,7 @@ an upper bound, each with its reason in words. The high watermark itself is not 
 R35, R107–R110, #21, KIP-595.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kraftlog.audit.logview import LogView
@@ -94,8 +94,3 @@ def contradicted_at(log: LogView, end: int, others: list[LogView]) -> tuple[int,
                 found.append((start.start_offset, other))
                 break
     return min(found, key=lambda pair: pair[0], default=None)
-
-
-def describe_voters(names: Mapping[int, str]) -> str:
-    """Voters in words."""
-    return ", ".join(f"{voter} ({label})" for voter, label in sorted(names.items()))

@@ -119,11 +119,6 @@ def _runs(
     return found
 
 
-def swapped(comparison: Comparison) -> Comparison:
-    """The same pair, seen from the other side."""
-    return compare(comparison.other, comparison.one)
-
-
 def is_uncommitted_tail(one: LogView, other: LogView, run: Run, own_snapshot_end: int) -> bool:
     """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md`
     defines it.

@@ -14,6 +14,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import LogFile
 from kraftlog.log.sidefiles import (
     INDEX_ENTRY,
+    INDEX_LIMIT,
     SIDE_FILE_LIMIT,
     TIME_INDEX_ENTRY,
     read_epoch_checkpoint,
@@ -33,9 +34,6 @@ NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.SERVER_PROPERTIES: ("server_properties", read_properties),
 }
 """Kind of file → field of `ReplicaEvidence`, and its reader."""
-
-INDEX_LIMIT = 64 << 20
-"""Kafka's index files are 10 MiB at most; what lies beyond this many bytes is not looked at."""
 
 
 def read_side_file(file: LogFile) -> SideFile:

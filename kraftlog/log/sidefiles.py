@@ -14,6 +14,9 @@ import numpy.typing as npt
 SIDE_FILE_LIMIT = 8 << 20
 """Text files over this many bytes are not what their names say."""
 
+INDEX_LIMIT = 64 << 20
+"""Kafka's index files are 10 MiB at most; beyond this many bytes nothing is looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:

@@ -12,33 +12,27 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog import relations
+from kraftlog.audit.side_evidence import NODE_FILES
 from kraftlog.log import names
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.sidefiles import (
     INDEX_ENTRY,
+    INDEX_LIMIT,
     SIDE_FILE_LIMIT,
     TIME_INDEX_ENTRY,
     Index,
-    read_epoch_checkpoint,
+    QuorumState,
     read_index,
-    read_meta_properties,
-    read_partition_metadata,
-    read_properties,
-    read_quorum_state,
 )
 from kraftlog.log.storage import open_file
 
-INDEX_LIMIT = 64 << 20
-"""Kafka's own limit of an index is 10 MiB; a file over this is no index."""
 
-
-def _quorum_state(raw: bytes) -> dict[str, Any]:
-    state = read_quorum_state(raw)
+def _quorum_state(state: QuorumState) -> dict[str, Any]:
     return {name: getattr(state, name) for name in state.__slots__}
 
 
-def _server_properties(raw: bytes) -> dict[str, str]:
+def _server_properties(properties: dict[str, str]) -> dict[str, str]:
     """Only what concerns the quorum: the rest of a node's configuration may hold passwords."""
     wanted = (
         "process.roles",
@@ -48,16 +42,14 @@ def _server_properties(raw: bytes) -> dict[str, str]:
         "metadata.",
         "broker.rack",
     )
-    return {key: value for key, value in read_properties(raw).items() if key.startswith(wanted)}
+    return {key: value for key, value in properties.items() if key.startswith(wanted)}
 
 
-_READERS: dict[str, Callable[[bytes], Any]] = {
-    names.META_PROPERTIES: read_meta_properties,
+_SHOWN: dict[str, Callable[[Any], Any]] = {
     names.QUORUM_STATE: _quorum_state,
-    names.PARTITION_METADATA: read_partition_metadata,
-    names.EPOCH_CHECKPOINT: read_epoch_checkpoint,
     names.SERVER_PROPERTIES: _server_properties,
 }
+"""How a side file's value is shown, where it is not shown as it is."""
 _INDEXES = {names.INDEX: INDEX_ENTRY, names.TIME_INDEX: TIME_INDEX_ENTRY}
 
 
@@ -100,15 +92,17 @@ def _row(file: LogFile) -> dict[str, Any]:
 
 
 def _content(file: LogFile) -> dict[str, Any]:
-    if file.problem is not None or file.kind not in _READERS.keys() | _INDEXES.keys():
+    if file.problem is not None or file.kind not in NODE_FILES.keys() | _INDEXES.keys():
         return {}
     limit = INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT
     with open_file(file.path) as handle:
         if handle.size_bytes > limit:
             raise ValueError(f"it is {handle.size_bytes:,} bytes large, which no such file is")
         raw = handle.read(0, handle.size_bytes)
-    if file.kind in _READERS:
-        return {"content": json.dumps(_READERS[file.kind](raw), sort_keys=True)}
+    if file.kind in NODE_FILES:
+        _, read = NODE_FILES[file.kind]
+        shown = _SHOWN.get(file.kind, lambda value: value)(read(raw))
+        return {"content": json.dumps(shown, sort_keys=True)}
     index = read_index(raw, _INDEXES[file.kind])
     return {"content": json.dumps(_summary(index)), "padding_bytes": index.padding_size_bytes}
 
