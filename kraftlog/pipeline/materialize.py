@@ -13,7 +13,8 @@ from kraftlog.config import Options
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.pipeline.states import States
-from kraftlog.tables.spec import TableSpec, derived_tables, state_tables
+from kraftlog.tables.derived import derived_tables
+from kraftlog.tables.spec import TableSpec, state_tables
 
 
 def materialize(start_spark: Callable[[], SparkSession], options: Options) -> None:

@@ -6,13 +6,13 @@ hold what lies on the disks now, replaced file by file; `per_run` tables get one
 run.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
+from kraftlog.relations import INT, LONG, TEXT, TIMESTAMP, Relation, column
 from kraftlog.state.history import history_tables
 
 CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
@@ -49,39 +49,6 @@ RUNS = TableSpec(
             column("new_batch_count", LONG, "of these, contents that no run had stored before"),
             column("record_count", LONG, "records decoded and stored by this run"),
             column("fault_count", LONG, "faults in the files that were read"),
-        ]
-    ),
-    PER_RUN,
-)
-
-SNAPSHOTS = TableSpec(
-    "snapshots",
-    "one row per snapshot, replica and run",
-    pa.schema(
-        [
-            RUN_ID,
-            relations.REPLICA,
-            relations.PATH,
-            column("end_offset", LONG, "end offset of the snapshot (exclusive)"),
-            column("epoch", LONG, "epoch of the snapshot"),
-            column("complete", BOOL, "header first, footer last, no fault"),
-            column("size_bytes", LONG, "size of the file (KIP-630: SnapshotSizeBytes)"),
-            column("batch_count", LONG, "record batches"),
-            column("record_count", LONG, "metadata records"),
-            column("records_by_type", pa.map_(TEXT, LONG), "metadata records per type"),
-            column("last_contained_log_timestamp", TIMESTAMP, "by the snapshot's header"),
-            column("modified", TIMESTAMP, "modification time of the file"),
-            column(
-                "age_ms", LONG, "time from the last contained record to the newest record at hand"
-            ),
-            column(
-                "lag_offsets_min",
-                LONG,
-                "offsets to the lower committed bound (KIP-630: SnapshotLag)",
-            ),
-            column("lag_offsets_max", LONG, "offsets to the end of the replica's log"),
-            column("lag_bytes", LONG, "bytes of the replica's log after the snapshot's end"),
-            column("is_latest", BOOL, "newest complete snapshot of its replica"),
         ]
     ),
     PER_RUN,
@@ -156,7 +123,7 @@ def _without_place(relation: Relation) -> pa.Schema:
     return pa.schema([field for field in relation.schema if field.name not in place])
 
 
-def _per_run(relation: Relation) -> TableSpec:
+def per_run(relation: Relation) -> TableSpec:
     schema = pa.schema([RUN_ID, *relation.schema])
     return TableSpec(relation.name, f"{relation.grain} and run", schema, PER_RUN)
 
@@ -232,13 +199,3 @@ def state_tables() -> dict[str, TableSpec]:
         name: TableSpec(name, relation.grain, pa.schema([LINEAGE, *relation.schema]), CURRENT)
         for name, relation in history_tables().items()
     }
-
-
-@cache
-def derived_tables() -> dict[str, TableSpec]:
-    """The tables that later steps derive from the decoded ones, once per run."""
-    replicas = _per_run(relations.REPLICAS)
-    replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
-    reports = [SNAPSHOTS, CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
-    specs = [replicas, _per_run(relations.EPOCHS), *reports]
-    return {spec.name: spec for spec in specs}

@@ -16,8 +16,9 @@ from kraftlog.errors import LakeError, UsageError
 from kraftlog.pipeline import states
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.steps import STEPS
+from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import decoded_tables, derived_tables, state_tables
+from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.golden.cases import DATA, Replica
 
 ISOLATED = DATA / "isolated" / "replicas"

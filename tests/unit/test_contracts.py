@@ -27,6 +27,7 @@ from kraftlog.contracts.suites import (
     table_suites,
 )
 from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 from kraftlog.tables.spec import (
@@ -35,7 +36,6 @@ from kraftlog.tables.spec import (
     FINDINGS,
     TableSpec,
     decoded_tables,
-    derived_tables,
     state_tables,
 )
 

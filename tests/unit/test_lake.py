@@ -10,9 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
+from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
-from kraftlog.tables.spec import decoded_tables, derived_tables
+from kraftlog.tables.spec import decoded_tables
 
 BATCHES = decoded_tables()["batches"]
 RUNS = decoded_tables()["runs"]

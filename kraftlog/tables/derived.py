@@ -1,0 +1,26 @@
+"""All tables that later steps derive from the decoded ones, once per run."""
+
+from dataclasses import replace
+from functools import cache
+
+from kraftlog import relations
+from kraftlog.tables.measures import MEASURES
+from kraftlog.tables.plans import PLANS
+from kraftlog.tables.spec import (
+    CHECK_RESULTS,
+    CONTRACT_RESULTS,
+    FINDINGS,
+    LINEAGE,
+    TableSpec,
+    per_run,
+)
+
+
+@cache
+def derived_tables() -> dict[str, TableSpec]:
+    """Every table that is written once per run, by name."""
+    replicas = per_run(relations.REPLICAS)
+    replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
+    reports = [CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
+    specs = [replicas, per_run(relations.EPOCHS), *MEASURES, *PLANS, *reports]
+    return {spec.name: spec for spec in specs}
