@@ -6,7 +6,7 @@ that several replicas hold is decoded once.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from kraftlog.audit.columns import ColumnBuilder
 from kraftlog.audit.content import Decoded, decode_batch, describe
 from kraftlog.audit.detect import Detected, detect
-from kraftlog.audit.divergence import batches_to_describe
+from kraftlog.audit.divergence import Place, batches_to_describe
 from kraftlog.audit.evidence import (
     UNREMARKABLE,
     Content,
@@ -35,17 +35,22 @@ from kraftlog.audit.side_evidence import NODE_FILES, read_index_file, read_side_
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
-from kraftlog.log.batch import PREFIX_SIZE
+from kraftlog.log.batch import PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
+from kraftlog.log.storage import open_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
 RECORD_LIMIT = 1_000_000
 """So many records are decoded one by one and kept for a replay. Beyond it the rest is looked at by
 columns, and not replayed: that would take minutes.
+"""
+SIZE_LIMIT_BYTES = 64 << 20
+"""A replica of more bytes than this is looked at by columns from the start: it holds, or nearly
+holds, more records than the limit.
 """
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
@@ -115,20 +120,10 @@ class Collector:
         faults: list[Fault] = []
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
-                faults.append(_explained(file, index, builder, found))
+                faults.append(explained(file, index, builder, found))
             else:
                 builder.add(index, found.batches, self._content_of(found))
-        return SegmentEvidence(
-            file.path,
-            file.name,
-            file.parsed.base_offset or 0,
-            file.size_bytes,
-            file.modified_ns // 1_000_000,
-            first,
-            len(builder),
-            tuple(faults),
-            _problem(faults),
-        )
+        return segment_of(file, first, len(builder), faults)
 
     def _snapshot(self, file: LogFile) -> SnapshotEvidence:
         builder, faults = ColumnBuilder(), list[Fault]()
@@ -137,7 +132,7 @@ class Collector:
         if file.kind in SNAPSHOT_KINDS:
             for found in walk_file(file, self.limits):
                 if isinstance(found, Fault):
-                    faults.append(_explained(file, 0, builder, found))
+                    faults.append(explained(file, 0, builder, found))
                     continue
                 content = []
                 if not self.keep_records:
@@ -152,21 +147,7 @@ class Collector:
                         counts[record.type] += 1
                         first_of_type.setdefault(record.type, (position, record.index))
                 builder.add(0, found.batches, content)
-        return SnapshotEvidence(
-            file.path,
-            file.name,
-            file.kind,
-            file.parsed.end_offset,
-            file.parsed.epoch,
-            file.parsed.form,
-            file.size_bytes,
-            file.modified_ns // 1_000_000,
-            builder.columns() if len(builder) else no_batches(),
-            tuple(faults),
-            counts,
-            first_of_type,
-            _problem(faults),
-        )
+        return snapshot_of(file, builder, faults, counts, first_of_type)
 
     def _content_of(self, window: Window) -> list[int]:
         """The index of each batch's content."""
@@ -228,6 +209,28 @@ class Collector:
                 known = self._remember(batch_id, decoded)
             yield position, decoded, known
 
+    def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
+        """The decoded records of a batch, read again where they were not kept; none where the
+        file no longer holds the batch.
+        """
+        kept = self.records.get(batch_id)
+        if kept is not None:
+            return kept
+        decoded = self._read_batch(batch_id, place)
+        return () if decoded is None else decoded.records
+
+    def _read_batch(self, batch_id: str, place: Place) -> Decoded | None:
+        """Decode one batch where it lies, unless the file has changed there."""
+        path, position, size = place
+        try:
+            with open_file(path) as file:
+                batch = file.read(position, size)
+        except OSError:
+            return None  # the walk has told, or the next one will tell, what became of the file
+        if content_hash(batch) != batch_id or not crc_is_valid(batch):
+            return None
+        return decode_batch(batch, batch_id, self.redactor, self.limits.decompressed_size_bytes)
+
     def _remember(self, batch_id: str, decoded: Decoded) -> int:
         index = UNREMARKABLE
         if decoded.content is not None:
@@ -243,7 +246,49 @@ class Collector:
         return index
 
 
-def _explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
+def segment_of(file: LogFile, first: int, end: int, faults: Iterable[Fault]) -> SegmentEvidence:
+    """A segment whose batches are rows [first, end) of its replica's log."""
+    found = tuple(faults)
+    return SegmentEvidence(
+        file.path,
+        file.name,
+        file.parsed.base_offset or 0,
+        file.size_bytes,
+        file.modified_ns // 1_000_000,
+        first,
+        end,
+        found,
+        _problem(found),
+    )
+
+
+def snapshot_of(
+    file: LogFile,
+    builder: ColumnBuilder,
+    faults: Iterable[Fault],
+    counts: Mapping[str, int],
+    first_of_type: Mapping[str, tuple[int, int]],
+) -> SnapshotEvidence:
+    """A checkpoint file with the batches that a builder holds."""
+    found = tuple(faults)
+    return SnapshotEvidence(
+        file.path,
+        file.name,
+        file.kind,
+        file.parsed.end_offset,
+        file.parsed.epoch,
+        file.parsed.form,
+        file.size_bytes,
+        file.modified_ns // 1_000_000,
+        builder.columns() if len(builder) else no_batches(),
+        found,
+        counts,
+        first_of_type,
+        _problem(found),
+    )
+
+
+def explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
     """The fault, told more exactly; a batch that is a part of it is taken back."""
     before = builder.tail()
     if before is not None and before.file[-1] != index:
@@ -300,13 +345,31 @@ def collect(
     """The evidence of one quorum, with words for the records that differ and, where `replay` is
     set, what replays found.
     """
-    collector = Collector(limits, redactor)
+    found = list(replicas)
+    collector = Collector(limits, redactor, keep_records=_largest(found) <= SIZE_LIMIT_BYTES)
+    return evidence_by(collector, found, described, replay)
+
+
+def _largest(replicas: Iterable[Replica]) -> int:
+    """Bytes of record batches of the replica that holds most of them."""
+    kinds = {names.LOG, *SNAPSHOT_KINDS}
+    sizes = (sum(file.size_bytes for file in one.files if file.kind in kinds) for one in replicas)
+    return max(sizes, default=0)
+
+
+def evidence_by(
+    collector: Collector,
+    replicas: Iterable[Replica],
+    described: Described | None,
+    replay: bool = True,
+) -> QuorumEvidence:
+    """The evidence that a collector gathers, and what follows from the replicas side by side."""
     found = tuple(collector.replica(one) for one in replicas)
     evidence = QuorumEvidence(found, tuple(collector.contents), described=described)
     quorum = Quorum(evidence)
     words = {
-        batch_id: tuple(map(describe, collector.records.get(batch_id, ())))
-        for batch_id in batches_to_describe(quorum.differing)
+        batch_id: tuple(map(describe, collector.records_of(batch_id, place)))
+        for batch_id, place in batches_to_describe(quorum.differing).items()
     }
     state = None
     if replay and collector.keep_records:

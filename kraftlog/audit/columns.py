@@ -24,6 +24,12 @@ class ColumnBuilder:
         self._parts.append(_columns(file, batches, content))
         self._count += len(batches)
 
+    def extend(self, part: BatchColumns) -> None:
+        """Append batches that are columns already."""
+        if len(part):
+            self._parts.append(part)
+            self._count += len(part)
+
     def columns(self) -> BatchColumns:
         """All batches that were added."""
         return _joined(self._parts) if self._parts else no_batches()

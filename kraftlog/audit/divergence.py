@@ -172,14 +172,29 @@ def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
     return "behind" if longer <= lower_bound else "ahead_uncommitted"
 
 
-def batches_to_describe(comparisons: Iterable[Comparison]) -> set[str]:
-    """Ids of the batches whose records a finding puts into words: the first few of each
-    difference, of both sides.
+Place = tuple[str, int, int]
+"""Path, position and size in bytes of a batch."""
+
+
+def batches_to_describe(comparisons: Iterable[Comparison]) -> dict[str, Place]:
+    """The batches whose records a finding puts into words, by id: the first few of each
+    difference, of both sides, each with a place where it lies.
     """
-    found: set[str] = set()
+    found: dict[str, Place] = {}
     for comparison in comparisons:
         for run in comparison.runs[:DESCRIBED_BATCHES]:
-            mine, theirs = comparison.one.evidence.log, comparison.other.evidence.log
-            found |= {mine.id_text(row) for row in run.rows[:DESCRIBED_BATCHES].tolist()}
-            found |= {theirs.id_text(row) for row in run.other_rows[:DESCRIBED_BATCHES].tolist()}
+            found |= _places(comparison.one, run.rows[:DESCRIBED_BATCHES])
+            found |= _places(comparison.other, run.other_rows[:DESCRIBED_BATCHES])
     return found
+
+
+def _places(log: LogView, rows: Longs) -> dict[str, Place]:
+    columns, segments = log.evidence.log, log.evidence.segments
+    return {
+        columns.id_text(row): (
+            segments[int(columns.file[row])].path,
+            int(columns.positions[row]),
+            int(columns.sizes[row]),
+        )
+        for row in rows.tolist()
+    }

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from kraftlog.audit.detect import remarkable, type_counts
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
@@ -69,19 +71,23 @@ def _decode(
         writer.add("records", name, table)
     for name, table in decoded.control.items():
         writer.add("control_records", name, table)
-    writer.add("contents", None, _contents_table(window, chosen))
+    writer.add("contents", None, _contents_table(window, decoded, chosen))
     if decoded.faults:
         writer.add("record_faults", None, _record_faults(window, decoded.faults))
 
 
-def _contents_table(window: Window, chosen: list[int]) -> pa.RecordBatch:
+def _contents_table(window: Window, decoded: Decoded, chosen: list[int]) -> pa.RecordBatch:
     headers = window.batches.headers[chosen]
+    ids = [window.batches.batch_ids[index] for index in chosen]
+    odd = remarkable(window, decoded)
     columns = {
-        "batch_id": pa.array([window.batches.batch_ids[index] for index in chosen], pa.string()),
+        "batch_id": pa.array(ids, pa.string()),
         "base_offset": pa.array(headers["base_offset"].astype(np.int64)),
         "batch_leader_epoch": pa.array(headers["batch_leader_epoch"].astype(np.int32)),
         "crc": pa.array(headers["crc"].astype(np.int64)),
         "record_count": pa.array(headers["record_count"].astype(np.int32)),
+        "remarkable": pa.array([one in odd for one in ids], pa.bool_()),
+        "record_types": type_counts(window, decoded, chosen),
     }
     schema = decoded_tables()["contents"].schema
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -1,18 +1,26 @@
 """The evidence of a lake's newest run, once per process: what the checks see, and what `replicas`
 and `epochs` say.
 
-In: a lake and options. Out: a `Quorum`. Runs on the driver.
+In: a lake and options. Out: a `Quorum`. Runs on the driver. A quorum that is small enough to be
+replayed record by record is read from its files; the evidence of a larger one comes from the
+tables that the decode step wrote.
 """
 
 from pathlib import Path
 
-from kraftlog.audit.collect import collect
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from kraftlog.audit.collect import RECORD_LIMIT, collect, evidence_by
 from kraftlog.audit.describe import read_described
 from kraftlog.audit.evidence import Described
 from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.run import lake_key, newest_run
 from kraftlog.source.settings import limits_of, redactor_of
@@ -31,11 +39,49 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         _KNOWN.clear()
         roots = [absolute(root) for root in options.input or run["inputs"]]
         redactor = redactor_of(options, lake_key(lake))
-        evidence = collect(
-            find_replicas(roots), limits_of(options), redactor, described_of(options)
-        )
+        replicas, limits = find_replicas(roots), limits_of(options)
+        described = described_of(options)
+        if _record_count(lake) > RECORD_LIMIT:
+            collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
+            evidence = evidence_by(collector, replicas, described)
+        else:
+            evidence = collect(replicas, limits, redactor, described)
         _KNOWN[key] = Quorum(evidence)
     return _KNOWN[key]
+
+
+def _record_count(lake: Lake) -> int:
+    """Records of the distinct batches that lie on the disks."""
+    rows = lake.read("batches", ["batch_id", "record_count", "crc_valid"])
+    rows = rows.filter(rows.column("crc_valid"))
+    total = pc.sum(rows.column("record_count")).as_py() or 0
+    if total <= RECORD_LIMIT:
+        return int(total)
+    distinct = rows.group_by("batch_id").aggregate([("record_count", "max")])
+    return int(pc.sum(distinct.column("record_count_max")).as_py() or 0)
+
+
+def _recorded(lake: Lake) -> Recorded:
+    """The decoded tables, as `audit.recorded` looks at them."""
+    batches, faults = lake.dataset("batches"), lake.dataset("faults")
+    contents = lake.dataset("contents")
+    odd = contents.to_table(columns=["batch_id"], filter=ds.field("remarkable"))
+
+    def batches_of(path: str) -> pa.Table:
+        rows = batches.to_table(filter=ds.field("path") == path)
+        return rows.sort_by("position").combine_chunks()
+
+    def faults_of(path: str) -> list[Fault]:
+        rows = faults.to_table(filter=ds.field("path") == path).to_pylist()
+        return sorted(map(fault_of, rows), key=lambda one: one.position)
+
+    def types_of(ids: pa.Array) -> pa.Array:
+        chosen = pc.is_in(ds.field("batch_id"), ids)
+        rows = contents.to_table(columns=["batch_id", "record_types"], filter=chosen)
+        places = pc.index_in(ids, rows.column("batch_id").combine_chunks())
+        return rows.column("record_types").combine_chunks().take(places)
+
+    return Recorded(batches_of, faults_of, odd.column("batch_id").combine_chunks(), types_of)
 
 
 def described_of(options: Options) -> Described | None:

@@ -12,7 +12,8 @@ from functools import cache
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.relations import INT, LONG, TEXT, TIMESTAMP, Relation, column
+from kraftlog.audit.detect import TYPE_COUNTS
+from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
 from kraftlog.state.history import history_tables
 
 CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
@@ -138,6 +139,12 @@ CONTENTS = TableSpec(
             relations.EPOCH,
             column("crc", LONG, "the CRC-32C that the header holds"),
             column("record_count", INT, "number of records by the header"),
+            column(
+                "remarkable",
+                BOOL,
+                "holds control records, transactions, faults, or records that break a rule",
+            ),
+            column("record_types", TYPE_COUNTS, "its record types, in the order of their first"),
         ]
     ),
     CONTENT,

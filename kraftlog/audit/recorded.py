@@ -1,0 +1,151 @@
+"""The evidence of a quorum from what was decoded of it before: no log is read again but for the few
+batches that a check asks for.
+
+In: replicas as `log.directory` finds them, and the rows of `batches`, `faults` and `contents`. Out:
+the evidence that `collect` would gather from the files. For logs too long to decode record by
+record.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.audit.collect import SNAPSHOT_KINDS, Collector, explained, segment_of, snapshot_of
+from kraftlog.audit.columns import ColumnBuilder
+from kraftlog.audit.divergence import Place
+from kraftlog.audit.evidence import (
+    UNREMARKABLE,
+    BatchColumns,
+    SegmentEvidence,
+    SnapshotEvidence,
+    no_batches,
+)
+from kraftlog.log.directory import LogFile
+from kraftlog.log.fault import Fault, FaultKind
+
+_NEVER_MS = (1 << 63) - 1
+"""Stands for a time that no timestamp column can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the lake holds: the rows of `batches` and `faults` of a path, and of `contents` the ids
+    of remarkable batches and the record types of some ids (as `detect.TYPE_COUNTS`).
+    """
+
+    batches_of: Callable[[str], pa.Table]
+    faults_of: Callable[[str], list[Fault]]
+    remarkable: pa.Array
+    types_of: Callable[[pa.Array], pa.Array]
+
+
+@dataclass
+class RecordedCollector(Collector):
+    """A collector that looks at rows instead of files."""
+
+    keep_records: bool = False
+    recorded: Recorded = field(kw_only=True)
+
+    def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:
+        first = len(builder)
+        rows = self.recorded.batches_of(file.path)
+        faults = self._laid_out(file, index, builder, rows)
+        return segment_of(file, first, len(builder), faults)
+
+    def _snapshot(self, file: LogFile) -> SnapshotEvidence:
+        builder, faults = ColumnBuilder(), list[Fault]()
+        counts: Counter[str] = Counter()
+        first_of_type: dict[str, tuple[int, int]] = {}
+        if file.kind in SNAPSHOT_KINDS:
+            rows = self.recorded.batches_of(file.path)
+            faults = self._laid_out(file, 0, builder, rows)
+            valid = rows.filter(rows.column("crc_valid"))
+            types = self.recorded.types_of(valid.column("batch_id").combine_chunks())
+            positions = valid.column("position").to_pylist()
+            for position, held in zip(positions, types.to_pylist(), strict=True):
+                for one in held or ():
+                    counts[one["type"]] += one["record_count"]
+                    place = position, one["first_record_index"]
+                    first_of_type.setdefault(one["type"], place)
+        return snapshot_of(file, builder, faults, counts, first_of_type)
+
+    def _laid_out(
+        self, file: LogFile, index: int, builder: ColumnBuilder, rows: pa.Table
+    ) -> list[Fault]:
+        """Add a file's batches; its faults, each told with the batch before it in sight."""
+        columns = self._columns(file.path, index, rows)
+        known_bad = set(columns.positions[~columns.crc_valid].tolist())
+        told, done = [], 0
+        for fault in self.recorded.faults_of(file.path):
+            if fault.kind == FaultKind.BATCH_CRC and fault.position in known_bad:
+                continue  # the row of its batch says so
+            before = int(np.searchsorted(columns.positions, fault.position))
+            builder.extend(_slice(columns, done, before))
+            done = max(done, before)
+            told.append(explained(file, index, builder, fault))
+        builder.extend(_slice(columns, done, len(columns)))
+        return told
+
+    def _columns(self, path: str, index: int, rows: pa.Table) -> BatchColumns:
+        if rows.num_rows == 0:
+            return no_batches()
+        ids = rows.column("batch_id").combine_chunks()
+        content = np.full(len(ids), UNREMARKABLE, np.int32)
+        odd = pc.and_(pc.is_in(ids, value_set=self.recorded.remarkable), rows.column("crc_valid"))
+        positions, sizes = _numbers(rows, "position"), _numbers(rows, "size_bytes")
+        for row in np.flatnonzero(odd.to_numpy()).tolist():
+            place = path, int(positions[row]), int(sizes[row])
+            content[row] = self._content_at(ids[row].as_py(), place)
+        return BatchColumns(
+            file=np.full(len(ids), index, np.int32),
+            positions=positions,
+            sizes=sizes,
+            base_offsets=_numbers(rows, "base_offset"),
+            last_offsets=_numbers(rows, "last_offset"),
+            record_counts=_numbers(rows, "record_count").astype(np.int32),
+            epochs=_numbers(rows, "batch_leader_epoch").astype(np.int32),
+            attributes=_numbers(rows, "attributes").astype(np.int32),
+            base_timestamps=_times_ms(rows, "base_timestamp"),
+            max_timestamps=_times_ms(rows, "max_timestamp"),
+            crc_valid=rows.column("crc_valid").to_numpy(),
+            ids=np.frombuffer(bytes.fromhex("".join(ids.to_pylist())), ">u8")
+            .reshape(-1, 2)
+            .astype(np.uint64),
+            content=content,
+        )
+
+    def _content_at(self, batch_id: str, place: Place) -> int:
+        known = self._known.get(batch_id)
+        if known is not None:
+            return known
+        decoded = self._read_batch(batch_id, place)
+        return UNREMARKABLE if decoded is None else self._remember(batch_id, decoded)
+
+
+def fault_of(row: dict[str, Any]) -> Fault:
+    """A row of `faults` as the fault that it was."""
+    given = {name: row[name] for name in Fault._fields if name != "kind"}
+    return Fault(kind=FaultKind(row["fault"]), **given)
+
+
+def _slice(columns: BatchColumns, first: int, end: int) -> BatchColumns:
+    return BatchColumns(
+        **{name: getattr(columns, name)[first:end] for name in BatchColumns.__slots__}
+    )
+
+
+def _numbers(rows: pa.Table, name: str) -> Any:
+    return rows.column(name).to_numpy().astype(np.int64, copy=False)
+
+
+def _times_ms(rows: pa.Table, name: str) -> Any:
+    micros = rows.column(name).cast(pa.int64())
+    return pc.fill_null(pc.divide(micros, 1000), _NEVER_MS).to_numpy()
+
+
+__all__ = ["Recorded", "RecordedCollector", "fault_of"]

@@ -1,0 +1,117 @@
+"""Evidence put together from decoded tables is the one that the files themselves give."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kraftlog.audit.collect import Collector, evidence_by
+from kraftlog.audit.detect import remarkable, type_counts
+from kraftlog.audit.evidence import BatchColumns, QuorumEvidence
+from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
+from kraftlog.audit.run import audit_quorum
+from kraftlog.decode.columnar import decode_window
+from kraftlog.decode.records import bad_crc
+from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import batch_table, fault_table
+from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits
+from kraftlog.relations import BATCHES
+from tests.golden.cases import CASES, DATA
+
+# Windows of a few batches: what follows from a file must not depend on how it was cut.
+LIMITS = Limits(window_size_bytes=4096)
+REDACTOR = Redactor(bytes(32))
+
+
+def recorded(replicas: list[Replica]) -> Recorded:
+    """What a decode step would have stored of these replicas."""
+    batches, faults = {}, {}
+    odd: set[str] = set()
+    types: dict[str, object] = {}
+    for file in record_files(replicas):
+        tables, found_faults = [], list[Fault]()
+        for found in walk_file(file, LIMITS):
+            if isinstance(found, Fault):
+                found_faults.append(found)
+                continue
+            tables.append(batch_table(file, found))
+            valid = np.flatnonzero(found.batches.crc_valid).tolist()
+            bad = np.flatnonzero(~found.batches.crc_valid).tolist()
+            found_faults += [bad_crc(found, index) for index in bad]
+            decoded = decode_window(found, None, REDACTOR, LIMITS.decompressed_size_bytes, valid)
+            odd |= remarkable(found, decoded)
+            ids = [found.batches.batch_ids[index] for index in valid]
+            types |= zip(ids, type_counts(found, decoded, valid).to_pylist(), strict=True)
+        batches[file.path] = pa.Table.from_batches(tables, BATCHES.schema)
+        rows = fault_table(file, found_faults).to_pylist()
+        faults[file.path] = sorted(map(fault_of, rows), key=lambda one: one.position)
+    return Recorded(
+        lambda path: batches.get(path, pa.Table.from_batches([], BATCHES.schema)),
+        lambda path: faults.get(path, []),
+        pa.array(sorted(odd), pa.string()),
+        lambda ids: pa.array([types[one] for one in ids.to_pylist()]),
+    )
+
+
+def both(folder: Path) -> tuple[QuorumEvidence, QuorumEvidence]:
+    replicas = find_replicas([str(folder)])
+    by_files = Collector(LIMITS, REDACTOR, keep_records=False)
+    by_rows = RecordedCollector(LIMITS, REDACTOR, recorded=recorded(replicas))
+    return (
+        evidence_by(by_files, replicas, None, replay=False),
+        evidence_by(by_rows, replicas, None, replay=False),
+    )
+
+
+def assert_same(one: QuorumEvidence, other: QuorumEvidence) -> None:
+    for mine, theirs in zip(one.replicas, other.replicas, strict=True):
+        pairs = [(mine.log, theirs.log)]
+        for snapshot, twin in zip(mine.snapshots, theirs.snapshots, strict=True):
+            pairs.append((snapshot.batches, twin.batches))
+            assert dict(snapshot.type_counts) == dict(twin.type_counts)
+            assert dict(snapshot.first_of_type) == dict(twin.first_of_type)
+            assert snapshot.faults == twin.faults
+        assert [s.faults for s in mine.segments] == [s.faults for s in theirs.segments]
+        for columns, others in pairs:
+            for name in BatchColumns.__slots__:
+                if name != "content":  # numbers contents as they come
+                    assert np.array_equal(getattr(columns, name), getattr(others, name)), name
+    assert one.words == other.words
+    assert {c.batch_id: c for c in one.contents} == {c.batch_id: c for c in other.contents}
+    assert list(audit_quorum(one).rows()) == list(audit_quorum(other).rows())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_tell_what_files_tell(case: str) -> None:
+    assert_same(*both(DATA / case / "replicas"))
+
+
+def test_damage_is_told_alike(tmp_path: Path) -> None:
+    """A wrong CRC, a damaged length, a hole of zeros, a torn tail: in one log."""
+    target = tmp_path / "quorum"
+    shutil.copytree(DATA / "isolated" / "replicas", target)
+    log = max(target.rglob("*.log"), key=lambda one: one.stat().st_size)
+    log.chmod(0o600)
+    data = bytearray(log.read_bytes())
+    starts = _starts(data)
+    data[starts[3] + 70] ^= 0xFF
+    data[starts[10] + 8] ^= 0x01
+    data[starts[20] : starts[21]] = bytes(starts[21] - starts[20])
+    log.write_bytes(bytes(data[:-7]))
+    files, rows = both(target)
+    assert_same(files, rows)
+    faulty = [one for one in rows.replicas for s in one.segments if s.faults]
+    assert faulty
+
+
+def _starts(data: bytes) -> list[int]:
+    starts, position = [], 0
+    while position + 12 < len(data):
+        starts.append(position)
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    return starts
