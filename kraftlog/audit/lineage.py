@@ -6,10 +6,12 @@ out; where copies differ, the majority's batch is taken. So each content is repl
 altered copy does not spoil the state of all. Source: R25, R119.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from kraftlog.audit.evidence import Ids, Longs
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 
@@ -29,60 +31,114 @@ class Link:
         return self.log.evidence.log.id_text(self.row)
 
 
-@dataclass(slots=True)
-class _Cursor:
-    log: LogView
-    index: int
-    end: int
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The batches of a history, one array element each: where they begin and end, their ids, and
+    one copy: a log of `logs` and a row of it.
+    """
 
-    @property
-    def base(self) -> int:
-        return int(self.log.base[self.index])
+    logs: tuple[LogView, ...]
+    base: Longs
+    end: Longs
+    ids: Ids
+    log: Longs
+    row: Longs
 
-    def at_end(self) -> bool:
-        return self.index >= self.end
+    def __len__(self) -> int:
+        return len(self.base)
+
+
+def chain(quorum: Quorum) -> Chain:
+    """The batches in offset order. At each offset the batch that most of the copies hold counts; of
+    equals that of the newest epoch. A batch below the end of the one before it is left out.
+    """
+    return _without_overlaps(_chosen(*_copies(quorum)))
+
+
+def whole(log: LogView) -> Chain:
+    """All usable batches of one log."""
+    rows = np.asarray(log.rows, np.int64)
+    base, end = np.asarray(log.base, np.int64), np.asarray(log.last, np.int64) + 1
+    return Chain((log,), base, end, log.evidence.log.ids[rows], np.zeros_like(rows), rows)
 
 
 def history(quorum: Quorum) -> Iterator[Link]:
     """The links in offset order; a link that does not begin where the one before it ended follows
     a hole.
     """
-    cursors = [_cursor(quorum, log) for log in quorum.peers if not log.is_empty]
-    cursors = [one for one in cursors if not one.at_end()]
-    reached = 0
-    while cursors:
-        for one in cursors:
-            while not one.at_end() and one.base < reached:
-                one.index += 1
-        cursors = [one for one in cursors if not one.at_end()]
-        if not cursors:
-            return
-        base = min(one.base for one in cursors)
-        link = _chosen([one for one in cursors if one.base == base], base)
-        yield link
-        reached = link.end_offset
+    every, epoch = _copies(quorum)
+    taken = _without_overlaps(_chosen(every, epoch))
+    holders: dict[tuple[int, bytes], list[str]] = {}
+    for base, content, log in zip(every.base.tolist(), every.ids, every.log.tolist(), strict=True):
+        holders.setdefault((base, content.tobytes()), []).append(every.logs[log].label)
+    for at in range(len(taken)):
+        base, content = int(taken.base[at]), taken.ids[at].tobytes()
+        yield Link(
+            base,
+            int(taken.end[at]),
+            taken.logs[int(taken.log[at])],
+            int(taken.row[at]),
+            tuple(dict.fromkeys(holders[base, content])),
+        )
 
 
-def _cursor(quorum: Quorum, log: LogView) -> _Cursor:
-    end = len(log.rows)
+def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
+    """The batches of all copies, by offset and content, and the epoch of each."""
+    logs = tuple(one for one in quorum.peers if not one.is_empty)
+    parts = [_counted(quorum, log, index) for index, log in enumerate(logs)]
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return Chain((), nothing, nothing, np.empty((0, 2), np.uint64), nothing, nothing), nothing
+    base, end, log, row, epoch = (np.concatenate(column) for column in zip(*parts, strict=True))
+    ids = np.concatenate(
+        [one.evidence.log.ids[part[3]] for one, part in zip(logs, parts, strict=True)]
+    )
+    order = np.lexsort((log, ids[:, 1], ids[:, 0], base))
+    every = Chain(logs, base[order], end[order], ids[order], log[order], row[order])
+    return every, epoch[order]
+
+
+def _counted(quorum: Quorum, log: LogView, index: int) -> tuple[Longs, ...]:
+    """A copy's batches but those of its uncommitted tail."""
     tail = quorum.tail_starts.get(log.label)
-    if tail is not None:
-        end = int((log.base < tail).sum())
-    return _Cursor(log, 0, end)
+    count = len(log.rows) if tail is None else int((log.base < tail).sum())
+    base = np.asarray(log.base[:count], np.int64)
+    return (
+        base,
+        np.asarray(log.last[:count], np.int64) + 1,
+        np.full(count, index, np.int64),
+        np.asarray(log.rows[:count], np.int64),
+        np.asarray(log.epochs[:count], np.int64),
+    )
 
 
-def _chosen(cursors: list[_Cursor], base: int) -> Link:
-    """The batch that most of the copies hold at an offset; of equals that of the newest epoch."""
-    groups: dict[bytes, list[_Cursor]] = defaultdict(list)
-    for one in cursors:
-        row = one.log.rows[one.index]
-        groups[one.log.evidence.log.ids[row].tobytes()].append(one)
-    best = max(groups.values(), key=lambda group: (len(group), _epoch(group[0])))
-    first = best[0]
-    end = int(first.log.last[first.index]) + 1
-    labels = tuple(one.log.label for one in best)
-    return Link(base, end, first.log, int(first.log.rows[first.index]), labels)
+def _chosen(every: Chain, epoch: Longs) -> Chain:
+    """One batch per offset: that which most copies hold, of the newest epoch, of the first log."""
+    if len(every) == 0:
+        return every
+    is_new = np.ones(len(every), np.bool_)
+    is_new[1:] = (every.base[1:] != every.base[:-1]) | (every.ids[1:] != every.ids[:-1]).any(axis=1)
+    first = np.flatnonzero(is_new)
+    count = np.diff(np.append(first, len(every)))
+    best = np.lexsort((every.log[first], -epoch[first], -count, every.base[first]))
+    base = every.base[first[best]]
+    leads = np.ones(len(base), np.bool_)
+    leads[1:] = base[1:] != base[:-1]
+    return _taken(every, first[best[leads]])
 
 
-def _epoch(one: _Cursor) -> int:
-    return int(one.log.epochs[one.index])
+def _without_overlaps(found: Chain) -> Chain:
+    if len(found) == 0 or (found.base[1:] >= found.end[:-1]).all():
+        return found
+    kept, reached = [], 0
+    for at, (base, end) in enumerate(zip(found.base.tolist(), found.end.tolist(), strict=True)):
+        if base >= reached:
+            kept.append(at)
+            reached = end
+    return _taken(found, np.array(kept, np.int64))
+
+
+def _taken(chosen: Chain, at: Longs) -> Chain:
+    return Chain(
+        chosen.logs, chosen.base[at], chosen.end[at], chosen.ids[at], chosen.log[at], chosen.row[at]
+    )

@@ -3,17 +3,17 @@ for each that contradicts it.
 
 In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the
 history that the replicas hold together; a replica that carries an uncommitted tail or altered
-batches has a lineage of its own, named by its label. Source: R25, R119.
+batches has a lineage of its own, named by its label, which begins where it departs from `main`.
+Source: R25, R119.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kraftlog.audit.lineage import history
-from kraftlog.audit.logview import LogView
+from kraftlog.audit.lineage import Chain, chain, whole
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.snapshots import SnapshotView
 
@@ -28,9 +28,13 @@ LINKS = pa.schema(
 class Lineage:
     """A sequence of batches: `links` has a row of LINKS per batch, in offset order, and may have
     holes.
+
+    Below `fork_offset` it is the shared lineage, and so is its state there; 0 for the shared one
+    itself, and for a replica that shares no beginning with it.
     """
 
     name: str
+    fork_offset: int
     links: pa.Table
     snapshots: tuple[SnapshotView, ...]
 
@@ -53,16 +57,35 @@ class Stretch:
 
 def lineages(quorum: Quorum) -> list[Lineage]:
     """The shared lineage first, then those of replicas that contradict it."""
-    shared = _links((one.log, one.row) for one in history(quorum))
-    known = set(shared.column("batch_id").to_pylist())
+    shared = _links(chain(quorum))
     snapshots = tuple(quorum.credible_snapshots)
-    found = [Lineage(MAIN, shared, snapshots)]
+    found = [Lineage(MAIN, 0, shared, snapshots)]
     for log in quorum.logs:
-        own = _links((log, row) for row in log.rows)
-        if not known.issuperset(own.column("batch_id").to_pylist()):
-            held = tuple(one for one in snapshots if one.replica == log.label)
-            found.append(Lineage(log.label, own, held))
+        own = _links(whole(log))
+        known = pc.is_in(own.column("batch_id"), value_set=shared.column("batch_id"))
+        if not pc.all(known, min_count=0).as_py():
+            found.append(_forked(log.label, shared, own, known, snapshots))
     return found
+
+
+def _forked(
+    label: str,
+    shared: pa.Table,
+    own: pa.Table,
+    known: pa.ChunkedArray,
+    snapshots: tuple[SnapshotView, ...],
+) -> Lineage:
+    """A replica's own lineage: the shared batches to where it departs from them, then its own."""
+    departs = int(pc.index(known, pa.scalar(False)).as_py())
+    fork = own.column("base_offset")[departs].as_py()
+    held = tuple(one for one in snapshots if one.replica == label)
+    ends = shared.column("end_offset").to_numpy()
+    before = int(np.searchsorted(ends, fork, "right"))
+    if before == 0 or ends[before - 1] != fork:
+        return Lineage(label, 0, own, held)  # nothing shared leads up to it
+    links = pa.concat_tables([shared.slice(0, before), own.slice(departs)])
+    shared_bases = tuple(one for one in snapshots if one.end_offset <= fork and one not in held)
+    return Lineage(label, fork, links, (*held, *shared_bases))
 
 
 def lineage_of(quorum: Quorum, found: list[Lineage]) -> dict[str, str]:
@@ -71,14 +94,9 @@ def lineage_of(quorum: Quorum, found: list[Lineage]) -> dict[str, str]:
     return {log.label: log.label if log.label in own else MAIN for log in quorum.logs}
 
 
-def _links(rows: Iterator[tuple[LogView, int]]) -> pa.Table:
-    ids, base, end = [], [], []
-    for log, row in rows:
-        columns = log.evidence.log
-        ids.append(columns.id_text(row))
-        base.append(int(columns.base_offsets[row]))
-        end.append(int(columns.last_offsets[row]) + 1)
-    return pa.table([ids, base, end], schema=LINKS)
+def _links(batches: Chain) -> pa.Table:
+    ids = [one.tobytes().hex() for one in batches.ids.astype(">u8")]
+    return pa.table([ids, batches.base, batches.end], schema=LINKS)
 
 
 def stretches(lineage: Lineage) -> list[Stretch]:

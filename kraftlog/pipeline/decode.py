@@ -200,14 +200,14 @@ def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> No
     """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it
     says.
     """
+    stale = changes.read | changes.gone
     for name, spec in decoded_tables().items():
         if name == "files":
             run.lake.write(spec, files, run.number, overwrite=True)
         elif name != "runs":
-            replaced = (
-                changes.read | changes.gone if spec.partition_by == ("path",) else frozenset()
-            )
-            run.lake.commit(spec, written[name], run.number, frozenset(replaced))
+            is_of_path = spec.partition_by == ("path",)
+            replaces = (lambda values: values["path"] in stale) if is_of_path else None
+            run.lake.commit(spec, written[name], run.number, replaces)
 
 
 def _run_row(

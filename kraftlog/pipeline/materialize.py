@@ -3,42 +3,88 @@ states. Driver side.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from kraftlog.audit.lineages import lineage_of, lineages
+from kraftlog.audit.lineages import MAIN, lineage_of, lineages
 from kraftlog.audit.rows import epoch_rows, replica_rows
 from kraftlog.config import Options
 from kraftlog.pipeline.evidence import quorum_of
+from kraftlog.pipeline.grown import grown_from, lineage_rows
+from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.pipeline.states import States
+from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.derived import derived_tables
-from kraftlog.tables.spec import TableSpec, state_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import AddedFile
+from kraftlog.tables.spec import REPLAY_FAULTS, TableSpec, state_tables
+
+Row = dict[str, Any]
+_PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
+"""`lineages` comes last: the next run trusts what it says of `partitions`."""
 
 
 def materialize(start_spark: Callable[[], SparkSession], options: Options) -> None:
     """Write `replicas`, `epochs` and the history tables, once per run."""
     lake = lake_of(options)
     run = newest_run(lake)
-    per_run = {name: derived_tables()[name] for name in ("replicas", "epochs")}
-    if all(lake.run_number(name) >= run["number"] for name in (*state_tables(), *per_run)):
+    number = run["number"]
+    if all(lake.run_number(name) >= number for name in (*state_tables(), *_PER_RUN)):
         return
     quorum = quorum_of(lake, options)
     found = lineages(quorum)
-    states = States(lake, start_spark)
+    since = grown_from(lake, found[0]) if lake.run_number("partitions") < number else None
+    states = States(lake, run["run_id"], start_spark, since)
     for lineage in found:
         states.fold(lineage)
     for name, spec in state_tables().items():
-        lake.commit(spec, states.written[name], run["number"], overwrite=True)
+        is_kept = name == "partitions" and since is not None
+        lake.commit(
+            spec,
+            states.written[name],
+            number,
+            _is_told_anew if is_kept else None,
+            overwrite=not is_kept,
+        )
     follows = lineage_of(quorum, found)
     rows = {
         "replicas": [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)],
         "epochs": epoch_rows(quorum),
+        "lineages": lineage_rows(found),
     }
-    for name, spec in per_run.items():
-        lake.write(spec, _of_run(spec, rows[name], run["run_id"]), run["number"])
+    if since is not None:
+        states.written[REPLAY_FAULTS.name] += _told_before(lake, run["run_id"])
+    lake.commit(REPLAY_FAULTS, states.written[REPLAY_FAULTS.name], number)
+    for name, given in rows.items():
+        spec = derived_tables()[name]
+        lake.write(spec, _of_run(spec, given, run["run_id"]), number)
 
 
-def _of_run(spec: TableSpec, rows: list[dict[str, object]], run_id: str) -> pa.Table:
+def _is_told_anew(values: Row) -> bool:
+    """Whether a file of `partitions` is told anew when the shared lineage has grown: all but the
+    versions of it that had ended.
+    """
+    return bool(values["lineage"] != MAIN or values["is_current"])
+
+
+def _told_before(lake: Lake, run_id: str) -> list[AddedFile]:
+    """The partitions' faults of the shared lineage that the fold did not meet again."""
+    rows = lake.read(REPLAY_FAULTS.name)
+    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
+    last = runs[lake.run_number(REPLAY_FAULTS.name)]
+    is_told = (
+        (pc.field("run_id") == last)
+        & (pc.field("lineage") == MAIN)
+        & pc.field("type").isin(sorted(PARTITION_TYPES))
+    )
+    kept = rows.filter(is_told)
+    again = kept.set_column(0, kept.schema.field(0), pa.repeat(pa.scalar(run_id), kept.num_rows))
+    return [added for _, added in write_faults(lake, again)]
+
+
+def _of_run(spec: TableSpec, rows: list[Row], run_id: str) -> pa.Table:
     return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)

@@ -1,9 +1,10 @@
-"""The history tables of a run: the lineages' records, folded span by span.
+"""The history tables of a run: the lineages' records, folded stretch by stretch.
 
 In: the lake's records and a quorum. Out: Parquet files of the history tables, waiting for their
 commit. The small tables are replayed on the driver, record by record; partitions, which are nearly
-everything, are folded by columns: in this process where they are few, else in Spark tasks, one per
-share of their keys.
+everything, are folded by columns, and only from where their history is not known yet: the end of
+the last run where the shared lineage has only grown since, or the offset at which a replica's own
+lineage departs from it.
 """
 
 from collections import defaultdict
@@ -14,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from kraftlog.audit.lineages import Lineage, Stretch, stretches
+from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.scan import SCAN
-from kraftlog.pipeline.shares import Shares, write_history
+from kraftlog.pipeline.grown import base_ids_of
+from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.shares import Stretch as ShareStretch
+from kraftlog.pipeline.shares import fold_stretch, sources_of
+from kraftlog.pipeline.standing import Standing, outline_from
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
 from kraftlog.tables.lake import Lake
@@ -32,47 +35,58 @@ ROWS_PER_SHARE = 3_000_000
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class States:
-    """Folds lineages of one lake; `written` gathers the files of each history table.
+    """Folds lineages of one lake; `written` gathers the files of each table.
 
+    `grown_from` is the offset up to which the lake holds the shared lineage's partitions already.
     Rows that were read once are kept in `known`: lineages share most of theirs."""
 
     lake: Lake
+    run_id: str
     start_spark: StartSpark
+    grown_from: int | None = None
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
 
     def fold(self, lineage: Lineage) -> None:
-        """Fold every stretch of a lineage."""
+        """Fold every stretch of a lineage that tells something which `main` does not."""
         for stretch in stretches(lineage):
-            outline = self._small_tables(lineage.name, stretch)
-            self._partitions(lineage.name, stretch, outline)
+            if stretch.is_last or stretch.end_offset > lineage.fork_offset:
+                outline = self._small_tables(lineage, stretch)
+                self._partitions(lineage, stretch, outline)
 
-    def _small_tables(self, lineage: str, stretch: Stretch) -> Outline:
+    def _small_tables(self, lineage: Lineage, stretch: Stretch) -> Outline:
         base = stretch.base
         timestamp = (base.last_contained_timestamp if base else None) or 0
         outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset)
         if base is not None:
-            for event in self._events(_snapshot_ids(stretch)):
+            for event in self._events(base_ids_of(stretch)):
                 outliner.base(event)
         last_ms = timestamp
-        for event in self._events(_ids(stretch)):
+        for event in self._events(_ids(stretch.links)):
             outliner.feed(event)
             last_ms = event.origin.timestamp
         closes = () if stretch.is_last else (stretch.end_offset + 1, last_ms)
         outline = outliner.finish(*closes)
-        for name, rows in outliner.history.rows():
+        for name, part in outliner.history.rows():
             if name != "partitions":
-                self._write(name, lineage, pa.Table.from_batches([rows]))
+                rows = since(pa.Table.from_batches([part]), lineage.fork_offset)
+                self._take(write_history(self.lake, name, lineage.name, rows))
+        told = [
+            one
+            for one in outliner.replay.faults
+            if one.origin.offset is None or one.origin.offset >= lineage.fork_offset
+        ]
+        self._take(write_faults(self.lake, fault_rows(self.run_id, lineage.name, told)))
         return outline
 
     def _events(self, ids: pa.Array) -> Iterator[Event]:
         """All records of some batches but those of partitions, in offset order."""
         streams = []
         for table, is_control in (("records", False), ("control_records", True)):
-            for kind in self._types(table):
+            for kind in self._source(table)[1]:
                 if kind not in PARTITION_TYPES | _WITHOUT_EFFECT:
                     streams.append(events_of(self._rows(table, kind, ids), is_control))
         return in_offset_order(streams)
@@ -83,9 +97,6 @@ class States:
             types = sorted({one["type"] for one in self.lake.open(table).partitions()})
             self.sources[table] = self.lake.dataset(table), types
         return self.sources[table]
-
-    def _types(self, table: str) -> list[str]:
-        return self._source(table)[1]
 
     def _rows(self, table: str, kind: str, ids: pa.Array) -> pa.Table:
         """The records of one type that lie in some batches, in offset order."""
@@ -98,31 +109,63 @@ class States:
         rows = self.known[at]
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
-    def _partitions(self, lineage: str, stretch: Stretch, outline: Outline) -> None:
-        records = pc.sum(stretch.links.column("end_offset")).as_py() or 0
-        records -= pc.sum(stretch.links.column("base_offset")).as_py() or 0
-        base_ids = _snapshot_ids(stretch) if stretch.base is not None else None
-        count = records // ROWS_PER_SHARE + 1
-        shares = Shares(self.lake, lineage, outline, _ids(stretch), base_ids, count)
-        if count == 1:
-            added = shares.fold(0)
-            self.written["partitions"] += [added] if added is not None else []
-            return
-        spark = self.start_spark()
-        rows = spark.range(0, count, 1, count).mapInArrow(shares.task(), from_arrow_schema(SCAN))
-        self.written["partitions"] += [AddedFile.from_json(row["added"]) for row in rows.collect()]
+    def _partitions(self, lineage: Lineage, stretch: Stretch, outline: Outline) -> None:
+        """Fold the partitions, from known history where there is some."""
+        found = self._standing(lineage, stretch)
+        follows = None if found is None else outline_from(outline, found.offset)
+        if found is None or follows is None:
+            found, start, ids = None, stretch.start_offset, base_ids_of(stretch)
+        else:
+            outline, start, ids = follows, found.offset, None
+        links = stretch.links
+        links = links.filter(pc.greater(links.column("end_offset"), start))
+        records = max(0, stretch.end_offset - start)
+        base_ids = ids if stretch.base is not None and found is None else None
+        share = ShareStretch(
+            self.lake,
+            self.run_id,
+            lineage.name,
+            outline,
+            sources_of(self.lake, start, stretch.end_offset, base_ids),
+            _ids(links),
+            base_ids,
+            found,
+            lineage.fork_offset,
+            records // ROWS_PER_SHARE + 1,
+        )
+        self._take(fold_stretch(share, self.start_spark))
 
-    def _write(self, name: str, lineage: str, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self.written[name].append(write_history(self.lake, name, lineage, rows))
+    def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:
+        """Known history from which the fold of a stretch can go on."""
+        if lineage.name == MAIN:
+            if self.grown_from is None or not stretch.is_last:
+                return None
+            return Standing(self.grown_from, self._files_of_main(current=True))
+        if not stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
+            return None
+        written = [one for one in self.written["partitions"] if _is_of(one, MAIN)]
+        paths = tuple(f"{self.lake.path('partitions')}/{one.path}" for one in written)
+        if self.grown_from is not None:
+            paths += self._files_of_main(current=False)
+        return Standing(lineage.fork_offset, paths)
+
+    def _files_of_main(self, *, current: bool) -> tuple[str, ...]:
+        """The lake's files of the shared lineage's partitions."""
+        wanted = {"lineage": MAIN, "is_current": current}
+        return tuple(
+            f"{self.lake.path('partitions')}/{file['path']}"
+            for file, values in self.lake.files("partitions")
+            if values == wanted
+        )
+
+    def _take(self, written: list[tuple[str, AddedFile]]) -> None:
+        for name, added in written:
+            self.written[name].append(added)
 
 
-def _ids(stretch: Stretch) -> pa.Array:
-    return stretch.links.column("batch_id").combine_chunks()
+def _is_of(file: AddedFile, lineage: str) -> bool:
+    return file.partition_values["lineage"] == lineage
 
 
-def _snapshot_ids(stretch: Stretch) -> pa.Array:
-    if stretch.base is None:
-        return pa.array([], pa.string())
-    batches = stretch.base.evidence.batches
-    return pa.array([batches.id_text(row) for row in range(len(batches))], pa.string())
+def _ids(links: pa.Table) -> pa.Array:
+    return links.column("batch_id").combine_chunks()

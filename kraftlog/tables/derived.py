@@ -11,6 +11,8 @@ from kraftlog.tables.spec import (
     CONTRACT_RESULTS,
     FINDINGS,
     LINEAGE,
+    LINEAGES,
+    REPLAY_FAULTS,
     TableSpec,
     per_run,
 )
@@ -22,5 +24,6 @@ def derived_tables() -> dict[str, TableSpec]:
     replicas = per_run(relations.REPLICAS)
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
     reports = [CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
-    specs = [replicas, per_run(relations.EPOCHS), *MEASURES, *PLANS, *reports]
+    follows = [replicas, per_run(relations.EPOCHS), LINEAGES, REPLAY_FAULTS]
+    specs = [*follows, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}

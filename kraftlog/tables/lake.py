@@ -7,7 +7,7 @@ was left by a killed run, and is taken back to where it was.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
 
 _APPLICATION = "kraftlog"
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,12 @@ class Lake:
             filesystem=pafs.SubTreeFileSystem(folder, filesystem)
         )
 
+    def files(self, name: str) -> list[tuple[Row, Row]]:
+        """The files of a table: what Delta says of each (`path`, `size_bytes`, `min.…`, `max.…`),
+        and its partition values.
+        """
+        return list(_files(self.open(name)))
+
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
@@ -110,12 +118,12 @@ class Lake:
         spec: TableSpec,
         added: Iterable[AddedFile],
         run_number: int,
-        replaced_paths: frozenset[str] = frozenset(),
+        replaces: Callable[[Row], bool] | None = None,
         *,
         overwrite: bool = False,
     ) -> int:
-        """One commit: the added files, less those of `replaced_paths` (or, overwriting, all).
-        Returns the table's version.
+        """One commit: the added files, in place of those whose partition values it `replaces` (or,
+        overwriting, of all). Returns the table's version.
 
         A table that this run, or a later one, has already written is left as it is.
         """
@@ -123,8 +131,8 @@ class Lake:
         if (table.transaction_version(_APPLICATION) or 0) >= run_number:
             return int(table.version())
         actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
-        if replaced_paths:
-            actions += _removals(table, replaced_paths)
+        if replaces is not None and not overwrite:
+            actions += _removals(table, replaces)
         properties = CommitProperties(app_transactions=[Transaction(_APPLICATION, run_number)])
         table.create_write_transaction(
             actions,
@@ -182,12 +190,33 @@ def _add(file: AddedFile) -> AddAction:
     )
 
 
-def _removals(table: DeltaTable, replaced_paths: frozenset[str]) -> list[RemoveAction]:
-    """The files of these input paths; such tables are partitioned by `path`."""
-    actions = pa.table(table.get_add_actions(flatten=True))
+def _removals(table: DeltaTable, replaces: Callable[[Row], bool]) -> list[RemoveAction]:
+    """The files with such partition values."""
     now = int(time.time() * 1000)
     return [
-        RemoveAction(row["path"], True, now, row["size_bytes"], {"path": row["partition.path"]})
-        for row in actions.to_pylist()
-        if row["partition.path"] in replaced_paths
+        RemoveAction(file["path"], True, now, file["size_bytes"], _as_text(values))
+        for file, values in _files(table)
+        if replaces(values)
     ]
+
+
+def _files(table: DeltaTable) -> Iterator[tuple[Row, Row]]:
+    """What Delta knows of each file, and its partition values."""
+    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        values = {
+            name.removeprefix(_PARTITION): value
+            for name, value in row.items()
+            if name.startswith(_PARTITION)
+        }
+        yield row, values
+
+
+_PARTITION = "partition."
+
+
+def _as_text(values: Row) -> dict[str, str | None]:
+    """Partition values as Delta's log writes them."""
+    texts = {True: "true", False: "false"}
+    return {
+        name: texts[value] if isinstance(value, bool) else value for name, value in values.items()
+    }

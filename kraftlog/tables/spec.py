@@ -174,6 +174,45 @@ RECORD_FAULTS = TableSpec(
 )
 
 
+LINEAGES = TableSpec(
+    "lineages",
+    "one row per unbroken stretch of a lineage, and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
+            column("fork_offset", LONG, "below it the lineage is main; 0: it shares no beginning"),
+            column("stretch", INT, "0 for the first; a hole in the log ends a stretch"),
+            column("start_offset", LONG, "first offset at which the state is known"),
+            column("end_offset", LONG, "last offset at which the state is known"),
+            column("base_end_offset", LONG, "end offset of its base snapshot; null: none"),
+            column("base_epoch", LONG, "epoch of its base snapshot"),
+            column("batch_count", LONG, "record batches that follow the base"),
+            column("digest", TEXT, "hash over the ids of the base's and these batches"),
+        ]
+    ),
+    PER_RUN,
+)
+
+REPLAY_FAULTS = TableSpec(
+    "replay_faults",
+    "one row per record that has no effect on the state, lineage and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
+            column("offset", LONG, "log offset of the record; null: it is in the base snapshot"),
+            column("timestamp", TIMESTAMP, "the record's timestamp"),
+            relations.EPOCH,
+            column("type", TEXT, "type of the record"),
+            column("kind", TEXT, "why it has no effect"),
+            column("detail", TEXT, "the same in words"),
+        ]
+    ),
+    PER_RUN,
+)
+
+
 @cache
 def decoded_tables() -> dict[str, TableSpec]:
     """The tables that the decode step writes, in the order of their commits; `runs` is the last."""
@@ -197,12 +236,21 @@ LINEAGE = column(
 )
 
 
+IS_CURRENT = column("is_current", BOOL, "whether it still holds at its lineage's end")
+
+
 @cache
 def state_tables() -> dict[str, TableSpec]:
-    """The history tables: replaced by each run, as what follows a record can change what came
-    before only with it.
+    """The history tables: replaced by each run, but for the partitions' versions that had ended
+    when the shared lineage only grew: nothing can change them any more.
     """
     return {
-        name: TableSpec(name, relation.grain, pa.schema([LINEAGE, *relation.schema]), CURRENT)
+        name: TableSpec(
+            name,
+            relation.grain,
+            pa.schema([LINEAGE, IS_CURRENT, *relation.schema]),
+            CURRENT,
+            ("lineage", "is_current"),
+        )
         for name, relation in history_tables().items()
     }

@@ -193,6 +193,7 @@ def test_a_grown_log_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) 
     lab.run()
     before = lab.table("records").count()
     known = set(lab.table("records").inputFiles())
+    past = ended_partitions(lab)
     log.write_bytes(whole)
     lab.run()
     assert lab.table("records").count() > before
@@ -202,6 +203,28 @@ def test_a_grown_log_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) 
     assert 0 < newest["new_batch_count"] < newest["batch_count"]
     positions = lab.rows("batches", "replica = '1' and file_kind = 'log'")
     assert sum(row["size_bytes"] for row in positions) == len(whole)
+    assert past
+    assert past <= ended_partitions(lab), "what had ended is not told again"
+    anew = load_options({"input": [str(lab.root)], "lake": str(tmp_path / "anew")})
+    Path(anew.lake).mkdir()
+    shutil.copy(lab.lake.path("_redaction.key"), anew.lake)
+    for step in ("decode", "materialize"):
+        STEPS[step](lambda: spark, anew)
+    for name in state_tables():
+        assert contents(lab.lake, name) == contents(Lake(anew.lake), name), name
+
+
+def ended_partitions(lab: Lab) -> set[str]:
+    """The files of the shared lineage's partitions that no longer hold."""
+    return {
+        file["path"]
+        for file, values in lab.lake.files("partitions")
+        if values == {"lineage": "main", "is_current": False}
+    }
+
+
+def contents(lake: Lake, name: str) -> list[str]:
+    return sorted(map(repr, lake.read(name).to_pylist()))
 
 
 def test_a_log_that_was_cut_is_corrected(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Whether the shared lineage has only grown since the history tables were written.
+
+In: the stretches of a run's lineages, and the rows of `lineages` of the run that wrote the tables.
+Out: the rows of `lineages`, and the offset up to which the tables tell the same history.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+from blake3 import blake3
+
+from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import LINEAGES
+
+Row = dict[str, Any]
+
+
+def lineage_rows(found: list[Lineage]) -> list[Row]:
+    """One row per stretch of each lineage."""
+    return [
+        {
+            "lineage": lineage.name,
+            "fork_offset": lineage.fork_offset,
+            "stretch": index,
+            "start_offset": stretch.start_offset,
+            "end_offset": stretch.end_offset,
+            "base_end_offset": None if stretch.base is None else stretch.base.end_offset,
+            "base_epoch": None if stretch.base is None else stretch.base.epoch,
+            "batch_count": stretch.links.num_rows,
+            "digest": _digest(stretch, stretch.links.num_rows),
+        }
+        for lineage in found
+        for index, stretch in enumerate(stretches(lineage))
+    ]
+
+
+def grown_from(lake: Lake, main: Lineage) -> int | None:
+    """The offset up to which the table `partitions` tells `main` as it is now; None where it tells
+    another history, or none.
+    """
+    before = _told(lake)
+    now = stretches(main)
+    if not before or len(before) != len(now):
+        return None
+    for row, stretch in zip(before, now, strict=True):
+        count = row["batch_count"]
+        is_same = row["start_offset"] == stretch.start_offset
+        is_same &= stretch.is_last or row["end_offset"] == stretch.end_offset
+        if not is_same or row["digest"] != _digest(stretch, count):
+            return None
+    end: int = before[-1]["end_offset"]
+    return end
+
+
+def _told(lake: Lake) -> list[Row]:
+    """The rows of `main` of the run that wrote `partitions` last."""
+    number = lake.run_number("partitions")
+    if number == 0 or lake.run_number(LINEAGES.name) < number:
+        return []
+    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
+    rows = lake.rows_of_run(LINEAGES.name, runs.get(number, ""))
+    return sorted(
+        (row for row in rows if row["lineage"] == MAIN), key=lambda row: int(row["stretch"])
+    )
+
+
+def _digest(stretch: Stretch, count: int) -> str:
+    """A hash over the ids of the base's batches and the first so many that follow."""
+    ids = [*base_ids_of(stretch).to_pylist(), "", *stretch.links["batch_id"][:count].to_pylist()]
+    return blake3("\n".join(ids).encode()).hexdigest(length=16)
+
+
+def base_ids_of(stretch: Stretch) -> pa.Array:
+    """Ids of the batches of a stretch's base snapshot."""
+    if stretch.base is None:
+        return pa.array([], pa.string())
+    batches = stretch.base.evidence.batches
+    return pa.array([batches.id_text(row) for row in range(len(batches))], pa.string())
