@@ -252,6 +252,11 @@ class LogView:
         index = int(self.evidence.log.content[row])
         return None if index == UNREMARKABLE else self.contents[index]
 
+    @cached_property
+    def remarkable(self) -> Longs:
+        """Indexes in `rows` of the batches whose records a check may ask for."""
+        return np.flatnonzero(self.evidence.log.content[self.rows] != UNREMARKABLE)
+
     def path(self, row: int) -> str:
         """The file of a batch of `evidence.log`."""
         return self.evidence.segments[int(self.evidence.log.file[row])].path

@@ -36,10 +36,8 @@ class VoterSet:
 
 def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     """(offset, epoch, row, members) of each KRaftVoters record in a log."""
-    columns = log.evidence.log
-    for index, row in enumerate(log.rows.tolist()):
-        if columns.content[row] < 0:
-            continue
+    for index in log.remarkable.tolist():
+        row = int(log.rows[index])
         content = log.content(row)
         for control in content.controls if content else ():
             if control.type == VOTERS:
@@ -98,7 +96,7 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     old copy without side files.
     """
     for log in logs:
-        for row in reversed(log.rows.tolist()):
+        for row in reversed(log.rows[log.remarkable].tolist()):
             content = log.content(row)
             found = [c for c in content.controls if c.type == "LEADER_CHANGE"] if content else []
             if found and found[-1].data.get("voters"):
