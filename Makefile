@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka lint type check bench wheel lock clean
+.PHONY: help setup run test test-kafka test-browser lint type check bench docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Mav
 	$(MAKE) -C tests/java
 	$(BIN)/python -m pytest -m kafka
 
+test-browser: .venv/.stamp ## The page in a real browser (needs Chromium or Chrome, see CHROMIUM)
+	$(BIN)/python -m pytest -m browser
+
 check: lint type ## Lint and types, without the tests
 
 lint: .venv/.stamp ## ruff: rules and layout
@@ -51,6 +54,9 @@ type: .venv/.stamp ## mypy, strict
 
 bench: .venv/.stamp ## Measure against the references; equal answers first, times second
 	$(BIN)/python -m tests.benchmark
+
+docs: .venv/.stamp ## Write the reference pages anew from what the code declares
+	$(BIN)/python -m kraftlog.reference
 
 wheel: .venv/.stamp ## Build the wheel into dist/ (no network)
 	$(BIN)/python -m hatchling build --target wheel --directory dist

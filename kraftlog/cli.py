@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from kraftlog import __version__
-from kraftlog.commands import audit, listing, run, state
+from kraftlog.commands import listing
+from kraftlog.commands.examples import add_examples
 from kraftlog.errors import KraftlogError
 
 Command = Callable[[argparse.Namespace], int]
 
 _EXAMPLES = """examples:
   kraftlog run --input replicas/ --lake lake/        the whole pipeline, and a summary
-  kraftlog audit --input replicas/ --format json     findings, one JSON object a line
+  kraftlog audit --input replicas/ --report r.html   findings, and a page that shows them
   kraftlog records replicas/1 --type TOPIC_RECORD    decoded records of one copy
   kraftlog state replicas/1 --at 176                 the state before offset 176
 """
@@ -27,7 +28,8 @@ _EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    chosen = build_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    chosen = build_parser(words[0] if words else "").parse_args(words)
     command: Command = chosen.command
     try:
         return command(chosen)
@@ -51,8 +53,11 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def build_parser(command: str = "") -> argparse.ArgumentParser:
+    """All commands and their options; for those that list rows of files only these.
+
+    Listing starts at once: what the other commands import takes longer than most lists.
+    """
     parser = _Parser(
         prog="kraftlog",
         description="Audit and analyse copies of Kafka's KRaft metadata logs.",
@@ -61,6 +66,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for family in (run, audit, listing, state):
-        family.add_commands(commands)
+    if command in ("batches", "records"):
+        listing.add_commands(commands)
+    else:
+        from kraftlog.commands import audit, plan, restorable, run, state
+
+        for family in (run, audit, listing, state, restorable, plan):
+            family.add_commands(commands)
+    add_examples(parser)
     return parser

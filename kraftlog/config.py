@@ -6,6 +6,7 @@ or a `UsageError` that names the option. A new option is one line there and one 
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -30,6 +31,8 @@ class Options:
     reveal_secrets: bool
     redaction_key: str | None = field(repr=False)
     data_docs: bool
+    disk_capacity_bytes: int | None
+    load_bytes_per_second: int
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int
@@ -55,9 +58,24 @@ def option_names() -> list[str]:
     return [option.name for option in fields(Options)]
 
 
+def option_texts() -> dict[str, str]:
+    """What the comments of the packaged TOML say of each option: help and documents take it from
+    there.
+    """
+    commented = re.findall(r"((?:^# .*\n)+)^(\w+) = ", packaged_text(), re.MULTILINE)
+    return {
+        name: " ".join(line.removeprefix("# ") for line in comment.splitlines())
+        for comment, name in commented
+    }
+
+
+def packaged_text() -> str:
+    """The packaged `conf/kraftlog.toml`."""
+    return (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
+
+
 def _packaged_options() -> dict[str, object]:
-    text = (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(packaged_text())
 
 
 def _file_options(conf_file: Path) -> dict[str, object]:
@@ -80,7 +98,9 @@ def _typed(key: str, value: object, kind: object) -> object:
         return _choice(key, value, get_args(kind))
     if kind is bool:
         return _switch(key, value)
-    if kind is int:
+    if kind == int | None and value == "":
+        return None
+    if kind in (int, int | None):
         return _size(key, value)
     if get_origin(kind) is tuple:
         return _texts(key, value)

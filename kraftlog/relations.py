@@ -16,6 +16,7 @@ from kraftlog.message.spec import FieldSpec, MessageSpec
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TEXT, INT, LONG, BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
+DOUBLE = pa.float64()
 
 
 def moment(milliseconds: int) -> datetime | None:

@@ -1,5 +1,5 @@
 """All checks, in the order in which a person reads them. A new check is one declaration in its
-scope's module.
+scope's module, and what it means for people in `guidance.toml`.
 """
 
 from kraftlog.audit import (

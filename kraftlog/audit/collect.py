@@ -35,7 +35,7 @@ from kraftlog.audit.side_evidence import NODE_FILES, read_index_file, read_side_
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
-from kraftlog.log.batch import PREFIX_SIZE, content_hash, crc_is_valid
+from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.reading import walk_file
@@ -60,13 +60,14 @@ class Collector:
     """Reads replicas one after the other; knows every batch that it has seen by its id.
 
     `records` keeps the decoded records by batch id, for the replay; it stays empty where
-    `keep_records` is False.
+    `keep_records` is False. With `only_controls`, nothing but control batches is decoded.
     """
 
     limits: Limits
     redactor: Redactor
     keep_records: bool = True
     record_limit: int = RECORD_LIMIT
+    only_controls: bool = False
     contents: list[Content] = field(default_factory=list)
     records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
@@ -136,7 +137,7 @@ class Collector:
                     continue
                 content = []
                 if not self.keep_records:
-                    detected = self._detect(found, range(len(found.batches)))
+                    detected = self._detect(found, self._chosen(found))
                     counts.update(detected.counts)
                     first_of_type = {**detected.first_of_type, **first_of_type}
                     builder.add(0, found.batches, self._indexes(found))
@@ -154,8 +155,14 @@ class Collector:
         if self.keep_records:
             return [index for _, _, index in self._contents(window)]
         ids = window.batches.batch_ids
-        self._detect(window, [row for row, one in enumerate(ids) if one not in self._known])
+        self._detect(window, [row for row in self._chosen(window) if ids[row] not in self._known])
         return self._indexes(window)
+
+    def _chosen(self, window: Window) -> list[int]:
+        """The batches of a window whose records are looked at."""
+        if self.only_controls:
+            return np.flatnonzero(window.batches.headers["attributes"] & CONTROL).tolist()
+        return list(range(len(window.batches)))
 
     def _indexes(self, window: Window) -> list[int]:
         valid = window.batches.crc_valid.tolist()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kraftlog.audit import epochs
 from kraftlog.audit.evidence import Longs
 from kraftlog.audit.logview import LogView
 
@@ -141,19 +142,7 @@ def truncation_offset(follower: LogView, leader: LogView) -> int:
     """Where the follower's log ends after Kafka has repaired it against this leader (the rule of
     KAFKA-1211 and KIP-595).
     """
-    end, epoch = follower.end_offset or 0, follower.last_epoch
-    while epoch is not None and epoch >= 0:
-        leader_epoch, leader_end = leader.epoch_end(epoch)
-        if leader_epoch == epoch:
-            return min(end, leader_end)
-        own_epoch, own_end = follower.epoch_end(leader_epoch)
-        if leader_epoch < 0 or own_epoch < 0:
-            return min(end, own_end)
-        end = min(end, own_end, leader_end) if own_epoch == leader_epoch else min(end, own_end)
-        if own_epoch == leader_epoch:
-            return end
-        epoch = own_epoch
-    return end
+    return epochs.truncation_offset(epochs.vector_of(follower), epochs.vector_of(leader))
 
 
 def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kraftlog.audit.check import BadRow, Check, NotApplicable
 from kraftlog.audit.evidence import ImageComparison, StateEvidence, StateIssue
+from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
 from kraftlog.audit.quorum import Quorum
 
 _NOT_REPLAYED = "the records were not replayed in this run"
@@ -31,7 +32,7 @@ def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
                 yield _issue_row(quorum, issue)
         for one in state.comparisons:
             if one.check == name and one.difference_count:
-                yield _comparison_row(one)
+                yield _comparison_row(quorum, one)
         _skip(state, name)
 
     return query
@@ -60,18 +61,16 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     )
 
 
-def _comparison_row(one: ImageComparison) -> BadRow:
-    stale = all(found.stale_config for found in one.differences) and one.differences
+def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
+    stale = is_left_config(one.differences)
     listed = "; ".join(found.text for found in one.differences[:3])
     name = one.path.rsplit("/", 1)[-1]
+    note = None if stale else image_note(quorum, one.differences, one.end_offset)
     cause = (
-        "only configs of topics that do not exist differ: Kafka leaves them behind when a topic "
-        "is created "
-        "and removed in one step of its loader; harmless, and gone when the node loads another "
-        "snapshot"
+        LEFT_CONFIGS
         if stale
         else "a node that loads it goes on with a wrong state: set it aside and take another "
-        "replica's snapshot"
+        f"replica's snapshot{'; ' + note if note else ''}"
     )
     return BadRow(
         one.replica,

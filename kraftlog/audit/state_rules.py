@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kraftlog.audit.grouping import record_note
 from kraftlog.audit.thresholds import Thresholds
 from kraftlog.state.declare import Data
 from kraftlog.state.replay import FaultyRecord
@@ -59,8 +60,7 @@ def _dangling(step: Step, fault: FaultyRecord) -> Told:
         f"{step.type} at offset {step.offset} names something that does not exist there: "
         f"{fault.detail}; "
         "Kafka's loader fails on it or drops it, so find out which controller wrote it before "
-        "any node "
-        "restarts",
+        f"any node restarts{record_note(step.type, fault.kind)}",
         {"kind": fault.kind, "data": dict(step.data)},
     )
 

@@ -9,12 +9,14 @@ from typing import Any
 from kraftlog import relations
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.rows import replica_rows
+from kraftlog.audit.run import audit_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options
-from kraftlog.pipeline.judge import audit_input, evidence_of, recorded_rows
+from kraftlog.pipeline.judge import evidence_of, recorded_rows
+from kraftlog.pipeline.progress import waiting
 from kraftlog.report.findings import print_findings
-from kraftlog.report.rows import FORMATS, print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 Row = dict[str, Any]
 
@@ -29,39 +31,73 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     audit.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
     add_options(audit)
     audit.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
-    audit.add_argument("--format", choices=FORMATS, default="table")
+    audit.add_argument("--report", metavar="FILE", help="write what is found as a page, too")
+    audit.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     audit.set_defaults(command=_audit)
 
     replicas = commands.add_parser(
         "replicas", help="one row per replica", description="One row per replica of a quorum."
     )
-    replicas.add_argument("--input", nargs="+", required=True, metavar="ROOT")
+    replicas.add_argument(
+        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+    )
     replicas.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    replicas.add_argument("--format", choices=FORMATS, default="table")
+    replicas.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     replicas.set_defaults(command=_replicas)
 
 
 def _audit(chosen: argparse.Namespace) -> int:
     given = dict(vars(chosen))
-    for name in ("command", "conf", "each", "format"):
+    for name in ("command", "conf", "each", "format", "report"):
         given.pop(name)
     options = load_options(given, chosen.conf)
     if chosen.each:
-        if options.input or options.lake:
-            raise UsageError("--each takes the place of --input, and keeps no lake")
+        if options.input or options.lake or chosen.report:
+            raise UsageError("--each takes the place of --input, and keeps no lake and no page")
         return _audit_each(chosen.each, options, chosen.format)
+    report = _report_path(chosen.report, options)
     if options.lake:
-        return _audit_lake(options, chosen.format)
+        return _audit_lake(options, chosen.format, report)
     if not options.input:
         raise UsageError("no input is named: say --input FOLDER")
-    judged = audit_input(list(options.input), options)
-    _print(judged.rows, chosen.format, {})
-    return judged.exit_code
+    return _audit_files(options, chosen.format, report)
 
 
-def _audit_lake(options: Options, form: str) -> int:
+def _report_path(report: str | None, options: Options) -> str | None:
+    """Where the page goes; refused before the work begins, and not after it."""
+    if report is None:
+        return None
+    from kraftlog.pipeline.page import report_path
+
+    return report_path(report, options.input)
+
+
+def _audit_files(options: Options, form: str, report: str | None) -> int:
+    """Straight from the files, without Spark; nothing is kept but the page that is asked for."""
+    with waiting("audit"):
+        evidence = evidence_of(list(options.input), options)
+        result = audit_quorum(evidence)
+    _print(list(result.rows()), form, {})
+    code = result.exit_code(options.fail_on)
+    if report is None:
+        return code
+    from kraftlog.pipeline.page import write_audit_page
+
+    return _told(write_audit_page(report, evidence, result, options.input), code)
+
+
+def _told(page: str | None, code: int) -> int:
+    """Say where a page lies that was asked for; one that is missing is a failure of its own."""
+    if page is None:
+        return code or 2
+    print(f"page: {page}", file=sys.stderr)
+    return code
+
+
+def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
     from kraftlog.pipeline.job import starter
+    from kraftlog.pipeline.page import page_path, write_lake_page
     from kraftlog.pipeline.run import lake_of, newest_run
     from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
 
@@ -72,6 +108,10 @@ def _audit_lake(options: Options, form: str) -> int:
     code = audit_job(start_spark, options)
     lake = lake_of(options)
     _print(recorded_rows(lake, newest_run(lake)["run_id"]), form, {})
+    if report is not None:
+        return _told(write_lake_page(lake, report), code)
+    if (page := page_path(lake)) is not None:
+        _told(page, code)
     return code
 
 

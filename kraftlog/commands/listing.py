@@ -9,7 +9,7 @@ from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.report.rows import FORMATS, print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -34,7 +34,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folders or files")
-    parser.add_argument("--format", choices=FORMATS, default="table")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
 
 

@@ -1,4 +1,4 @@
-"""`run`: the whole pipeline into Delta tables, and a summary on the terminal."""
+"""`run`: the whole pipeline into Delta tables, a page, and a summary on the terminal."""
 
 import argparse
 from pathlib import Path
@@ -12,8 +12,9 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add `run`."""
     parser = commands.add_parser(
         "run",
-        help="the whole pipeline into Delta tables, and a summary",
-        description="Decode, materialize, audit and measure; only what is new is read.",
+        help="the whole pipeline into Delta tables, a page, and a summary",
+        description="Decode, materialize, audit and measure; only what is new is read. The page is "
+        "report.html in the lake's folder.",
     )
     parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
     add_options(parser)
@@ -24,10 +25,12 @@ def _run(chosen: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(chosen).items() if key not in ("command", "conf")}
     options = load_options(given, chosen.conf)
     from kraftlog.pipeline.job import starter
+    from kraftlog.pipeline.page import page_path
     from kraftlog.pipeline.run import lake_of
     from kraftlog.pipeline.steps import pipeline
     from kraftlog.report.summary import print_summary
 
     code = pipeline(starter("kraftlog run", options), options)
-    print_summary(lake_of(options))
+    lake = lake_of(options)
+    print_summary(lake, page_path(lake))
     return code

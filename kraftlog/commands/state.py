@@ -11,15 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kraftlog.commands.times import time_ms
+from kraftlog.audit.committed import Committed
+from kraftlog.commands.place import (
+    PLACES,
+    add_place,
+    add_quorum,
+    images_of,
+    path_and_place,
+    place_of,
+)
 from kraftlog.decode.redaction import Redactor
-from kraftlog.errors import UsageError
-from kraftlog.log.directory import Replica, find_replicas
-from kraftlog.report.rows import FORMATS, print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.state.checkpoint import write_checkpoint
-from kraftlog.state.coverage import scan
 from kraftlog.state.difference import differences
-from kraftlog.state.image import Image, image_of
+from kraftlog.state.image import Image
 from kraftlog.state.write import canonical_line, image_records, losses
 
 Row = dict[str, Any]
@@ -27,26 +32,26 @@ Row = dict[str, Any]
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add `state`, `diff` and `checkpoint`."""
-    state = commands.add_parser("state", help="the state of one replica", description=_STATE)
+    state = _command(commands, "state", "the state of one replica", f"{_STATE}\n\n{PLACES}")
     state.add_argument("path", metavar="PATH", help="one replica's folder, or a checkpoint file")
-    _add_place(state)
+    add_place(state)
+    add_quorum(state)
     state.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
     _add_output(state)
     state.set_defaults(command=_state)
 
-    diff = commands.add_parser("diff", help="what differs between two states", description=_DIFF)
-    diff.add_argument("before", metavar="A[@OFFSET]", help="a replica's folder or a checkpoint")
-    diff.add_argument("after", metavar="B[@OFFSET]", help="the other one; default: its end")
+    diff = _command(commands, "diff", "what differs between two states", _DIFF)
+    diff.add_argument("before", metavar="A[@PLACE]", help="a replica's folder or a checkpoint")
+    diff.add_argument("after", metavar="B[@PLACE]", help="the other one; default: its end")
+    add_quorum(diff)
     _add_output(diff)
     diff.set_defaults(command=_diff)
 
-    checkpoint = commands.add_parser(
-        "checkpoint",
-        help="write a state as a .checkpoint that Kafka loads",
-        description=_CHECKPOINT,
-    )
+    what = "write a state as a .checkpoint that Kafka loads"
+    checkpoint = _command(commands, "checkpoint", what, f"{_CHECKPOINT}\n\n{PLACES}")
     checkpoint.add_argument("path", metavar="PATH", help="one replica's folder")
-    _add_place(checkpoint)
+    add_place(checkpoint)
+    add_quorum(checkpoint)
     checkpoint.add_argument("--out", required=True, type=Path, metavar="DIR", help="where to")
     checkpoint.add_argument(
         "--without-voters",
@@ -59,31 +64,55 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 _STATE = (
     "The records which, replayed from nothing, give a replica's state: in Kafka's form, sorted."
 )
-_DIFF = (
-    "What differs between two states, by key and field. Offsets are exclusive: A@7 holds 0 to 6."
-)
+_DIFF = """\
+What differs between two states, by key and field. After an @ stands which state is meant: an
+offset (exclusive: A@7 holds 0 to 6), committed (see --quorum), or a time (ISO 8601); nothing: the
+log's end.
+"""
 _CHECKPOINT = "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear."
+_EXAMPLES = {
+    "state": """examples:
+  kraftlog state replicas/1                                      at the log's end
+  kraftlog state replicas/1 --at 176                             records 0 to 175
+  kraftlog state replicas/1 --at-time 2026-11-21T12:03:00Z       as it was then
+  kraftlog state replicas/1 --at committed --quorum replicas/    what the quorum has committed
+""",
+    "diff": """examples:
+  kraftlog diff replicas/1@176 replicas/1                        what came after offset 175
+  kraftlog diff replicas/1 replicas/2                            two replicas, each at its end
+  kraftlog diff replicas/1@2026-11-21T12:00:00Z replicas/1@2026-11-21T12:05:00Z
+  kraftlog diff replicas/2@committed replicas/2 --quorum replicas/
+  kraftlog diff older.checkpoint newer.checkpoint                two snapshots
+""",
+    "checkpoint": """examples:
+  kraftlog checkpoint replicas/1 --at 176 --out DIR
+  kraftlog checkpoint replicas/1 --at committed --quorum replicas/ --out DIR
+""",
+}
 
 
-def _add_place(parser: argparse.ArgumentParser) -> None:
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--at", type=int, metavar="N", help="records with offsets below N")
-    place.add_argument("--at-time", metavar="TIME", help="as it was at this time (ISO 8601, or ms)")
+def _command(
+    commands: "argparse._SubParsersAction[Any]", name: str, what: str, description: str
+) -> argparse.ArgumentParser:
+    """A command whose help keeps its lines and ends with examples."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=what,
+        description=description,
+        epilog=_EXAMPLES[name],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, default="table")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
 
 
 def _state(chosen: argparse.Namespace) -> int:
-    image = image_of(
-        scan(one_replica(chosen.path)),
-        chosen.at,
-        time_ms(chosen.at_time),
-        _redactor(chosen),
-    )
-    _notes(image)
+    image, committed = images_of(chosen, _redactor(chosen)).at(chosen.path, place_of(chosen))
+    _notes(image, committed)
     print_rows(state_rows(image, chosen.type), chosen.format)
     return 0
 
@@ -96,31 +125,21 @@ def state_rows(image: Image, types: list[str] | None) -> Iterator[Row]:
 
 
 def _diff(chosen: argparse.Namespace) -> int:
-    redactor = _redactor(chosen)
-    before, after = (_image_named(text, redactor) for text in (chosen.before, chosen.after))
-    for image in (before, after):
-        _notes(image)
-    rows = (
-        one._asdict() | {"key": list(one.key)} for one in differences(before.state, after.state)
-    )
+    images = images_of(chosen, _redactor(chosen))
+    states = []
+    for text in (chosen.before, chosen.after):
+        image, committed = images.at(*path_and_place(text))
+        _notes(image, committed)
+        states.append(image.state)
+    rows = (one._asdict() | {"key": list(one.key)} for one in differences(*states))
     print_rows(rows, chosen.format)
     return 0
 
 
-def _image_named(text: str, redactor: Redactor) -> Image:
-    """A path, with an offset after the last @ where that is a number."""
-    path, at, offset = text.rpartition("@")
-    if not at or not offset.isdigit() or Path(text).exists():
-        path, offset = text, ""
-    return image_of(scan(one_replica(path)), int(offset) if offset else None, None, redactor)
-
-
 def _checkpoint(chosen: argparse.Namespace) -> int:
     """Never masked: Kafka could not use the credentials otherwise."""
-    image = image_of(
-        scan(one_replica(chosen.path)), chosen.at, time_ms(chosen.at_time), Redactor(None)
-    )
-    _notes(image)
+    image, committed = images_of(chosen, Redactor(None)).at(chosen.path, place_of(chosen))
+    _notes(image, committed)
     lost = list(losses(image.state))
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
@@ -132,27 +151,17 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def one_replica(path: str) -> Replica:
-    """The one replica at a path.
-
-    Raises UsageError where several lie below it."""
-    found = find_replicas([path])
-    if len(found) > 1:
-        labels = ", ".join(one.label for one in found)
-        raise UsageError(f"{path} holds {len(found)} replicas ({labels}); name the folder of one")
-    return found[0]
-
-
 def _redactor(chosen: argparse.Namespace) -> Redactor:
     return Redactor(None if chosen.reveal_secrets else os.urandom(32))
 
 
-def _notes(image: Image) -> None:
+def _notes(image: Image, committed: Committed | None) -> None:
     """What a reader of the state should know of where it comes from."""
     base = f"snapshot {image.base.name}" if image.base else "the log's beginning"
     _note(f"{image.replica} at offset {image.end_offset}, from {base}")
     if not image.is_committed:
-        _note(f"records from offset {image.committed_offset} on may not be committed")
+        known = f" ({committed.reason})" if committed else ""
+        _note(f"records from offset {image.committed_offset} on may not be committed{known}")
     if image.open_since is not None:
         _note(f"a transaction is open since offset {image.open_since}; its records are left out")
     if image.faults:

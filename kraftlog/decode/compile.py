@@ -22,8 +22,9 @@ from kraftlog.decode.vector import (
     Marks,
     Numbers,
     base64_column,
-    flat_starts,
     gather,
+    gather_lists,
+    numbers,
     text_column,
     uuid_column,
 )
@@ -102,8 +103,8 @@ class Column:
             return text_column(raw, cells.starts, cells.lengths)
         if self.field.type == "bytes":
             return base64_column(raw, cells.starts, cells.lengths)
-        offsets, flat = flat_starts(cells.starts, cells.lengths, self.width)
-        values = _scalars(raw, flat, str(self.field.element), kind.value_type)
+        offsets, elements = gather_lists(raw, cells.starts, cells.lengths, self.width)
+        values = _scalars(elements, str(self.field.element), kind.value_type)
         nulls = cells.lengths < 0
         mask = pa.array(nulls) if nulls.any() else None
         return pa.ListArray.from_arrays(pa.array(offsets), values, kind, mask=mask)
@@ -111,19 +112,20 @@ class Column:
 
 def _fixed_column(raw: Bytes, starts: Numbers, field: FieldSpec, kind: pa.DataType) -> pa.Array:
     if field.tag is None or starts.min() >= 0:
-        return _scalars(raw, starts, field.type, kind)
+        return _scalars(gather(raw, starts, _WIDTHS[field.type]), field.type, kind)
     present = np.flatnonzero(starts >= 0)
     numpy_kind = _NUMPY_KINDS[field.type]
     values = np.full(len(starts), field.default, numpy_kind)
-    values[present] = gather(raw, starts[present], numpy_kind)
+    cells = gather(raw, starts[present], _WIDTHS[field.type])
+    values[present] = numbers(cells, numpy_kind)
     return _numbers(values, kind)
 
 
-def _scalars(raw: Bytes, starts: Numbers, kind: str, arrow_kind: pa.DataType) -> pa.Array:
-    """The column of fixed-width values at these places."""
+def _scalars(cells: npt.NDArray[np.void], kind: str, arrow_kind: pa.DataType) -> pa.Array:
+    """The column of values of fixed width."""
     if kind == "uuid":
-        return uuid_column(raw, starts)
-    return _numbers(gather(raw, starts, _NUMPY_KINDS[kind]), arrow_kind)
+        return uuid_column(cells)
+    return _numbers(numbers(cells, _NUMPY_KINDS[kind]), arrow_kind)
 
 
 def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:

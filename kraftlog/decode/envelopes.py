@@ -1,8 +1,9 @@
 """Where the records of a window lie, and what stands around their values: envelopes, many at once.
 
 In: a window of record batches. Out: `Frames`, and the batches that are for the interpreter as a
-whole. Record boundaries are found in a plain loop, as each is known only from the one before; from
-there on every step is one array operation over all records. Source: Kafka's DefaultRecord (KIP-98).
+whole. Record boundaries are found in a plain loop, as each is known only from the one before (but
+for a batch's first); from there on every step is one array operation over all records. Source:
+Kafka's DefaultRecord (KIP-98).
 """
 
 from collections.abc import Sequence
@@ -41,13 +42,11 @@ def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Fra
     headers = window.batches.headers
     starts = window.batches.positions - window.position + HEADER_SIZE
     ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
-    found, kept, handed = _record_starts(window, indexes, starts.tolist(), ends.tolist())
-    batches = np.array(kept, np.int64)
+    positions, batches, handed = _record_starts(window, indexes, starts, ends)
     counts = headers["record_count"][batches].astype(np.int64)
     # A record ends where the next one begins, and a batch's last one where the batch does.
-    positions = np.fromiter(found, np.int64, len(found))
     after_last = np.cumsum(counts)
-    record_ends = np.append(positions[1:], 0) if found else positions
+    record_ends = np.append(positions[1:], 0) if len(positions) else positions
     record_ends[after_last[counts > 0] - 1] = ends[batches][counts > 0]
     batch_index = np.repeat(batches, counts)
     cursors = Cursors(raw, positions, record_ends)
@@ -63,22 +62,23 @@ def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Fra
 
 
 def _record_starts(
-    window: Window, indexes: Sequence[int], starts: list[int], ends: list[int]
-) -> tuple[list[int], list[int], list[int]]:
+    window: Window, indexes: Sequence[int], starts: Numbers, ends: Numbers
+) -> tuple[Numbers, Numbers, list[int]]:
     """Where all records begin; the batches in which they lie; the batches that are handed over."""
-    headers = window.batches.headers
+    headers, chosen = window.batches.headers, np.array(indexes, np.int64)
     odd = headers["attributes"] & (CODEC_MASK | CONTROL) != 0
-    plain = (window.batches.crc_valid & ~odd).tolist()
-    counts = headers["record_count"].tolist()
+    is_kept = window.batches.crc_valid & ~odd
+    # A batch's only record begins where the records do; an idle log is made of such batches.
+    single = chosen[(is_kept & (headers["record_count"] == 1))[chosen]]
+    many = chosen[(is_kept & (headers["record_count"] != 1))[chosen]]
     found: list[int] = []
-    kept: list[int] = []
-    handed: list[int] = []
-    for index in indexes:
-        is_kept = plain[index] and _add_record_starts(
-            found, window.buffer, starts[index], ends[index], counts[index]
-        )
-        (kept if is_kept else handed).append(index)
-    return found, kept, handed
+    places = many, starts[many], ends[many], headers["record_count"][many]
+    for index, start, end, count in zip(*(values.tolist() for values in places), strict=True):
+        is_kept[index] = _add_record_starts(found, window.buffer, start, end, count)
+    positions = np.fromiter(found, np.int64, len(found))
+    if len(single):
+        positions = np.sort(np.concatenate([positions, starts[single]]))
+    return positions, chosen[is_kept[chosen]], chosen[~is_kept[chosen]].tolist()
 
 
 def _add_record_starts(found: list[int], buffer: bytes, start: int, end: int, count: int) -> bool:

@@ -21,6 +21,10 @@ _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold."""
+    if len(milliseconds) == 0 or (
+        milliseconds.max() <= _MICROSECONDS_LIMIT and milliseconds.min() >= -_MICROSECONDS_LIMIT
+    ):
+        return pa.array(milliseconds * 1000).view(relations.TIMESTAMP)
     wild = (milliseconds > _MICROSECONDS_LIMIT) | (milliseconds < -_MICROSECONDS_LIMIT)
     micros = np.where(wild, 0, milliseconds) * 1000
     return pa.array(micros, pa.int64(), mask=wild).cast(relations.TIMESTAMP)

@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
-_UUID_SIZE = 16
+UUID_SIZE = 16
 _UUID_TEXT_SIZE = 22
 
 
@@ -44,8 +44,9 @@ class Cursors:
         first = self.raw.take(self.at, mode="clip")
         values = first.astype(np.int64)
         after = self.at + 1
-        if len(first) and first.max() >= 0x80:
-            self._read_on(values, after, np.flatnonzero(first >= 0x80))
+        more = np.flatnonzero(first >= 0x80)
+        if len(more):
+            self._read_on(values, after, more)
         self.at = after
         return values
 
@@ -75,15 +76,48 @@ class Cursors:
         values[rows], after[rows] = value, at
 
 
-def gather(raw: Bytes, starts: Numbers, kind: str) -> npt.NDArray[np.generic]:
-    """Values of a fixed width, big-endian, at any byte: `kind` is numpy's name without the order.
+def gather(raw: Bytes, starts: Numbers, width: int) -> npt.NDArray[np.void]:
+    """The `width` bytes at each of these places, all of which must lie inside the buffer.
 
-    All of them must lie inside the buffer. numpy copies opaque elements of an unaligned view three
-    times as fast as numbers.
+    numpy copies opaque elements of an unaligned view three times as fast as numbers.
     """
-    width = np.dtype(kind).itemsize
-    view: npt.NDArray[np.void] = np.ndarray((len(raw) - width + 1,), f"V{width}", raw, strides=(1,))
-    return view[starts].view(f">{kind}").astype(kind, copy=False)
+    return _windows(raw, width)[starts]
+
+
+def _windows(raw: Bytes, width: int) -> npt.NDArray[np.void]:
+    """The bytes [i, i + width) for every i."""
+    return np.ndarray((max(0, len(raw) - width + 1),), f"V{width}", raw, strides=(1,))
+
+
+def numbers(cells: npt.NDArray[np.void], kind: str) -> npt.NDArray[np.generic]:
+    """Big-endian values as numbers: `kind` is numpy's name without the order."""
+    return cells.view(f">{kind}").astype(kind, copy=False)
+
+
+def gather_lists(
+    raw: Bytes, starts: Numbers, lengths: Numbers, width: int
+) -> tuple[Numbers, npt.NDArray[np.void]]:
+    """(offsets, elements of `width` bytes) of arrays in a row; an array of length −1 has none."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
+    filled = np.flatnonzero(lengths > 0)
+    starts, lengths = starts.take(filled), lengths.take(filled)
+    longest = int(lengths.max()) if len(lengths) else 0
+    if longest > _LONG_LIST or (len(starts) and starts.max() > len(raw) - longest * width):
+        _, flat = flat_starts(starts, lengths, width)
+        return offsets, gather(raw, flat, width)
+    # Of every array as many elements as the longest has, in one go; then those that are its own.
+    table = gather(raw, starts, max(1, longest) * width).view(f"V{width}")
+    if offsets[-1] == len(table):
+        return offsets, table
+    own = np.empty((len(lengths), longest), np.bool_)
+    for index in range(longest):
+        np.greater(lengths, index, out=own[:, index])
+    return offsets, table[np.flatnonzero(own)]
+
+
+_LONG_LIST = 8
+"""Arrays with more elements than this are gathered element by element."""
 
 
 def flat_starts(starts: Numbers, lengths: Numbers, width: int) -> tuple[Numbers, Numbers]:
@@ -96,13 +130,10 @@ def flat_starts(starts: Numbers, lengths: Numbers, width: int) -> tuple[Numbers,
     return offsets, flat
 
 
-def uuid_column(raw: Bytes, starts: Numbers) -> pa.Array:
-    """Kafka's text of the UUIDs at these places: the text is made once per distinct value."""
-    view: npt.NDArray[np.void] = np.ndarray(
-        (len(raw) - _UUID_SIZE + 1,), f"V{_UUID_SIZE}", raw, strides=(1,)
-    )
+def uuid_column(cells: npt.NDArray[np.void]) -> pa.Array:
+    """Kafka's text of UUIDs: the text is made once per distinct value."""
     values = pa.Array.from_buffers(
-        pa.binary(_UUID_SIZE), len(starts), [None, pa.py_buffer(view[starts])]
+        pa.binary(UUID_SIZE), len(cells), [None, pa.py_buffer(cells)]
     ).dictionary_encode()
     distinct = np.frombuffer(values.dictionary.buffers()[1], np.uint8)
     return _uuid_texts(distinct, len(values.dictionary)).take(values.indices)
@@ -111,7 +142,7 @@ def uuid_column(raw: Bytes, starts: Numbers) -> pa.Array:
 def _uuid_texts(raw: Bytes, count: int) -> pa.Array:
     """Base64 without padding: 16 bytes are eleven times 12 bits, two characters each."""
     words = np.zeros((count, 18), np.uint8)
-    words[:, :_UUID_SIZE] = raw[: count * _UUID_SIZE].reshape(count, _UUID_SIZE)
+    words[:, :UUID_SIZE] = raw[: count * UUID_SIZE].reshape(count, UUID_SIZE)
     first, second, third = (words[:, at::3].astype(np.uint16) for at in range(3))
     pairs = np.empty((count, 12), np.uint16)
     pairs[:, 0::2] = _BASE64_PAIRS[first << 4 | second >> 4]

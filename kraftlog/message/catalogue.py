@@ -49,6 +49,14 @@ def control_specs() -> dict[int, MessageSpec]:
     return {spec.id: spec for spec in _all().values() if spec.kind == "control"}
 
 
+@cache
+def request_specs() -> dict[int, tuple[MessageSpec, MessageSpec]]:
+    """Request and response specs of KRaft's own protocol, by api key."""
+    answers = {spec.id: spec for spec in _all().values() if spec.kind == "response"}
+    asked = [spec for spec in _all().values() if spec.kind == "request"]
+    return {spec.id: (spec, answers[spec.id]) for spec in asked}
+
+
 def spec_of(type_name: str) -> MessageSpec | None:
     """The spec behind a record's `type` as Kafka's dump tool prints it; None when unknown."""
     return _all().get(type_name)

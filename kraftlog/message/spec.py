@@ -15,7 +15,8 @@ from typing import Any
 from kraftlog.errors import KraftlogError
 
 NUMBERS = {"int8", "int16", "uint16", "int32", "int64", "float64"}
-SCALARS = NUMBERS | {"boolean", "string", "bytes", "uuid"}
+SCALARS = NUMBERS | {"boolean", "string", "bytes", "records", "uuid"}
+"""`records` are record batches inside a message: bytes with a length, as `bytes` are."""
 ZERO_UUID = "A" * 22
 
 
@@ -81,7 +82,9 @@ class VersionSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageSpec:
-    """One metadata record or control record type: `id` is its api key or control record type."""
+    """One metadata record, control record, request or response: `id` is its api key, or the
+    control record type.
+    """
 
     name: str
     kind: str
@@ -98,6 +101,12 @@ class MessageSpec:
         if version not in self.versions:
             raise SpecError(f"{self.name} has no version {version}")
         return _resolve(self.fields, version, version in self.flexible)
+
+    def header_version(self, version: int) -> int:
+        """The version of the header that goes before a request or a response of this version:
+        flexible messages have flexible headers. Source: KIP-482.
+        """
+        return (version in self.flexible) + (self.kind == "request")
 
     @property
     def holds_secrets(self) -> bool:

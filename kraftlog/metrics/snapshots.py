@@ -1,10 +1,13 @@
-"""Snapshot metrics (KIP-630 "Metrics"): size, records per type, age and lag of every checkpoint.
+"""Snapshot metrics (KIP-630 "Metrics") of every checkpoint: size, lag, age, cadence, origin, cost.
 
-In: a quorum. Out: the rows of the table `snapshots`, without their run. Source: KIP-630
-SnapshotSizeBytes and SnapshotLag; the age is that of Kafka's LatestSnapshotGeneratedAgeMs, measured
-from the newest record at hand instead of a clock.
+In: a quorum; bytes per type by batch, and load times, where they were measured. Out: the rows of
+the table `snapshots`, without their run. Kafka ships other names: LatestSnapshotGeneratedBytes for
+SnapshotSizeBytes, LatestSnapshotGeneratedAgeMs for the age (here measured from the newest record at
+hand instead of a clock), HandleLoadSnapshotCount without a latency. Source: R50, R60, R89–R92.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,20 +15,45 @@ import numpy as np
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.metrics.growth import per_day, write_amplification
+from kraftlog.metrics.origin import GENERATED, origin_of
+from kraftlog.metrics.retention import newest_ms
+from kraftlog.metrics.transfers import load_ms
 from kraftlog.relations import moment
 
 Row = dict[str, Any]
 _CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"})
 
 
-def snapshot_rows(quorum: Quorum) -> list[Row]:
-    """One row per checkpoint file of each replica."""
-    newest_ms = _newest_ms(quorum)
+def snapshot_rows(
+    quorum: Quorum,
+    sizes_by_type: Mapping[str, Mapping[str, int]] | None = None,
+    measured_load_ms: Mapping[str, float] | None = None,
+    bytes_per_second: float | None = None,
+) -> list[Row]:
+    """One row per checkpoint file of each replica. `sizes_by_type` is by batch id,
+    `measured_load_ms` by path; `bytes_per_second` is the rate at which nodes load.
+    """
+    newest = newest_ms(quorum)
     latest = {log.label: _latest(quorum, log.label) for log in quorum.logs}
-    return [
-        _row(quorum, one, newest_ms, is_latest=one is latest[one.replica])
-        for one in quorum.snapshots
-    ]
+    rows = []
+    for one in quorum.snapshots:
+        log, before = quorum.by_label[one.replica], _before(quorum, one)
+        rows.append(
+            {
+                **_identity(one, is_latest=one is latest[one.replica]),
+                **_sizes(one, sizes_by_type or {}),
+                **_times(one, newest),
+                **_lag(quorum, log, one, newest),
+                **_cadence(log, one, before),
+                "origin": origin_of(quorum, one),
+                "load_ms": (measured_load_ms or {}).get(one.path),
+            }
+        )
+        debt, rate = rows[-1]["lag_bytes"], bytes_per_second
+        predicted = None if rate is None else load_ms(one.evidence.size_bytes, debt, rate)
+        rows[-1]["predicted_load_ms"] = predicted
+    return rows
 
 
 def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
@@ -34,42 +62,114 @@ def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
     return max(complete, key=lambda one: one.id, default=None)
 
 
-def _newest_ms(quorum: Quorum) -> int | None:
-    """Time of the newest batch of any log."""
-    times = [
-        int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)
-    ]
-    return max(times, default=None)
+def _before(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
+    """The replica's snapshot before this one."""
+    older = [two for two in quorum.snapshots_of(one.replica) if two.is_complete and two.id < one.id]
+    return max(older, key=lambda two: two.id, default=None)
 
 
-def _row(quorum: Quorum, one: SnapshotView, newest_ms: int | None, *, is_latest: bool) -> Row:
-    log, file = quorum.by_label[one.replica], one.evidence
-    contained = one.last_contained_timestamp
-    counts = {name: count for name, count in file.type_counts.items() if name not in _CONTROL_TYPES}
-    end = one.end_offset
+def _identity(one: SnapshotView, *, is_latest: bool) -> Row:
     return {
         "replica": one.replica,
         "path": one.path,
-        "end_offset": end,
+        "end_offset": one.end_offset,
         "epoch": one.epoch,
         "complete": one.is_complete,
-        "size_bytes": file.size_bytes,
-        "batch_count": len(file.batches),
-        "record_count": sum(counts.values()),
-        "records_by_type": sorted(counts.items()),
-        "last_contained_log_timestamp": None if contained is None else moment(contained),
-        "modified": moment(file.modified_ms),
-        "age_ms": None if contained is None or newest_ms is None else newest_ms - contained,
-        "lag_offsets_min": max(0, quorum.bounds.lower - end),
-        "lag_offsets_max": max(0, (log.end_offset or 0) - end),
-        "lag_bytes": _bytes_after(log, end),
         "is_latest": is_latest,
     }
 
 
-def _bytes_after(log: LogView, offset: int) -> int:
-    """Bytes of the replica's own log from an offset on: what it replays after loading the
-    snapshot.
+def _sizes(one: SnapshotView, by_batch: Mapping[str, Mapping[str, int]]) -> Row:
+    file = one.evidence
+    counts = {name: count for name, count in file.type_counts.items() if name not in _CONTROL_TYPES}
+    sizes: Counter[str] = Counter()
+    for row in range(len(file.batches)):
+        sizes.update(by_batch.get(file.batches.id_text(row), {}))
+    return {
+        "size_bytes": file.size_bytes,
+        "batch_count": len(file.batches),
+        "record_count": sum(counts.values()),
+        "records_by_type": sorted(counts.items()),
+        "size_bytes_by_type": sorted(sizes.items()),
+    }
+
+
+def _times(one: SnapshotView, newest: int | None) -> Row:
+    """Kafka stamps a batch when it begins it, so that the batches say when a snapshot was
+    written.
     """
-    rows = log.rows[np.asarray(log.base) >= offset]
-    return int(log.evidence.log.sizes[rows].sum())
+    contained, batches = one.last_contained_timestamp, one.evidence.batches
+    begun = int(batches.base_timestamps.min()) if len(batches) else None
+    ended = int(batches.max_timestamps.max()) if len(batches) else None
+    modified = one.evidence.modified_ms
+    return {
+        "last_contained_log_timestamp": None if contained is None else moment(contained),
+        "written_from": None if begun is None else moment(begun),
+        "written_until": None if ended is None else moment(ended),
+        "modified": moment(modified),
+        "generation_ms_min": None if begun is None or ended is None else max(0, ended - begun),
+        "generation_ms_max": _generation_ms_max(contained, modified),
+        "age_ms": None if contained is None or newest is None else newest - contained,
+    }
+
+
+def _generation_ms_max(contained: int | None, modified: int) -> int | None:
+    """The file was finished after its last record had been appended. A copy that did not keep the
+    time makes this bound useless, never wrong.
+    """
+    return modified - contained if contained is not None and modified >= contained > 0 else None
+
+
+def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) -> Row:
+    """From the snapshot's end to the high watermark, which lies between the committed bounds."""
+    end, bounds = one.end_offset, quorum.bounds
+    upper = max((two.end_offset or 0 for two in quorum.peers), default=0)
+    upper = upper if bounds.upper is None else bounds.upper
+    row = log.index_at(end - 1)
+    since = int(log.evidence.log.max_timestamps[log.rows[row]]) if row >= 0 else None
+    since = one.last_contained_timestamp if since is None else since
+    first = int(np.searchsorted(np.asarray(log.base), end, "left"))
+    after = log.rows[first:]
+    newest_own = int(log.evidence.log.max_timestamps[after].max()) if len(after) else since
+    behind = None if since is None or newest_own is None else max(0, newest_own - since)
+    return {
+        "lag_offsets_min": max(0, bounds.lower - end),
+        "lag_offsets_max": max(0, upper - end),
+        "lag_bytes": int(log.evidence.log.sizes[after].sum()),
+        "lag_records": int(log.evidence.log.record_counts[after].sum()),
+        "lag_batches": len(after),
+        "lag_ms": behind if newest is not None else None,
+    }
+
+
+def _cadence(log: LogView, one: SnapshotView, before: SnapshotView | None) -> Row:
+    """The distance to the replica's snapshot before it; of the first, to its log's beginning."""
+    start = before.end_offset if before is not None else (log.start_offset or 0)
+    stamps = (before and before.last_contained_timestamp, one.last_contained_timestamp)
+    interval = None if None in stamps else stamps[1] - stamps[0]  # type: ignore[operator]
+    covered = log.covers(start, one.end_offset) and start < one.end_offset
+    span = (np.asarray(log.base) >= start) & (np.asarray(log.base) < one.end_offset)
+    log_size = int(log.evidence.log.sizes[log.rows[span]].sum()) if covered else None
+    amplified = write_amplification(one.evidence.size_bytes, log_size) if log_size else None
+    return {
+        "previous_end_offset": None if before is None else before.end_offset,
+        "interval_offsets": one.end_offset - start,
+        "interval_ms": interval,
+        "interval_log_bytes": log_size,
+        "write_amplification": amplified,
+    }
+
+
+def snapshots_per_day(quorum: Quorum, label: str) -> float | None:
+    """Snapshots that a replica generated itself per day, by their headers' times; None for fewer
+    than two.
+    """
+    stamps = [
+        stamp
+        for one in quorum.snapshots_of(label)
+        if one.is_complete and one.end_offset > 0 and origin_of(quorum, one) == GENERATED
+        if (stamp := one.last_contained_timestamp) is not None
+    ]
+    if len(stamps) < 2:
+        return None
+    return per_day(len(stamps) - 1, max(stamps) - min(stamps))

@@ -1,12 +1,17 @@
 """The options of `conf/kraftlog.toml` as arguments of a command line. Imports no Spark."""
 
 import argparse
+import re
 
-from kraftlog.config import option_names
+from kraftlog.config import option_names, option_texts
+
+# A unit by itself is no sentence: "Bytes. A segment larger than this …"
+_FIRST_SENTENCE = re.compile(r"(?:Bytes\. )?(.*?)\.(?= |$)")
 
 
 def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozenset()) -> None:
-    """One argument per option of `conf/kraftlog.toml`."""
+    """One argument per option of `conf/kraftlog.toml`, whose first sentence on it is its help."""
+    texts = option_texts()
     for option in option_names():
         if option in but:
             continue
@@ -16,4 +21,10 @@ def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozen
         elif option == "reveal_secrets":
             parser.add_argument(flag, action="store_const", const=True, help="do not mask secrets")
         else:
-            parser.add_argument(flag, metavar="VALUE", help="see conf/kraftlog.toml")
+            told = _FIRST_SENTENCE.match(texts[option])
+            parser.add_argument(flag, metavar="VALUE", help=_lower_first(told[1] if told else ""))
+
+
+def _lower_first(sentence: str) -> str:
+    """As the other arguments begin; argparse takes % for its own."""
+    return (sentence[:1].lower() + sentence[1:]).replace("%", "%%")

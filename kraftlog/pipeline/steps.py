@@ -12,6 +12,7 @@ from kraftlog.pipeline.contracts import contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
+from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
 
@@ -34,12 +35,14 @@ def materialize_job(start_spark: StartSpark, options: Options) -> int:
 
 
 def audit_job(start_spark: StartSpark, options: Options) -> int:
-    """Audit the newest run, and judge the contracts of the tables that it has published.
+    """Audit the newest run, judge the contracts of the tables that it has published, write its
+    page.
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
     """
     code = _audit(options)
     broken = _contracts(options)
+    _page(options)
     return code or broken
 
 
@@ -51,12 +54,15 @@ def metrics_job(start_spark: StartSpark, options: Options) -> int:
 
 
 def pipeline(start_spark: StartSpark, options: Options) -> int:
-    """All four in order; the exit code is the audit's. Contracts come last: metrics publish too."""
+    """All four in order, then the page; the exit code is the audit's. Contracts come after the
+    metrics, which publish too.
+    """
     decode_job(start_spark, options)
     materialize_job(start_spark, options)
     code = _audit(options)
     metrics_job(start_spark, options)
     broken = _contracts(options)
+    _page(options)
     return code or broken
 
 
@@ -68,6 +74,11 @@ def _audit(options: Options) -> int:
 def _contracts(options: Options) -> int:
     with step("contracts"):
         return contracts_step(lake_of(options), options)
+
+
+def _page(options: Options) -> None:
+    with step("page"):
+        write_lake_page(lake_of(options))
 
 
 STEPS: dict[str, Step] = {

@@ -1,7 +1,8 @@
 """Print rows: JSON lines for scripts, a table for people.
 
 In: an iterator of dicts. Out: text on stdout, nothing else there. JSON streams; a table needs the
-widths of a block of rows.
+widths of a block of rows. Rows that are too wide for the terminal stand one below the other, a line
+per column.
 """
 
 import json
@@ -11,9 +12,16 @@ from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from kraftlog.report.plain import printable
+from kraftlog.report.terminal import console_on
 
 FORMATS = ("table", "json")
+FORMAT_HELP = "table for people, json for scripts: one object a line"
 _BLOCK = 500
+_LEAST_WIDTH, _GAP = 24, 2
+"""A column that is folded below this width cannot be read any more."""
 
 
 def print_rows(rows: Iterable[dict[str, Any]], form: str, out: TextIO | None = None) -> int:
@@ -33,27 +41,49 @@ def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
 
 def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
     """Blocks of rows with the same columns; each block is one table."""
-    console = Console(file=out, highlight=False, width=None if out.isatty() else 200)
+    console = console_on(out)
     count = 0
     block: list[dict[str, Any]] = []
     for row in rows:
         if block and (block[0].keys() != row.keys() or len(block) == _BLOCK):
-            console.print(_table(block))
+            _print_block(console, block, count)
             block = []
         block.append(row)
         count += 1
     if block:
-        console.print(_table(block))
+        _print_block(console, block, count)
     return count
 
 
-def _table(block: list[dict[str, Any]]) -> Table:
+def _print_block(console: Console, block: list[dict[str, Any]], end: int) -> None:
+    """One table, or the rows one below the other; `end` counts the rows up to its last."""
+    cells = [[_cell(value) for value in row.values()] for row in block]
+    columns = zip(block[0], *cells, strict=True)
+    needed = sum(min(max(map(len, column)), _LEAST_WIDTH) + _GAP for column in columns) - _GAP
+    if needed <= console.width:
+        console.print(_table(block, cells))
+        return
+    for number, row in enumerate(cells, end - len(block) + 1):
+        console.print(_upright(number, list(block[0]), row))
+
+
+def _table(block: list[dict[str, Any]], cells: list[list[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in block[0]:
         numbers = all(isinstance(row[name], int) or row[name] is None for row in block)
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
-    for row in block:
-        table.add_row(*(_cell(value) for value in row.values()))
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _upright(number: int, names: list[str], row: list[str]) -> Table:
+    """One row, a line per column."""
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    table.add_column(f"row {number}", style="dim", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for name, cell in zip(names, row, strict=True):
+        table.add_row(name, Text(cell))
     return table
 
 
@@ -62,4 +92,4 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return str(value).replace("[", "\\[")
+    return printable(str(value))

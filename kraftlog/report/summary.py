@@ -1,5 +1,5 @@
-"""The summary of a run on the terminal: a verdict in one sentence, the replicas, the findings, what
-was measured.
+"""The summary of a run on the terminal: the replicas, what was read, the findings by what to do, a
+verdict in one sentence, and where to read on.
 
 In: the lake's tables of its newest run. Out: text for a person. The page and the tables hold the
 details.
@@ -10,56 +10,72 @@ from typing import Any, TextIO
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from kraftlog.report.findings import console_on, counted, finding_text, verdict, worst_first
+from kraftlog.report.findings import print_groups, print_verdict
+from kraftlog.report.plain import printable
+from kraftlog.report.terminal import console_on
+from kraftlog.report.verdict import counted, verdict
+from kraftlog.report.view import name_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 
 Row = dict[str, Any]
 
 _FINDINGS_SHOWN = 20
+_NARROW = 80
+_RESULTS = ("passed", "failed", "errored", "skipped")
+_COLUMNS = ("replica", "node", "role", "log start", "log end", "epoch", "snapshots", "committed")
+_NARROW_COLUMNS = ("replica", "role", "log end", "committed")
 
 
-def print_summary(lake: Lake, out: TextIO | None = None) -> None:
-    """Print what the lake's newest run found."""
+def print_summary(lake: Lake, page: str | None = None, out: TextIO | None = None) -> None:
+    """Print what the lake's newest run found, and where its page lies."""
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
     tables = {
         name: lake.rows_of_run(name, run["run_id"])
-        for name in ("replicas", "findings", "check_results", "snapshots")
+        for name in ("replicas", "findings", "check_results")
     }
     console = console_on(out)
     console.print()
-    console.print(_replica_table(tables["replicas"]))
+    columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
+    console.print(_replica_table(tables["replicas"], columns))
     console.print(_inventory(run, tables))
-    findings = worst_first(tables["findings"])
-    for finding in findings[:_FINDINGS_SHOWN]:
-        console.print(finding_text(finding))
-    hidden = len(findings) - _FINDINGS_SHOWN
-    if hidden > 0:
+    hidden = print_groups(console, tables["findings"], _FINDINGS_SHOWN)
+    if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
-    console.print()
-    console.print(f"[bold]{escape(verdict(tables['findings'], tables['check_results']))}[/bold]")
+    if tables["findings"]:
+        console.print()
+    names = {row["replica"]: name_of(row) for row in tables["replicas"]}
+    print_verdict(console, verdict(tables["findings"], tables["check_results"], names))
+    if page is not None:
+        console.print(f"[dim]Page: {escape(page)}[/dim]")
     console.print(f"[dim]Delta tables: {escape(lake.root)}[/dim]")
 
 
-def _replica_table(replicas: list[Row]) -> Table:
+def _replica_table(replicas: list[Row], names: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = ("replica", "node", "role", "log start", "log end", "epoch", "snapshots", "committed")
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("replica", "role") else "right")
-    for row in replicas:
-        lower, upper = row["committed_lower"], row["committed_upper"]
-        cells = [
-            row["replica"],
-            row["node_id"],
-            row["role"],
-            row["log_start_offset"],
-            row["log_end_offset"],
-            row["last_epoch"],
-            len(row["snapshots"] or []),
-            f"{lower} … {upper}" if upper is not None else f"from {lower}",
-        ]
-        table.add_row(*("-" if cell is None else escape(str(cell)) for cell in cells))
+    for name in names:
+        left = name in ("replica", "role")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for row in replicas_in_order(replicas):
+        cells = _cells(row)
+        shown = (cells[name] for name in names)
+        table.add_row(*("-" if one is None else Text(printable(str(one))) for one in shown))
     return table
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    lower, upper = row["committed_lower"], row["committed_upper"]
+    return {
+        "replica": row["replica"],
+        "node": row["node_id"],
+        "role": row["role"],
+        "log start": row["log_start_offset"],
+        "log end": row["log_end_offset"],
+        "epoch": row["last_epoch"],
+        "snapshots": len(row["snapshots"] or []),
+        "committed": f"{lower} … {upper}" if upper is not None else f"from {lower}",
+    }
 
 
 def _inventory(run: Row, tables: dict[str, list[Row]]) -> str:
@@ -70,6 +86,3 @@ def _inventory(run: Row, tables: dict[str, list[Row]]) -> str:
         f"{run['new_batch_count']:,} of them new contents with {run['record_count']:,} records; "
         f"checks: {checks or 'none yet'}\n"
     )
-
-
-_RESULTS = ("passed", "failed", "errored", "skipped")

@@ -14,7 +14,8 @@ from kraftlog.log.directory import LogFile
 from kraftlog.log.segment import chain
 from kraftlog.log.storage import FileBytes, open_file
 
-_WINDOW = 8 << 20
+WINDOW = 8 << 20
+"""Bytes that the driver holds at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +36,30 @@ class Split:
 
 def plan_splits(files: Iterable[LogFile], split_size_bytes: int) -> list[Split]:
     """The splits of all files, in file order."""
-    return [split for file in files for split in _splits(file, split_size_bytes)]
+    return [part for file in files for part in cut(Split(file), split_size_bytes)]
 
 
-def _splits(file: LogFile, split_size_bytes: int) -> Iterator[Split]:
-    if file.problem is not None or file.size_bytes <= split_size_bytes:
-        yield Split(file)
+def cut(split: Split, split_size_bytes: int) -> Iterator[Split]:
+    """Parts of a split, each of about the split size; the split must begin at a batch's start."""
+    if split.file.problem is not None or split.size_bytes <= split_size_bytes:
+        yield split
         return
     try:
-        with open_file(file.path) as handle:
-            cuts = list(_cuts(handle, split_size_bytes))
+        with open_file(split.file.path) as handle:
+            cuts = list(_cuts(handle, split, split_size_bytes))
     except OSError:
         cuts = []  # the task that reads the file says what is wrong with it
-    starts = [0, *cuts]
-    for start, end in zip(starts, [*cuts, None], strict=True):
-        yield Split(file, start, end)
+    for start, end in zip([split.start, *cuts], [*cuts, split.end], strict=True):
+        yield Split(split.file, start, end)
 
 
-def _cuts(handle: FileBytes, split_size_bytes: int) -> Iterator[int]:
+def _cuts(handle: FileBytes, split: Split, split_size_bytes: int) -> Iterator[int]:
     """Starts of valid batches, about `split_size_bytes` apart."""
-    position, target = 0, split_size_bytes
-    while position < handle.size_bytes:
-        window = handle.read(position, _WINDOW)
-        starts, reached = chain(window, len(window))
+    position, target = split.start, split.start + split_size_bytes
+    stop = handle.size_bytes if split.end is None else min(split.end, handle.size_bytes)
+    while position < stop:
+        window = handle.read(position, WINDOW)
+        starts, reached = chain(window, min(len(window), stop - position))
         if not starts:
             return
         for start in starts:

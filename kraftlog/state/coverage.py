@@ -1,11 +1,12 @@
 """What can be rebuilt from a replica's files: unbroken runs of its log, its complete snapshots, and
 the offsets that both miss.
 
-In: a replica. Out: `Coverage`; and for several replicas, which files of which others hold what one
-of them lacks. Only batch headers and CRCs are read here.
+In: a replica. Out: `Coverage`. Only batch headers and CRCs are read here. What another replica's
+files could give is `audit.restorable`'s matter: that takes a look at both histories.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kraftlog.log.directory import Replica
@@ -97,28 +98,29 @@ class Coverage:
 
     def restorable(self) -> list[tuple[int, int]]:
         """The offsets at which the state can be rebuilt: sorted ranges with both ends included."""
-        bases = {one.end_offset for one in self.snapshots} | (
-            {0} if self._begins_at_zero() else set()
-        )
-        ranges: list[tuple[int, int]] = []
-        for start in sorted(bases):
-            end = self.reach(start)
-            if ranges and start <= ranges[-1][1]:
-                ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
-            else:
-                ranges.append((start, end))
-        return ranges
+        bases = {one.end_offset for one in self.snapshots}
+        if self._begins_at_zero():
+            bases.add(0)
+        return rebuildable(bases, [(run.start_offset, run.end_offset) for run in self.runs])
 
-    def lost(self) -> list[tuple[int, int]]:
-        """The offsets up to the log's end at which it cannot, in the same form."""
-        lost, next_offset = [], 0
-        for start, end in self.restorable():
-            if start > next_offset:
-                lost.append((next_offset, start - 1))
-            next_offset = end + 1
-        if next_offset <= self.log_end_offset:
-            lost.append((next_offset, self.log_end_offset))
-        return lost
+
+def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The offsets at which a state can be rebuilt: sorted ranges with both ends included.
+
+    `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
+    [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
+    as the log goes on from it. This is the one home of that rule (R6).
+    """
+    starts = [start for start, _ in runs]
+    ranges: list[tuple[int, int]] = []
+    for base in sorted(bases):
+        index = bisect_right(starts, base) - 1
+        end = max(base, runs[index][1]) if index >= 0 else base
+        if ranges and base <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
+        else:
+            ranges.append((base, end))
+    return ranges
 
 
 def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
@@ -154,55 +156,3 @@ def _log(replica: Replica, limits: Limits) -> Iterator[tuple[str, LogBatch | Fau
     for file in log_files(replica):
         for found in read_batches(file, limits):
             yield file.path, found
-
-
-@dataclass(frozen=True, slots=True)
-class Restore:
-    """A range of offsets (both ends included) at which a replica's state cannot be rebuilt from its
-    own files, and one source that holds a part of it; `source` is None where nobody does.
-    """
-
-    replica: str
-    start_offset: int
-    end_offset: int
-    source: str | None
-    source_start_offset: int | None
-    source_end_offset: int | None
-    paths: tuple[str, ...]
-
-
-def restore_plan(coverages: Iterable[Coverage]) -> Iterator[Restore]:
-    """For each replica and each range that it lost: from which other replica's files it could be
-    rebuilt.
-
-    Whether the other one's log is the same history is not judged here: compare their epochs first.
-    """
-    every = list(coverages)
-    for one in every:
-        for start, end in one.lost():
-            sources = list(_sources(one, every, start, end))
-            label = one.replica.label
-            yield from sources or [Restore(label, start, end, None, None, None, ())]
-
-
-def _sources(one: Coverage, every: list[Coverage], start: int, end: int) -> Iterator[Restore]:
-    for other in every:
-        if other is one:
-            continue
-        for first, last in other.restorable():
-            low, high = max(start, first), min(end, last)
-            if low <= high:
-                paths = _paths(other, low, high)
-                label = other.replica.label
-                yield Restore(one.replica.label, start, end, label, low, high, paths)
-
-
-def _paths(other: Coverage, low: int, high: int) -> tuple[str, ...]:
-    """The checkpoint to begin with, and the segments after it."""
-    base = other.base_for(low)
-    first = base.end_offset if base else 0
-    paths = [base.file.path] if base else []
-    if high > first:
-        reached = log_files(other.replica, first)
-        paths += [file.path for file in reached if (file.parsed.base_offset or 0) < high]
-    return tuple(paths)

@@ -120,8 +120,9 @@ class _Fold:
             elif name in _ELR:
                 empty = self.clear | (self.put & (length <= 0))
                 index[empty], length = rows, np.where(empty, 0, length)
-            self.value[name] = index[self._last(self.put | (length >= 0))]
-            lengths[name] = length[self._last(self.put | (length >= 0))]
+            set_by = self._last(self.put | (length >= 0))
+            self.value[name] = index[set_by]
+            lengths[name] = length[set_by]
         held = self._before(lengths[_ELR[0]]) + self._before(lengths[_ELR[1]])
         self.cleared = self.clear & self.live & (held > 0)
 

@@ -5,6 +5,11 @@ In: what a replay made visible, in order. Out: Arrow rows per history table. The
 is a filter: `valid_from_offset <= N and (valid_to_offset is null or N < valid_to_offset)`; a record
 at offset o counts from o + 1 on, one of a transaction from the end of its End record on. Every
 record that touches an object begins a new version. Rows from a base snapshot have no record offset.
+
+The state at a time is the same filter over `valid_from` and `valid_to`, as long as the batches'
+times never go back. Where a new leader's clock was behind they do, and then the offset decides: the
+state at a time is that before the first batch which is later (`image.offset_at_time`). So N is
+`min(base_offset) where base_timestamp > t` of the replica's batches, and the filter the one above.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -160,7 +160,9 @@ def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = DEFAULT_LI
     """The offset at which the state stood at a time: that of the first record batch whose timestamp
     is later.
 
-    Raises InputError for a time before everything that the replica holds.
+    Where times go back, what comes after that batch counts as later too, whatever it says: so the
+    state is always one that the log went through. Raises InputError for a time before everything
+    that the replica holds.
     """
     for file in log_files(coverage.replica):
         for batch in read_batches(file, limits):
@@ -181,12 +183,18 @@ def _known_then(coverage: Coverage, offset: int, time_ms: int) -> int:
 
 
 def image_of(
-    replica_scan: Coverage, offset: int | None, time_ms: int | None, redactor: Redactor
+    coverage: Coverage,
+    offset: int | None,
+    time_ms: int | None,
+    redactor: Redactor,
+    committed_offset: int | None = None,
 ) -> Image:
-    """The image at an offset or at a time; at the end of the log where neither is given."""
+    """The image at an offset or at a time; at the end of the log where neither is given.
+
+    `committed_offset` as `image_at` has it."""
     if time_ms is not None:
-        offset = offset_at_time(replica_scan, time_ms)
-    return image_at(replica_scan, offset, redactor)
+        offset = offset_at_time(coverage, time_ms)
+    return image_at(coverage, offset, redactor, committed_offset)
 
 
 __all__ = ["Image", "Step", "image_at", "image_of", "offset_at_time", "read_log", "scan", "steps"]

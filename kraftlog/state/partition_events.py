@@ -72,9 +72,9 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         "timestamps": _numbers(parts, "timestamp"),
         "epochs": _numbers(parts, "batch_leader_epoch"),
     }
-    extra = _of_outline(outline, np.unique(row_keys), codes.dictionary)
+    extra = _of_outline(outline, _distinct(row_keys), codes.dictionary)
     merged = {name: np.concatenate([columns[name], extra[name]]) for name in columns}
-    order = np.lexsort((merged["offsets"], merged["keys"]))
+    order = _by_key_and_offset(merged["keys"], merged["offsets"])
     sorted_columns = {name: values[order] for name, values in merged.items()}
     since, since_ms = _since(outline, sorted_columns["offsets"], sorted_columns["timestamps"])
     return Events(
@@ -90,6 +90,29 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         payload=payload,
         versions=_numbers(parts, "record_version"),
     )
+
+
+def _distinct(keys: Longs) -> Longs:
+    """The keys that occur, in order; sorting is several times as fast as numpy's own `unique`."""
+    ascending = np.sort(keys)
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(keys) else keys
+
+
+def _by_key_and_offset(keys: Longs, offsets: Longs) -> Longs:
+    """The order of (key, offset), rows that are equal in both as they are.
+
+    Numbers sort several times as fast as the rows that they stand for. So each row becomes one
+    number, its key before its place by offset, wherever 63 bits hold both.
+    """
+    by_offset = np.argsort(offsets, kind="stable")  # merges parts that are sorted already
+    codes, ids = (keys >> 32)[by_offset], (keys & 0xFFFFFFFF)[by_offset]
+    id_bits, row_bits = (int(one).bit_length() for one in (ids.max(initial=0), len(keys)))
+    if int(codes.max(initial=0)).bit_length() + id_bits + row_bits > 63:
+        return np.lexsort((offsets, keys))
+    packed = (codes << id_bits | ids) << row_bits | np.arange(len(keys))
+    packed.sort()
+    order: Longs = by_offset[packed & ((1 << row_bits) - 1)]
+    return order
 
 
 def _of_base(base: pa.Table) -> pa.Table:

@@ -98,6 +98,8 @@ def _part(rows: pa.Table | None, name: str, part: int, parts: int) -> pa.Table:
     """The rows of some topics: with all rows of each partition, one part's fold needs no other."""
     if rows is None:
         return row_schema(name).empty_table()
+    if parts == 1:
+        return rows
     spec = spec_of(name)
     assert spec is not None
     payload = rows.column(payload_name(spec))

@@ -24,21 +24,24 @@ class Case:
     name: str
     suffix: str
     codec: str = "none"
-    # Compressed logs hold many more records for their size.
+    # Compressed logs, and idle ones, take longer for their size.
     share: int = 1
+    # Hours in which next to nothing happens: batches of one record, most of them a NoOpRecord.
+    is_idle: bool = False
 
     def file(self, size_bytes: int) -> Path:
         """The file of this case, written when it is not there yet."""
         target = size_bytes // self.share
-        folder = DATA / f"{self.codec}-{target}"
+        folder = DATA / f"{'idle' if self.is_idle else self.codec}-{target}"
         if not folder.exists():
-            _generate(folder, self.codec, target)
+            _generate(folder, self.codec, target, _IDLE if self.is_idle else _busy(target))
         return max(folder.glob(f"*{self.suffix}"))
 
 
 CASES = (
     Case("log", ".log"),
     Case("checkpoint", ".checkpoint"),
+    Case("idle log", ".log", share=4, is_idle=True),
     Case("zstd log", ".log", codec="zstd", share=8),
 )
 
@@ -49,18 +52,24 @@ def parse_size(text: str) -> int:
     return int(text) if unit is None else int(text[:-1]) * unit
 
 
-def _generate(folder: Path, codec: str, size_bytes: int) -> None:
+_IDLE = {"topics": 50, "partitions": 500, "brokers": 5, "noops": 4000, "wave": 1}
+
+
+def _busy(size_bytes: int) -> dict[str, int]:
     megabytes = max(1, size_bytes >> 20)
+    topics, partitions = 50 * megabytes, 2000 * megabytes
+    return {"topics": topics, "partitions": partitions, "brokers": max(5, 2 * megabytes)}
+
+
+def _generate(folder: Path, codec: str, size_bytes: int, cluster: dict[str, int]) -> None:
     unfinished = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     kafka_judge.scale_gen(
         unfinished,
         size=size_bytes,
         codec=codec,
-        topics=50 * megabytes,
-        partitions=2000 * megabytes,
-        brokers=max(5, 2 * megabytes),
         snapshotEvery=size_bytes // 2,
         segment=SEGMENT_BYTES,
+        **cluster,
     )
     unfinished.rename(folder)

@@ -6,7 +6,6 @@ transactions, directories that do not fit, topics that come again.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from random import Random
 from typing import Any
 
@@ -27,14 +26,14 @@ from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.coverage import scan
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.history import SHOWN, History, history_tables
+from kraftlog.state.history import History, history_tables
 from kraftlog.state.image import image_at
 from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
-from kraftlog.state.replay import Origin, Replay, Visible
+from kraftlog.state.replay import Replay
 from kraftlog.state.spans import history_tables_of
-from kraftlog.state.state import Change, State
 from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
+from tests.golden.history import rows_at_offset, state_rows
 
 CLEAR = Redactor(None)
 Record = tuple[str, int, dict[str, Any]]
@@ -323,23 +322,6 @@ def share(rows: pa.Table, payload: str, part: int, parts: int) -> pa.Table:
     return rows.filter(pa.array(keep, pa.bool_()))
 
 
-def state_rows(state: State) -> dict[str, list[str]]:
-    """A state's values in the columns of the history tables."""
-    history = History()
-    found: dict[str, list[str]] = defaultdict(list)
-    for table, key, value in state:
-        history.take([Visible(Change(table, key, None, value), Origin(0, 0, 0, ""), 0, 0)])
-    history.close()
-    for name, rows in history.rows():
-        found[name] = sorted(map(repr, values_of(name, pa.Table.from_batches([rows]))))
-    return found
-
-
-def values_of(name: str, rows: pa.Table) -> list[Any]:
-    shown = SHOWN[name]
-    return list(rows.select([shown.column_name(one) for one in shown.fields]).to_pylist())
-
-
 @pytest.mark.parametrize(
     "replica",
     [
@@ -358,13 +340,4 @@ def test_the_filter_at_an_offset_is_the_state_there(replica: Replica) -> None:
     first, last = coverage.restorable()[0]
     for offset in {first, first + 1, (first + last) // 3, (first + last) // 2, last - 1, last}:
         # The newest snapshot below it says the same, but for what the facts about grouping name.
-        state = state_rows(image_at(coverage, offset, CLEAR).state)
-        for name, rows in tables.items():
-            held = [
-                row
-                for row in rows.to_pylist()
-                if row["valid_from_offset"] <= offset
-                and (row["valid_to_offset"] is None or offset < row["valid_to_offset"])
-            ]
-            kept = pa.Table.from_pylist(held, rows.schema)
-            assert sorted(map(repr, values_of(name, kept))) == state[name], (name, offset)
+        assert state_rows(image_at(coverage, offset, CLEAR).state) == rows_at_offset(tables, offset)

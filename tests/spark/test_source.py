@@ -14,7 +14,8 @@ from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.relations import all_relations
-from kraftlog.source.datasource import KraftlogReader, Part, register
+from kraftlog.source.datasource import KraftlogReader, register
+from kraftlog.source.parts import Part
 from tests.golden.cases import DATA
 
 ROOT = DATA / "steady-live" / "replicas"

@@ -1,14 +1,21 @@
-"""Plain spark-submit with the built wheel, and a cluster whose executors share nothing with the
-driver.
+"""The built wheel: in plain spark-submit as the documents write it, in a bare environment, and a
+cluster whose executors share nothing with the driver.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+
+from kraftlog import __version__
+from tests.documents import arguments, commands, documents
 
 ROOT = Path(__file__).parents[2]
 JARS = ",".join(str(one) for one in sorted((ROOT / ".jars").glob("*.jar")))
@@ -24,33 +31,91 @@ def run(command: list[str], folder: Path, **variables: str) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, under the name that --py-files hands on to workers."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory"]
     built = run([*command, str(folder)], ROOT)
     assert built.returncode == 0, built.stderr
-    archive = folder / "kraftlog.zip"
-    next(folder.glob("*.whl")).rename(archive)
-    return archive
+    return next(folder.glob("*.whl"))
 
 
-def test_spark_submit_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    submit = str(Path(sys.executable).parent / "spark-submit")
-    settings = ["--master", "local[2]", "--properties-file", str(ROOT / "conf/spark-defaults.conf")]
-    done = run(
-        [
-            submit,
-            *settings,
-            *("--conf", "spark.jars.packages=", "--jars", JARS, "--py-files", str(wheel)),
-            str(ROOT / "jobs/pipeline.py"),
-            *("--input", str(ROOT / "examples/quorum"), "--lake", str(lake)),
-        ],
-        tmp_path,
-    )
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment into which pip has put the wheel and nothing else. What it
+    depends on is found in this environment's packages, so that no network is needed.
+    """
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    pip = [str(programs / "python"), "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
+    done = run([*pip, str(wheel)], folder)
     assert done.returncode == 0, done.stderr
-    assert DeltaTable(str(lake / "records")).to_pyarrow_dataset().count_rows() == 455
-    assert DeltaTable(str(lake / "findings")).to_pyarrow_dataset().count_rows() >= 2
+    packages = next(folder.glob("lib/python3*/site-packages"))
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return programs
+
+
+def test_spark_submit_as_the_documents_write_it(wheel: Path, tmp_path: Path) -> None:
+    told = {one for path in documents() for one in commands(path) if one.startswith("spark-submit")}
+    lake = str(tmp_path / "lake")
+    # Workers import a wheel under the name .zip only.
+    archive = shutil.copyfile(wheel, tmp_path / "kraftlog.zip")
+    quorum = str(ROOT / "examples/quorum")
+    places = {"kraftlog.zip": str(archive), "jobs": str(ROOT / "jobs"), "conf": str(ROOT / "conf")}
+    places |= {"examples/quorum": quorum, "replicas": quorum, ".lake": lake, "lake": lake}
+    (command,) = {tuple(arguments(one, places)) for one in told}
+    submit = str(Path(sys.executable).parent / command[0])
+    # The jars are at hand here: nothing is to be resolved.
+    local = ["--master", "local[2]", "--conf", "spark.jars.packages=", "--jars", JARS]
+    done = run([submit, *local, *command[1:]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert DeltaTable(f"{lake}/records").to_pyarrow_dataset().count_rows() == 455
+    assert DeltaTable(f"{lake}/findings").to_pyarrow_dataset().count_rows() >= 2
+
+
+def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "kraftlog/py.typed",
+        "kraftlog/ARCHITECTURE.md",
+        "kraftlog/docs/auditor.md",
+        "kraftlog/docs/reference/tables.md",
+        "kraftlog/conf/kraftlog.toml",
+        "kraftlog/schemas/TopicRecord.json",
+        "kraftlog/jobs/pipeline.py",
+        "kraftlog/audit/guidance.toml",
+        "pyspark_kraftlog.py",
+        f"kraftlog-{__version__}.dist-info/licenses/LICENSE",
+    } <= names
+    assert {name.split("/")[0] for name in names} == {
+        "kraftlog", "pyspark_kraftlog.py", f"kraftlog-{__version__}.dist-info",
+    }  # fmt: skip
+
+
+def test_the_command_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
+    command = str(bare / "kraftlog")
+    assert run([command, "--version"], tmp_path).stdout == f"kraftlog {__version__}\n"
+    assert "examples:" in run([command, "--help"], tmp_path).stdout
+    quorum = str(ROOT / "examples/quorum")
+    done = run([command, "audit", "--input", quorum], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("tail from offset 176 that a restart will cut.\n")
+    assert run([command, "audit", "--input", quorum, "--fail-on", "warning"], tmp_path).returncode
+
+
+def test_the_data_source_is_there_without_registering(bare: Path, tmp_path: Path) -> None:
+    script = """
+import sys
+import kraftlog
+assert "pyspark" not in sys.modules
+from kraftlog.session import spark_session
+spark = spark_session("bare", master="local[1]")
+rows = spark.read.format("kraftlog").option("relation", "replicas").load(sys.argv[1])
+print(kraftlog.__file__, rows.count())
+"""
+    command = [str(bare / "python"), "-c", script, str(ROOT / "examples/quorum")]
+    done = run(command, tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(next(bare.parent.glob("lib/*/*/kraftlog/__init__.py"))), "5"]
 
 
 def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
@@ -72,12 +137,12 @@ def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
 
 def test_a_job_says_what_is_wrong_in_one_sentence(tmp_path: Path) -> None:
     job = str(ROOT / "jobs/decode.py")
-    for arguments, sentence in (
+    for given, sentence in (
         (["--input", "nowhere", "--lake", "lake"], "there is no such folder"),
         (["--input", "."], "--lake"),
         (["--input", ".", "--lake", "lake", "--fail-on", "often"], "fail_on"),
     ):
-        done = run([sys.executable, job, *arguments], tmp_path)
+        done = run([sys.executable, job, *given], tmp_path)
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1

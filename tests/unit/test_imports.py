@@ -36,6 +36,7 @@ ROOMS = (
     "pipeline",
     "commands",
     "cli",
+    "reference",  # the pages are generated from what all the others declare
     "__main__",
     "jobs",
 )

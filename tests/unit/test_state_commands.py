@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,77 @@ def test_notes_go_to_stderr(capsys: Printed) -> None:
     assert "may not be committed" in notes
 
 
+ISOLATED = Replica("isolated", "2")
+QUORUM = ISOLATED.folder.parent
+TAIL_START = 176  # from here on the dead leader's log was never committed
+
+
+def test_the_quorum_says_what_is_committed(capsys: Printed) -> None:
+    run("state", Replica("isolated", "1").folder, "--quorum", QUORUM)
+    assert "may not be committed" not in capsys.readouterr().err
+    run("state", Replica("isolated", "1").folder)
+    assert "records from offset 0 on may not be committed\n" in capsys.readouterr().err
+
+
+def test_a_tail_that_the_quorum_replaced_is_not_committed(capsys: Printed) -> None:
+    """The quorum has committed 362 offsets, but of this copy only the records before its tail."""
+    run("state", ISOLATED.folder, "--quorum", QUORUM)
+    notes = capsys.readouterr().err
+    assert f"from offset {TAIL_START} on may not be committed (the other copies hold" in notes
+
+
+def test_state_as_far_as_it_is_committed(capsys: Printed) -> None:
+    clear = ("state", ISOLATED.folder, "--reveal-secrets")
+    given = rows(capsys, *clear, "--at", "committed", "--quorum", QUORUM)
+    assert given == rows(capsys, *clear, "--at", str(TAIL_START))
+    assert given != rows(capsys, *clear)
+    run("state", ISOLATED.folder, "--at", "committed", "--quorum", QUORUM)
+    assert "may not be committed" not in capsys.readouterr().err
+
+
+def test_a_replica_that_is_behind_is_committed_up_to_its_end(capsys: Printed) -> None:
+    behind = Replica("lagging", "12").folder
+    run("state", behind, "--at", "committed", "--quorum", behind.parent)
+    assert "12 at offset 125" in capsys.readouterr().err
+
+
+def test_without_a_quorum_the_newest_snapshot_vouches(capsys: Printed) -> None:
+    newest = max(int(one.name[:20]) for one in LIVE.log_dir.glob("*.checkpoint"))
+    clear = ("state", LIVE.folder, "--reveal-secrets", "--at")
+    assert rows(capsys, *clear, "committed") == rows(capsys, *clear, str(newest))
+    with pytest.raises(InputError, match=r"nothing is known to be committed.*--quorum"):
+        run("state", ISOLATED.folder, "--at", "committed")
+
+
+def test_a_path_outside_the_quorum_is_refused() -> None:
+    with pytest.raises(UsageError, match="is none of the replicas of --quorum"):
+        run("state", LIVE.folder, "--quorum", QUORUM)
+
+
+def test_a_checkpoint_file_belongs_to_its_replica(capsys: Printed) -> None:
+    file = max(LIVE.log_dir.glob("*.checkpoint"))
+    run("state", file, "--quorum", LIVE.folder.parent)
+    assert "may not be committed" not in capsys.readouterr().err
+
+
+def test_an_offset_is_a_number(capsys: Printed) -> None:
+    with pytest.raises(SystemExit):
+        run("state", LIVE.folder, "--at", "soon")
+    assert "'soon' is no offset, nor 'committed'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["state", "diff", "checkpoint"])
+def test_every_way_to_name_a_place_has_an_example(command: str, capsys: Printed) -> None:
+    with pytest.raises(SystemExit):
+        run(command, "--help")
+    text = capsys.readouterr().out
+    _, _, examples = text.partition("examples:")
+    offset, committed = ("@176", "@committed") if command == "diff" else ("--at 176", "committed")
+    for place in (offset, committed, "--quorum replicas/"):
+        assert place in examples
+    assert "--at-time" in text or "@2026-11-21T12:00:00Z" in examples
+
+
 def test_several_replicas_below_a_path_are_named() -> None:
     with pytest.raises(UsageError, match=r"\(1, 11, 12.*name the folder of one"):
         run("state", LIVE.folder.parent)
@@ -94,6 +166,21 @@ def test_diff_by_key_and_field(capsys: Printed) -> None:
     ]
 
 
+def test_diff_with_what_is_committed_and_between_times(capsys: Printed) -> None:
+    folder = ISOLATED.folder
+    clear = ("--reveal-secrets",)
+    tail = rows(capsys, "diff", f"{folder}@committed", folder, "--quorum", QUORUM, *clear)
+    assert tail == rows(capsys, "diff", f"{folder}@{TAIL_START}", folder, *clear)
+    topics = [row["after"]["name"] for row in tail if row["table"] == "topics" and row["after"]]
+    assert "ghost-topic-a" in topics
+    batch = next(row for row in ISOLATED.batches() if row.get("base_offset") == TAIL_START)
+    just_before = batch["max_timestamp"] - 1
+    moment = datetime.fromtimestamp(just_before / 1000, UTC).isoformat()
+    assert rows(capsys, "diff", f"{folder}@{moment}", folder, *clear) == tail
+    with pytest.raises(InputError, match=r"@soon: there is no such folder"):
+        run("diff", f"{folder}@soon", folder)
+
+
 def test_equal_secrets_are_no_difference_though_masked(capsys: Printed) -> None:
     other = Replica("steady-live", "1").folder
     end = max(row["end_offset"] for row in LIVE.image_digests())
@@ -118,6 +205,15 @@ def test_checkpoint_is_the_state(tmp_path: Path, capsys: Printed) -> None:
     assert rows(capsys, "diff", file, f"{LIVE.folder}@400") == []
     clear = rows(capsys, "state", file, "--reveal-secrets")
     assert clear == rows(capsys, "state", LIVE.folder, "--at", "400", "--reveal-secrets")
+
+
+def test_a_checkpoint_of_what_is_committed(tmp_path: Path, capsys: Printed) -> None:
+    place = ("--at", "committed", "--quorum", QUORUM)
+    assert run("checkpoint", ISOLATED.folder, *place, "--out", tmp_path) == 0
+    (file,) = tmp_path.iterdir()
+    assert file.name.startswith(f"{TAIL_START:020d}-")
+    capsys.readouterr()
+    assert rows(capsys, "diff", file, f"{Replica('isolated', '1').folder}@{TAIL_START}") == []
 
 
 def test_checkpoint_never_replaces_another_file(tmp_path: Path) -> None:

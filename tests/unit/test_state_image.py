@@ -12,7 +12,7 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import Coverage, restore_plan, scan
+from kraftlog.state.coverage import Coverage, rebuildable, scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import image_at, offset_at_time, steps
 from kraftlog.state.reading import load_snapshot
@@ -65,11 +65,31 @@ def test_the_record_at_a_snapshots_end_is_not_in_it_and_is_applied() -> None:
 def test_offsets_that_cannot_be_rebuilt_are_named() -> None:
     coverage = covered(SNAPSHOTS.folder)
     first = coverage.snapshots[0].end_offset
-    assert coverage.lost() == [(0, first - 1)]
+    assert coverage.restorable() == [(first, coverage.log_end_offset)]
     with pytest.raises(InputError, match=f"at which it can: {first} to {coverage.log_end_offset}"):
         image_at(coverage, first - 1, CLEAR)
     with pytest.raises(InputError, match="which ends at"):
         image_at(coverage, coverage.log_end_offset + 1, CLEAR)
+
+
+@pytest.mark.parametrize(
+    "bases, runs, expected",
+    [
+        ([], [(0, 9)], []),
+        ([0], [(0, 9)], [(0, 9)]),
+        ([0], [], [(0, 0)]),
+        ([4], [(0, 9)], [(4, 9)]),
+        ([0, 4], [(0, 9)], [(0, 9)]),
+        ([0, 12], [(0, 9), (11, 20)], [(0, 9), (12, 20)]),
+        ([9], [(0, 9), (11, 20)], [(9, 9)]),
+        ([10], [(0, 9), (11, 20)], [(10, 10)]),
+        ([25, 0], [(0, 9), (11, 20)], [(0, 9), (25, 25)]),
+    ],
+)
+def test_what_can_be_rebuilt_from_bases_and_runs(
+    bases: list[int], runs: list[tuple[int, int]], expected: list[tuple[int, int]]
+) -> None:
+    assert rebuildable(bases, runs) == expected
 
 
 def test_a_gap_splits_what_can_be_rebuilt(tmp_path: Path) -> None:
@@ -150,18 +170,6 @@ def test_the_state_at_a_time() -> None:
     assert offset_at_time(covered(SNAPSHOTS.folder), 1 << 60) > 0
     with pytest.raises(InputError, match="begins after that time"):
         offset_at_time(covered(SNAPSHOTS.folder), 0)
-
-
-def test_what_one_replica_lost_another_may_hold() -> None:
-    late, whole = (covered(Replica("lagging", node).folder) for node in ("2", "11"))
-    rows = list(restore_plan([late, whole]))
-    (first, last), *_ = late.lost()
-    (row,) = [one for one in rows if one.replica == late.replica.label]
-    assert (row.start_offset, row.end_offset) == (first, last)
-    assert row.source == whole.replica.label
-    assert row.paths
-    alone = list(restore_plan([late]))
-    assert [(one.source, one.paths) for one in alone] == [(None, ())]
 
 
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""Leader-epoch vectors: where each epoch of a log begins and ends, and where a log is cut against
+another.
+
+In: (epoch, start offset) pairs and an end offset. Out: Kafka's answers. This is the one home of the
+rule: the audit's findings and every simulation reason with it. A few entries per log, no bytes.
+Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595; R109–R116, R129. Kafka:
+LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffset.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kraftlog.audit.logview import LogView
+
+NO_EPOCH = 0
+"""Kafka's primordial epoch: that of a log without a batch."""
+
+
+class EpochEnd(NamedTuple):
+    """An epoch, and the offset after its last record."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochVector:
+    """The epochs of one log: (epoch, start offset), both ascending, and the log end offset.
+
+    Epochs without a record leave a gap. The first entry starts where the log does.
+    """
+
+    entries: tuple[tuple[int, int], ...]
+    end_offset: int
+
+    @property
+    def start_offset(self) -> int:
+        """Where the first entry starts; the end of a vector without entries."""
+        return self.entries[0][1] if self.entries else self.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return self.entries[-1][0] if self.entries else NO_EPOCH
+
+    def assigned(self, epoch: int) -> "EpochVector":
+        """What a new leader does before it writes: its epoch begins at the log end (R110).
+
+        An epoch that wrote nothing is forgotten when the next one begins at the same offset: that
+        is how gaps come about (R115).
+        """
+        kept = tuple(one for one in self.entries if one[1] < self.end_offset and one[0] < epoch)
+        return EpochVector((*kept, (epoch, self.end_offset)), self.end_offset)
+
+    def extended(self, end_offset: int) -> "EpochVector":
+        """After more records of the last epoch."""
+        return EpochVector(self.entries, end_offset)
+
+    def truncated(self, offset: int) -> "EpochVector":
+        """What is left below an offset."""
+        kept = tuple(one for one in self.entries if one[1] < offset)
+        return EpochVector(kept, min(self.end_offset, offset))
+
+    def pruned(self, start_offset: int) -> "EpochVector":
+        """What is left from a new log start on: the epoch that holds it now starts there (R116)."""
+        if start_offset >= self.end_offset:
+            return EpochVector((), max(start_offset, self.end_offset))
+        older = [one for one in self.entries if one[1] <= start_offset]
+        newer = tuple(one for one in self.entries if one[1] > start_offset)
+        first = ((older[-1][0], start_offset),) if older else ()
+        return EpochVector(first + newer, self.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at an offset; NO_EPOCH below the first entry."""
+        return self.truncated(offset + 1).last_epoch
+
+
+def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
+    """The largest epoch not above `epoch` and its end offset, as a log answers
+    OffsetForLeaderEpoch.
+
+    An epoch below all of the vector's ends where the vector starts, under its own number. None
+    where the epoch is above all that the log has seen. Source: R129; Kafka's
+    LeaderEpochFileCache.endOffsetFor.
+    """
+    if not vector.entries or epoch > vector.last_epoch:
+        return None
+    found = EpochEnd(epoch, vector.start_offset)
+    ends = [start for _, start in vector.entries[1:]] + [vector.end_offset]
+    for (one, _), end in zip(vector.entries, ends, strict=True):
+        if one > epoch:
+            break
+        found = EpochEnd(one, end)
+    return found
+
+
+def diverging_epoch(leader: EpochVector, fetch_offset: int, epoch: int) -> EpochEnd | None:
+    """What a leader answers to a fetch whose last record is not of its log: its end of that epoch
+    or of the next older one. None where the fetch agrees with its log.
+
+    Source: KIP-595 (DivergingEpoch); Kafka's RaftLog.validateOffsetAndEpoch.
+    """
+    end = offset_for_leader_epoch(leader, epoch)
+    if end is None:
+        end = EpochEnd(leader.last_epoch, leader.end_offset)
+    return end if end.epoch != epoch or end.end_offset < fetch_offset else None
+
+
+def truncated_to(follower: EpochVector, diverging: EpochEnd) -> int:
+    """The offset at which a follower cuts its log after one diverging answer.
+
+    Source: Kafka's RaftLog.truncateToEndOffset.
+    """
+    if diverging.epoch == NO_EPOCH:
+        return min(diverging.end_offset, follower.end_offset)
+    own = offset_for_leader_epoch(follower, diverging.epoch)
+    own = own or EpochEnd(follower.last_epoch, follower.end_offset)
+    same = own.epoch == diverging.epoch
+    return min(own.end_offset, diverging.end_offset) if same else own.end_offset
+
+
+def truncation_offset(follower: EpochVector, leader: EpochVector) -> int:
+    """Where the follower's log ends once it agrees with this leader: it fetches and cuts, until
+    nothing diverges (R111). Equal to its end where nothing has to be cut.
+    """
+    while follower.entries:
+        diverging = diverging_epoch(leader, follower.end_offset, follower.last_epoch)
+        cut = follower.end_offset if diverging is None else truncated_to(follower, diverging)
+        if cut >= follower.end_offset:
+            break
+        follower = follower.truncated(cut)
+    return follower.end_offset
+
+
+def vector_of(log: LogView) -> EpochVector:
+    """The vector that a log's batches tell."""
+    entries = tuple((one.epoch, one.start_offset) for one in log.epoch_starts)
+    return EpochVector(entries, log.end_offset or 0)

@@ -1,0 +1,79 @@
+"""The known differences: histories whose result, in Kafka itself, depends on how its loader groups
+batches into deltas.
+
+kraftlog's definition is one record after the other, each on the state before it (`state.replay`).
+In: what an image comparison or a record's replay found. Out: the words that name such a history as
+a possible cause, or nothing. Source: Kafka 4.3.1's MetadataBatchLoader, MetadataDelta and the
+deltas below it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kraftlog.audit.evidence import Difference
+from kraftlog.audit.quorum import Quorum
+
+ABORT = "ABORT_TRANSACTION_RECORD"
+LEFT_CONFIGS = (
+    "only configs of topics that do not exist differ: Kafka leaves them behind when a topic is "
+    "created and removed in one step of its loader; harmless, and gone when the node loads another "
+    "snapshot"
+)
+LOST_SCRAM = (
+    "Kafka's loader itself can lose SCRAM credentials where the last user of a mechanism is "
+    "removed and another one added in one step: look for both before the snapshot's end, and set "
+    "what is missing again"
+)
+ABORTED = (
+    "Kafka's loader itself shows records of an aborted transaction where another record follows "
+    "the abort in one step: compare with what was aborted before the snapshot's end"
+)
+_RECORDS = {
+    ("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", "unknown_acl"): (
+        "an ACL that is removed twice in one step of Kafka's loader is no failure there"
+    ),
+    ("PARTITION_RECORD", "unknown_topic"): (
+        "Kafka drops every record of that step of its loader, where this replay drops this one only"
+    ),
+    ("PARTITION_CHANGE_RECORD", "unknown_topic"): (
+        "Kafka drops every record of that step of its loader, where this replay drops this one only"
+    ),
+}
+
+
+def is_left_config(told: Sequence[Difference]) -> bool:
+    """Whether nothing differs but configs of topics that do not exist."""
+    return bool(told) and all(one.stale_config for one in told)
+
+
+def image_note(quorum: Quorum, told: Sequence[Difference], end_offset: int) -> str | None:
+    """What of Kafka's grouping could have made two images differ, where they differ by more than
+    left configs.
+    """
+    others = [one for one in told if not one.stale_config]
+    if others and all(one.key.startswith("scram_credentials:") for one in others):
+        return LOST_SCRAM
+    return ABORTED if others and aborts_before(quorum, end_offset) else None
+
+
+def aborts_before(quorum: Quorum, end_offset: int) -> bool:
+    """Whether a log at hand holds an aborted transaction below an offset."""
+    contents = quorum.evidence.contents
+    aborting = [
+        index
+        for index, content in enumerate(contents)
+        if any(one.type == ABORT for one in content.transactions)
+    ]
+    if not aborting:
+        return False
+    return any(
+        bool(np.isin(log.evidence.log.content[log.rows[log.base < end_offset]], aborting).any())
+        for log in quorum.peers
+    )
+
+
+def record_note(record_type: str, kind: str) -> str:
+    """The same of a record that could not be applied: a clause, or nothing."""
+    note = _RECORDS.get((record_type, kind))
+    return f"; {note}" if note else ""

@@ -1,0 +1,149 @@
+"""What one replica's files hold that a state can be rebuilt from, and how far two replicas tell one
+history.
+
+In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two. Work on columns
+only. Source: R6, R23, KIP-595.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kraftlog.audit.divergence import Comparison
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.state.coverage import rebuildable
+
+Range = tuple[int, int]
+"""Offsets with both ends included."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one replica's files hold."""
+
+    quorum: Quorum
+    log: LogView
+
+    @property
+    def label(self) -> str:
+        return self.log.label
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.label in self.quorum.foreign
+
+    @cached_property
+    def snapshots(self) -> list[SnapshotView]:
+        """The snapshots that a replay can begin with, by end offset."""
+        every = self.quorum.snapshots if self.is_foreign else self.quorum.credible_snapshots
+        own = [one for one in every if one.replica == self.label and one.is_complete]
+        return sorted(own, key=lambda one: one.end_offset)
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """Offsets [start, end) without a gap."""
+        if self.log.is_empty:
+            return []
+        holes = self.log.holes
+        starts = [int(self.log.base[0]), *(hole.end for hole in holes)]
+        ends = [*(hole.start for hole in holes), int(self.log.last[-1]) + 1]
+        return list(zip(starts, ends, strict=True))
+
+    @cached_property
+    def ranges(self) -> list[Range]:
+        """Where its own files give the state."""
+        bases = {one.end_offset for one in self.snapshots}
+        if self.runs and self.runs[0][0] == 0:
+            bases.add(0)
+        return rebuildable(bases, self.runs)
+
+    @cached_property
+    def end_offset(self) -> int:
+        """The end of all that it holds; −1 where it holds nothing."""
+        ends = [one.end_offset for one in self.snapshots]
+        return max([*ends, -1 if self.log.end_offset is None else self.log.end_offset])
+
+    def base_for(self, offset: int) -> SnapshotView | None:
+        """The newest snapshot at or below an offset from which the log reaches it."""
+        below = [one for one in self.snapshots if one.end_offset <= offset]
+        for one in reversed(below):
+            reached = rebuildable([one.end_offset], self.runs)
+            if offset <= reached[0][1]:
+                return one
+        return None
+
+    def segments(self, start: int, end: int) -> Iterator[str]:
+        """The files that hold offsets [start, end) of one run."""
+        if start >= end:
+            return
+        first = int(np.searchsorted(self.log.base, start, "right")) - 1
+        after = int(np.searchsorted(self.log.base, end, "left"))
+        files = self.log.evidence.log.file[self.log.rows[first:after]]
+        for segment in self.log.evidence.segments[int(files[0]) : int(files[-1]) + 1]:
+            if segment.end_row > segment.first_row:
+                yield segment.path
+
+
+def kinship(one: Held, other: Held) -> tuple[int, int | None]:
+    """(the offset up to which two histories are the same, the one after which they differ, or
+    None): the state at an offset holds the records below it.
+
+    They are the same below a batch, or a snapshot's end of one epoch, that both hold (R23), and as
+    far as the records are committed and the other replica contradicts nobody.
+    """
+    comparison = one.quorum.comparisons[one.label, other.label]
+    differs = comparison.common_end if comparison.runs else _epochs_cross(one.log, other.log)
+    marks = [*_common_ends(one, other), *_common_ends(other, one)]
+    same = max([_common_batch_end(comparison), _committed_until(other), *marks])
+    return (same, None) if differs is None else (min(same, differs), differs)
+
+
+def _common_batch_end(comparison: Comparison) -> int:
+    """Where the last batch ends that two logs hold alike, below their first difference."""
+    one, other = comparison.one, comparison.other
+    if comparison.common_end is None:
+        return 0
+    mine = one.base[: int(np.searchsorted(one.base, comparison.common_end, "left"))]
+    place = np.minimum(np.searchsorted(other.base, mine), len(other.base) - 1)
+    alike = np.flatnonzero(other.base[place] == mine)
+    return int(one.last[alike[-1]]) + 1 if len(alike) else 0
+
+
+def _common_ends(one: Held, other: Held) -> Iterator[int]:
+    """The ends of snapshots that the other replica holds too, or whose last batch it holds: by
+    offset and epoch.
+    """
+    ids = {snapshot.id for snapshot in other.snapshots}
+    log = other.log
+    for snapshot in one.snapshots:
+        end = snapshot.end_offset
+        index = log.index_at(end - 1)
+        in_log = (
+            index >= 0
+            and int(log.last[index]) == end - 1
+            and int(log.epochs[index]) == snapshot.epoch
+        )
+        if in_log or snapshot.id in ids:
+            yield end
+
+
+def _committed_until(one: Held) -> int:
+    """Up to where what a replica holds is committed and contradicted by no other copy."""
+    quorum = one.quorum
+    ends = [found.common_end or 0 for found in quorum.differing if found.one.label == one.label]
+    return min([quorum.bounds.lower, *ends])
+
+
+def _epochs_cross(one: LogView, other: LogView) -> int | None:
+    """Where two logs without a common offset cannot be one history, as epochs never go back."""
+    if one.is_empty or other.is_empty:
+        return None
+    first, later = sorted((one, other), key=lambda log: int(log.base[0]))
+    if int(first.last[-1]) >= int(later.base[0]):
+        return None
+    newer = np.flatnonzero(first.epochs > later.epochs[0])
+    return int(first.base[newer[0]]) if len(newer) else None

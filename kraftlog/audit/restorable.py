@@ -1,0 +1,130 @@
+"""Which states can still be rebuilt, and from whose files: "is it restorable?"
+
+In: a `Quorum`. Out: `Restorable`s, one per replica, range of offsets and source. Work on columns
+only: fractions of a second for millions of batches. Source: R6, #36; R23 and KIP-595 for whether
+two histories are the same. A batch whose CRC is right counts as held: of records in it that do not
+decode Kafka's loader skips one after the other, and so does the replay.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kraftlog.audit.held import Held, Range, kinship
+from kraftlog.audit.quorum import Quorum
+
+NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
+"""Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches
+back; batches are missing or damaged, up to the next snapshot; it lies after all that is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """A range of offsets (both ends included) of a replica's history, and one source of its states:
+    the files of `source`, a snapshot (None: from offset 0 on) and the segments after it.
+
+    `source` is the replica itself where it needs nobody, and None where no file at hand gives these
+    states of this history. `same_history`: the source tells the replica's own history there (True),
+    another one (False), or nothing at hand says (None). `missing` says why its own files do not.
+    """
+
+    replica: str
+    start_offset: int
+    end_offset: int
+    source: str | None
+    same_history: bool | None
+    missing: str | None
+    snapshot_path: str | None
+    segment_paths: tuple[str, ...]
+
+
+def restorable(quorum: Quorum) -> list[Restorable]:
+    """Everything that can be rebuilt, and everything that cannot, replica by replica in offset
+    order. What lies after a replica's end is asked of the others up to the furthest of them.
+    """
+    held = [Held(quorum, log) for log in quorum.logs]
+    furthest = max((one.end_offset for one in held if not one.is_foreign), default=-1)
+    rows: list[Restorable] = []
+    for one in held:
+        others = [two for two in held if two is not one and not (one.is_foreign or two.is_foreign)]
+        end = one.end_offset if one.is_foreign else furthest
+        own = [_source(one, one.label, low, high, True, None) for low, high in one.ranges]
+        lost = [row for span in _gaps(one.ranges, 0, end) for row in _lost(one, others, *span)]
+        rows += sorted(own + lost, key=lambda row: row.start_offset)
+    return rows
+
+
+def lost_everywhere(quorum: Quorum) -> list[Range]:
+    """Offsets up to the furthest end at hand whose state no replica of the quorum gives, whatever
+    its history.
+    """
+    held = [Held(quorum, log) for log in quorum.peers]
+    ranges = [span for one in held for span in one.ranges]
+    return list(_gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
+
+
+def _gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
+    """What of [start, end] the ranges leave out."""
+    for low, high in sorted(ranges):
+        if low > start:
+            yield start, min(low - 1, end)
+        start = max(start, high + 1)
+        if start > end:
+            return
+    if start <= end:
+        yield start, end
+
+
+# --- what a replica lacks ------------------------------------------------------------------------
+
+
+def _lost(one: Held, others: list[Held], low: int, high: int) -> Iterator[Restorable]:
+    """A range that a replica's own files do not give, in two parts where its end lies inside."""
+    inside, after = (low, min(high, one.end_offset)), (max(low, one.end_offset + 1), high)
+    for first, last in (inside, after):
+        if first > last:
+            continue
+        missing = HOLE if first else NO_BASE
+        if first > one.end_offset:
+            missing = AFTER_END
+        found = [row for two in others for row in _offered(one, two, first, last, missing)]
+        # A history that another one has replaced ends there: nothing is missing after its end.
+        told = [
+            (row.start_offset, row.end_offset)
+            for row in found
+            if row.same_history is not False or missing == AFTER_END
+        ]
+        for start, end in _gaps(told, first, last):
+            found.append(Restorable(one.label, start, end, None, None, missing, None, ()))
+        yield from sorted(found, key=lambda row: row.start_offset)
+
+
+def _offered(one: Held, other: Held, low: int, high: int, missing: str) -> Iterator[Restorable]:
+    """What another replica's files give of a range, cut where it is known to be the same history
+    and where it is known to be another.
+    """
+    overlaps = [(max(low, start), min(high, end)) for start, end in other.ranges]
+    overlaps = [(start, end) for start, end in overlaps if start <= end]
+    if not overlaps:
+        return
+    same_until, differs_from = kinship(one, other)
+    for start, end in overlaps:
+        last = end if differs_from is None else min(end, differs_from)
+        parts = (
+            (start, min(last, same_until), True),
+            (max(start, same_until + 1), last, None),
+            (max(start, last + 1), end, False),
+        )
+        for first, after, same in parts:
+            if first <= after:
+                yield _source(other, one.label, first, after, same, missing)
+
+
+def _source(
+    held: Held, replica: str, low: int, high: int, same_history: bool | None, missing: str | None
+) -> Restorable:
+    """One replica's files as the source of a range that lies in one of their ranges."""
+    base = held.base_for(low)
+    first = base.end_offset if base is not None else 0
+    path = base.path if base is not None else None
+    segments = tuple(held.segments(first, high))
+    return Restorable(replica, low, high, held.label, same_history, missing, path, segments)

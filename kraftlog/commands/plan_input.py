@@ -1,0 +1,93 @@
+"""What all plans share on the command line: their input, how it is read, and the rows of what could
+not be read.
+
+In: parsed arguments. Out: options, a quorum, rows with `fault`. No Spark.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.collect import Collector
+from kraftlog.audit.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
+from kraftlog.audit.quorum import Quorum
+from kraftlog.config import Options, load_options
+from kraftlog.decode.listing import fault_row
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.pipeline.evidence import described_of
+from kraftlog.report.rows import FORMATS
+from kraftlog.source.settings import limits_of, redactor_of
+
+Row = dict[str, Any]
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """The options that all plans have."""
+    parser.add_argument("--input", nargs="+", required=True, metavar="ROOT")
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--format", choices=FORMATS, default="table")
+
+
+def options_of(chosen: argparse.Namespace) -> Options:
+    """The options of a plan's arguments."""
+    return load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+
+
+def read_quorum(options: Options, *, decodes: bool = False) -> Quorum:
+    """The quorum below the input roots, read by columns: batch headers and control records, or all
+    records where it `decodes`. Nothing is kept for a replay.
+    """
+    collector = Collector(
+        limits_of(options),
+        redactor_of(options),
+        keep_records=False,
+        only_controls=not decodes,
+    )
+    replicas = tuple(collector.replica(one) for one in find_replicas(options.input))
+    described = described_of(options)
+    return Quorum(QuorumEvidence(replicas, tuple(collector.contents), described=described))
+
+
+def fault_rows(quorum: Quorum) -> Iterator[Row]:
+    """One row per file, or range of a file, that could not be read."""
+    for replica in quorum.replicas:
+        told = set()
+        for path, fault in _faults(replica):
+            told.add(path)
+            yield fault_row(path, fault)
+        for one in replica.problems:
+            if one.path not in told:
+                kind = FaultKind.VANISHED if one.vanished else FaultKind.UNREADABLE
+                yield fault_row(one.path, Fault(kind, 0, 0, one.text))
+
+
+def _faults(replica: ReplicaEvidence) -> Iterator[tuple[str, Fault]]:
+    files = [
+        (one.path, one.faults, replica.log, range(one.first_row, one.end_row))
+        for one in replica.segments
+    ]
+    files += [
+        (one.path, one.faults, one.batches, range(len(one.batches))) for one in replica.snapshots
+    ]
+    for path, faults, columns, rows in files:
+        found = [*faults, *(_bad_crc(columns, row) for row in _bad_rows(columns, rows))]
+        yield from ((path, fault) for fault in sorted(found, key=lambda one: one.position))
+
+
+def _bad_rows(columns: BatchColumns, rows: range) -> list[int]:
+    bad = np.flatnonzero(~columns.crc_valid[rows.start : rows.stop])
+    return [rows.start + row for row in bad.tolist()]
+
+
+def _bad_crc(columns: BatchColumns, row: int) -> Fault:
+    return Fault(
+        FaultKind.BATCH_CRC,
+        int(columns.positions[row]),
+        int(columns.sizes[row]),
+        "the CRC-32C is not that of the bytes",
+        offset=int(columns.base_offsets[row]),
+        batch_leader_epoch=int(columns.epochs[row]),
+    )

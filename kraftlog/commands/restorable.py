@@ -1,0 +1,59 @@
+"""`restorable`: which states can still be rebuilt, and from whose files. Needs no Spark.
+
+In: parsed arguments. Out: a row per replica, range of offsets and source on stdout, what nobody can
+rebuild on stderr, exit code 0. `cli` calls `add_commands`.
+"""
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.restorable import lost_everywhere, restorable
+from kraftlog.config import load_options
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.report.rows import FORMATS, print_rows
+
+_DESCRIPTION = """\
+From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
+ends included) and source: the replica itself, where its own files do, else every other replica
+whose files do, with the snapshot to begin with (none: from offset 0) and the segments after it.
+
+missing       why its own files do not: no_base (the log begins above 0, no snapshot reaches back),
+              hole (missing or damaged batches, up to the next snapshot), after_end
+same_history  whether the source tells that replica's own history there; empty: nothing at hand says
+source        empty: no file at hand gives these states
+"""
+_EXAMPLE = """example:
+  kraftlog restorable --input replicas/
+  kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
+
+Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `restorable`."""
+    parser = commands.add_parser(
+        "restorable",
+        help="which states can be rebuilt, and from whose files",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--input", nargs="+", required=True, metavar="ROOT", help="folders")
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--format", choices=FORMATS, default="table")
+    parser.set_defaults(command=_restorable)
+
+
+def _restorable(chosen: argparse.Namespace) -> int:
+    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
+    print_rows(rows, chosen.format)
+    for low, high in lost_everywhere(quorum):
+        note = f"the states at offsets {low} to {high} can be rebuilt from no file at hand"
+        print(f"kraftlog: {note}", file=sys.stderr)
+    return 0

@@ -1,0 +1,171 @@
+"""Lint of `server.properties` files: what is set, what has no effect, what the log contradicts.
+
+In: a quorum, and the racks of the brokers in its state. Out: rows of the table
+`configuration_lint`, one per declared setting of each replica that has such a file beside it.
+Source: R28, R73, R132, R133, R146–R148.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.metrics.growth import DAY_MS
+from kraftlog.metrics.retention import log_bytes, newest_ms
+from kraftlog.metrics.settings import SETTINGS, Setting
+
+Row = dict[str, Any]
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+DEFAULT, SET, INVALID, NO_EFFECT, AT_ODDS = "default", "set", "invalid", "no effect", "at odds"
+SLACK = 1.5
+"""A limit is contradicted where it is exceeded by half: Kafka looks at it only now and then."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A replica with its properties, and what the other brokers of the quorum have set."""
+
+    quorum: Quorum
+    log: LogView
+    properties: Mapping[str, str]
+    racks: Mapping[int, str | None]
+    properties_with_rack: int
+    brokers_with_properties: int
+
+
+Contradiction = Callable[[Beside, int], str | None]
+"""What the files say against a number; None for nothing."""
+
+
+def configuration_rows(quorum: Quorum, racks: Mapping[int, str | None]) -> list[Row]:
+    """A row per replica with readable properties and declared setting. `racks` is by broker id."""
+    with_file = {
+        log.label: dict(log.evidence.server_properties.value)
+        for log in quorum.logs
+        if log.evidence.server_properties is not None and log.evidence.server_properties.value
+    }
+    brokers = [one for one in with_file.values() if "broker" in one.get("process.roles", "broker")]
+    in_rack = sum("broker.rack" in one for one in brokers)
+    return [
+        _row(one, Beside(quorum, quorum.by_label[label], found, racks, in_rack, len(brokers)))
+        for label, found in with_file.items()
+        for one in SETTINGS
+    ]
+
+
+def _row(setting: Setting, beside: Beside) -> Row:
+    value = beside.properties.get(setting.name)
+    status, message = _judged(setting, value, beside)
+    return {
+        "replica": beside.log.label,
+        "setting": setting.name,
+        "value": value,
+        "shipped_default": setting.default,
+        "kip": setting.kip,
+        "kip_default": setting.kip_default,
+        "is_shipped": setting.is_shipped,
+        "meaning": setting.meaning,
+        "status": status,
+        "message": message,
+    }
+
+
+def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, str | None]:
+    if not setting.is_shipped:
+        if value is None:
+            return DEFAULT, None
+        return NO_EFFECT, f"no Kafka reads it; what does its work: {setting.instead}"
+    if setting.minimum is None:
+        found = _RACKS[setting.name](beside, value) if setting.name in _RACKS else None
+        return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
+    try:
+        number = int(value if value is not None else setting.default or "0")
+    except ValueError:
+        return INVALID, f"{value!r} is no whole number"
+    if number < setting.minimum:
+        return INVALID, f"{number} is below {setting.minimum}: Kafka refuses to start"
+    against = _CONTRADICTIONS.get(setting.name)
+    found = against(beside, number) if against else None
+    return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
+
+
+def _bytes_since(beside: Beside, limit: int) -> str | None:
+    log = beside.log
+    since = beside.quorum.own_snapshot_end(log.label)
+    size = int(log.evidence.log.sizes[log.rows[log.base >= since]].sum())
+    if size <= limit * SLACK:
+        return None
+    return f"{size:,} bytes were written since the newest snapshot: none is being taken"
+
+
+def _time_since(beside: Beside, limit: int) -> str | None:
+    log = beside.log
+    if limit == 0 or log.is_empty:
+        return None
+    held = [one for one in beside.quorum.snapshots_of(log.label) if one.is_complete]
+    stamps = [one.last_contained_timestamp for one in held]
+    last = max((one for one in stamps if one is not None), default=None)
+    begun = int(log.evidence.log.base_timestamps[log.rows[0]]) if last is None else last
+    passed = int(log.evidence.log.max_timestamps[log.rows].max()) - begun
+    if passed <= limit * SLACK:
+        return None
+    return f"the newest snapshot is {passed / 3_600_000:.1f} hours older than the log's end"
+
+
+def _kept_bytes(beside: Beside, limit: int) -> str | None:
+    held = [one for one in beside.quorum.snapshots_of(beside.log.label) if one.is_complete]
+    size = log_bytes(beside.log) + sum(one.evidence.size_bytes for one in held)
+    if limit < 0 or len(held) < 2 or size <= limit * SLACK:
+        return None
+    return f"log and {len(held)} snapshots take {size:,} bytes: old ones are not being dropped"
+
+
+def _kept_time(beside: Beside, limit: int) -> str | None:
+    held = [one for one in beside.quorum.snapshots_of(beside.log.label) if one.is_complete]
+    stamps = [one.last_contained_timestamp for one in held]
+    known, now = [one for one in stamps if one is not None], newest_ms(beside.quorum)
+    if limit < 0 or len(held) < 2 or not known or now is None or now - min(known) <= limit * SLACK:
+        return None
+    return f"the oldest snapshot is {(now - min(known)) / DAY_MS:.1f} days old and still there"
+
+
+def _segment(beside: Beside, limit: int) -> str | None:
+    largest = max((one.size_bytes for one in beside.log.evidence.segments), default=0)
+    if largest <= limit * SLACK:
+        return None
+    return f"there is a segment of {largest:,} bytes: it was written under another value"
+
+
+def _rack(beside: Beside, value: str | None) -> str | None:
+    node = beside.log.evidence.node_id
+    if "broker" not in beside.properties.get("process.roles", "broker"):
+        return None
+    if node is not None and node in beside.racks and (beside.racks[node] or None) != value:
+        return f"the broker is registered with rack {beside.racks[node]!r}: it was not restarted"
+    if 0 < beside.properties_with_rack < beside.brokers_with_properties:
+        return (
+            f"{beside.properties_with_rack} of {beside.brokers_with_properties} brokers have a "
+            "rack: Kafka places replicas by rack only where all have one"
+        )
+    return None
+
+
+def _selector(beside: Beside, value: str | None) -> str | None:
+    if value == RACK_AWARE and not beside.properties.get("broker.rack"):
+        return "it chooses by rack, and this broker has none"
+    return None
+
+
+_CONTRADICTIONS: dict[str, Contradiction] = {
+    "metadata.log.max.record.bytes.between.snapshots": _bytes_since,
+    "metadata.log.max.snapshot.interval.ms": _time_since,
+    "metadata.max.retention.bytes": _kept_bytes,
+    "metadata.max.retention.ms": _kept_time,
+    "metadata.log.segment.bytes": _segment,
+}
+_RACKS: dict[str, Callable[[Beside, str | None], str | None]] = {
+    "broker.rack": _rack,
+    "replica.selector.class": _selector,
+}

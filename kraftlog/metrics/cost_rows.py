@@ -1,0 +1,172 @@
+"""The KIPs' cost arguments as rows: their own example beside the same function of measured values.
+
+In: the measured values of one run. Out: rows of the table `cost_models`. Source: R14–R17, R19–R22,
+R94, R96, R118.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.metrics.election_costs import follower_cost, handover_elections_per_day
+from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
+from kraftlog.metrics.sizes import (
+    FENCE_BROKER_FIELDS,
+    ISR_CHANGE_FIELDS,
+    appended_snapshot_bytes,
+    fan_out_bytes,
+    message_size_bytes,
+    replicas_per_broker,
+)
+
+Row = dict[str, Any]
+EXAMPLE, MEASURED = "kip_example", "measured"
+ROUND_TRIP_MS = 2.0
+"""A round trip inside one region, for R118."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run knows; None where it does not. Rates are per second unless they say otherwise."""
+
+    replicas: int
+    voters: int
+    brokers: int
+    topics: int
+    partition_replicas: int
+    unbalanced_topics: int
+    busiest_broker_replicas: int
+    partition_change_bytes: float | None
+    broker_change_bytes: float | None
+    state_bytes: float
+    tombstone_bytes: float
+    log_rate: float | None
+    snapshot_bytes: int
+    elections_per_day: float | None
+    writes_per_day: float | None
+    snapshots_per_day: float | None
+    compacted_objects: int
+    live_objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One figure of one model; `value` is None where a run cannot tell."""
+
+    model: str
+    scenario: str
+    measure: str
+    value: float | None
+    unit: str
+    source: str
+
+    def as_row(self) -> Row:
+        """As the table holds it."""
+        value = None if self.value is None or self.value == float("inf") else float(self.value)
+        return {
+            "model": self.model,
+            "scenario": self.scenario,
+            "measure": self.measure,
+            "value": value,
+            "unit": self.unit,
+            "source": self.source,
+        }
+
+
+def cost_rows(found: Measured) -> list[Row]:
+    """A row per model, scenario and measure."""
+    every = [
+        *_replication(
+            EXAMPLE,
+            message_size_bytes(ISR_CHANGE_FIELDS),
+            message_size_bytes(FENCE_BROKER_FIELDS),
+            replicas_per_broker(100_000, 10, 3, 100),
+            100,
+        ),
+        *_measured_replication(found),
+        *_reads(EXAMPLE, 100e6, 1e6),
+        *_reads(MEASURED, found.state_bytes, found.log_rate),
+        *_writes(found),
+        *_rejected(found),
+    ]
+    return [one.as_row() for one in every]
+
+
+def _replication(
+    scenario: str, change: float | None, event: float | None, held: float, nodes: int
+) -> Iterator[Cost]:
+    """Events against one change per partition (R22); `nodes` counts the copies of the log."""
+    stored = None if change is None else change * held
+    sent = None if stored is None else fan_out_bytes(stored, nodes)
+    event_sent = None if event is None else fan_out_bytes(event, nodes)
+    for measure, value, unit, source in (
+        ("partition change record", change, "bytes", "R19"),
+        ("broker event record", event, "bytes", "R20"),
+        ("replicas on a broker", held, "replicas", "R21"),
+        ("changes of one fencing, per node", stored, "bytes", "R22"),
+        ("changes of one fencing, sent by the leader", sent, "bytes", "R22"),
+        ("event of one fencing, sent by the leader", event_sent, "bytes", "R22"),
+    ):
+        yield Cost("amount replicated", scenario, measure, value, unit, source)
+
+
+def _measured_replication(found: Measured) -> Iterator[Cost]:
+    yield from _replication(
+        MEASURED,
+        found.partition_change_bytes,
+        found.broker_change_bytes,
+        found.busiest_broker_replicas,
+        found.replicas,
+    )
+    mean = found.partition_replicas / found.brokers if found.brokers else None
+    for measure, value, unit in (
+        ("replicas on a broker, mean", mean, "replicas"),
+        ("topics with two replicas on one broker", found.unbalanced_topics, "topics"),
+        ("topics", found.topics, "topics"),
+    ):
+        yield Cost("amount replicated", MEASURED, measure, value, unit, "R21")
+
+
+def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Cost]:
+    """Three reads against one (R15–R17); nothing where the rate is not known."""
+    if rate is None:
+        return
+    compaction = compaction_reads(state, rate)
+    for measure, value, unit in (
+        ("snapshot reads", snapshot_reads(rate).total_rate, "bytes/s"),
+        ("compaction reads to apply", compaction.apply_rate, "bytes/s"),
+        ("compaction reads to map keys", compaction.map_rate, "bytes/s"),
+        ("compaction reads to copy", compaction.copy_rate, "bytes/s"),
+        ("bytes until a compaction", compaction.dirty_bytes, "bytes"),
+        ("time until a compaction", compaction.interval_seconds, "seconds"),
+    ):
+        yield Cost("reads", scenario, measure, value, unit, "R15, R16, R17")
+
+
+def _writes(found: Measured) -> Iterator[Cost]:
+    compacted = written_bytes(found.state_bytes, found.tombstone_bytes)
+    for measure, value, unit, source in (
+        ("snapshot writes", written_bytes(found.snapshot_bytes), "bytes", "R14"),
+        ("compaction writes", compacted, "bytes", "R14"),
+        ("of these, tombstones", found.tombstone_bytes, "bytes", "R14"),
+        ("objects in a compacted log", found.compacted_objects, "objects", "R7"),
+        ("objects in the state", found.live_objects, "objects", "R7"),
+    ):
+        yield Cost("writes", MEASURED, measure, value, unit, source)
+
+
+def _rejected(found: Measured) -> Iterator[Cost]:
+    """Designs that were weighed and not taken."""
+    appended = appended_snapshot_bytes(found.snapshot_bytes, found.replicas, 1)
+    cadence = found.snapshots_per_day
+    handover = None if cadence is None else handover_elections_per_day(cadence, found.voters)
+    yield Cost("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", "R94")
+    yield Cost("leader hands over to snapshot", MEASURED, "more elections", handover, "/day", "R96")
+    elections, writes = found.elections_per_day, found.writes_per_day
+    if elections is not None and writes is not None:
+        cost = follower_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
+        for measure, value in (
+            ("request on becoming follower", cost.request_ms_per_day),
+            ("round trip per write", cost.round_trip_ms_per_day),
+        ):
+            yield Cost("high watermark at failover", MEASURED, measure, value, "ms/day", "R118")

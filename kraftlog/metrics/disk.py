@@ -1,0 +1,59 @@
+"""What each replica's folder takes on its disk, how it grows, and when a given capacity is full.
+
+In: the files of a run (rows of `files`), and a quorum. Out: rows of the table `disk`. Source:
+KIP-630 "Motivation" (R3), R50.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.log import names
+from kraftlog.metrics.growth import days_to_fill, per_day
+
+Row = dict[str, Any]
+
+
+def disk_rows(
+    quorum: Quorum, files: Iterable[Mapping[str, Any]], capacity_bytes: int | None
+) -> list[Row]:
+    """A row per replica. Growth is that of its log over the time that its batches span; snapshots
+    come on top, and go again.
+    """
+    sizes: dict[str, Counter[str]] = {log.label: Counter() for log in quorum.logs}
+    for file in files:
+        sizes.setdefault(file["replica"], Counter())[file["kind"]] += file["size_bytes"]
+    return [_row(log, sizes[log.label], capacity_bytes) for log in quorum.logs]
+
+
+def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
+    growth = log_bytes_per_day(log)
+    total = sum(sizes.values())
+    left_over = sum(sizes[kind] for kind in _LEFT_OVER)
+    full = None if capacity_bytes is None else days_to_fill(capacity_bytes - total, growth)
+    return {
+        "replica": log.label,
+        "size_bytes": total,
+        "size_bytes_by_kind": sorted(sizes.items()),
+        "log_size_bytes": sizes[names.LOG],
+        "snapshot_size_bytes": sizes[names.CHECKPOINT],
+        "left_over_size_bytes": left_over,
+        "log_bytes_per_day": growth,
+        "capacity_bytes": capacity_bytes,
+        "days_to_fill": full,
+    }
+
+
+_LEFT_OVER = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED, names.LOG_DELETED)
+
+
+def log_bytes_per_day(log: LogView) -> float | None:
+    """Growth of one replica's log."""
+    if log.is_empty:
+        return None
+    columns = log.evidence.log
+    begin = int(columns.base_timestamps[log.rows].min())
+    span = int(columns.max_timestamps[log.rows].max()) - begin
+    return per_day(int(columns.sizes[log.rows].sum()), span)

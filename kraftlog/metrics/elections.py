@@ -1,0 +1,73 @@
+"""Elections: one tenure per leader epoch of the shared log.
+
+In: the shared log. Out: rows of the table `elections`. A tenure begins with the epoch's first batch
+and ends with the next one's; what was skipped in between are elections that nobody won. Source:
+R144, KIP-1219 (KAFKA-19541).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.evidence import Longs
+from kraftlog.metrics.growth import per_day
+from kraftlog.metrics.record_totals import HOUR_MS
+from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.relations import moment
+
+Row = dict[str, Any]
+
+
+def epoch_starts(log: SharedLog) -> Longs:
+    """The rows at which epochs begin."""
+    epochs = np.maximum.accumulate(log.epochs)
+    first = np.ones(min(len(log), 1), np.bool_)
+    found: Longs = np.flatnonzero(np.concatenate([first, np.diff(epochs) > 0]))
+    return found
+
+
+def election_rows(log: SharedLog) -> list[Row]:
+    """A row per epoch, in order. The first epoch of a log that does not begin at offset 0 began
+    earlier.
+    """
+    at = epoch_starts(log)
+    ends = np.append(at[1:], len(log))
+    times = log.base_timestamps[at]
+    until = np.append(times[1:], log.max_timestamps[-1:])
+    tenures = until - times
+    leaders = [log.leaders.get(int(log.epochs[row])) for row in at]
+    before = np.searchsorted(np.sort(times), times - HOUR_MS, "right")
+    within = np.arange(1, len(at) + 1) - before
+    rows = []
+    for place, (row, end) in enumerate(zip(at.tolist(), ends.tolist(), strict=True)):
+        epoch = int(log.epochs[row])
+        previous = int(log.epochs[at[place - 1]]) if place else None
+        is_last = end == len(log)
+        last_offset = int(log.last_offsets[end - 1])
+        rows.append(
+            {
+                "batch_leader_epoch": epoch,
+                "leader_id": leaders[place],
+                "previous_leader_id": leaders[place - 1] if place else None,
+                "start_offset": int(log.base_offsets[row]),
+                "end_offset": last_offset + 1,
+                "start_timestamp": moment(int(times[place])),
+                "end_timestamp": moment(int(until[place])),
+                "tenure_ms": int(tenures[place]),
+                "is_current": is_last,
+                "is_shortest": not is_last and int(tenures[place]) == int(tenures[:-1].min()),
+                "skipped_epochs": epoch - previous - 1 if previous is not None else 0,
+                "elections_in_hour": int(within[place]),
+                "leader_came_back": place > 1
+                and leaders[place] is not None
+                and leaders[place] == leaders[place - 2] != leaders[place - 1],
+                "record_count": log.records_between(int(log.base_offsets[row]), last_offset + 1),
+                "size_bytes": int(log.sizes[row:end].sum()),
+            }
+        )
+    return rows
+
+
+def elections_per_day(log: SharedLog) -> float | None:
+    """Elections of the log's span; the one that its first batch belongs to is not counted."""
+    return per_day(max(len(epoch_starts(log)) - 1, 0), log.span_ms)

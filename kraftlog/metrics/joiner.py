@@ -1,0 +1,111 @@
+"""What a new replica would pay to join now: the newest snapshot, the log after it, loading both.
+
+In: a quorum, and the rate at which nodes load. Out: rows of the table `catch_up`, one per link and
+chunk size. Source: R4, R5, R150–R152.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.evidence import Longs
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.metrics.transfers import (
+    CHUNKS,
+    FETCH_BYTES,
+    LINKS,
+    OLD_FETCH_BYTES,
+    Link,
+    fetch_count,
+    fits_timeout,
+    load_ms,
+    recommended_chunk_bytes,
+    slowdown,
+    transfer_ms,
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whom a joiner fetches from, and what: a snapshot (None: the whole log), and the batches after
+    its end.
+    """
+
+    replica: str
+    snapshot: SnapshotView | None
+    batch_sizes: Longs
+
+    @property
+    def snapshot_bytes(self) -> int:
+        return self.snapshot.evidence.size_bytes if self.snapshot else 0
+
+    @property
+    def log_bytes(self) -> int:
+        return int(self.batch_sizes.sum())
+
+
+def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:
+    """The complete snapshot that a node loads: epoch first, then end offset. The one at offset 0
+    that `kafka-storage format` writes holds no state and is never served.
+    """
+    found = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
+    return max(found, key=lambda one: one.id, default=None)
+
+
+def source_of(quorum: Quorum) -> Source | None:
+    """The copy with the newest epoch, as the leader would serve it; None where no log is at hand.
+
+    Kafka answers with a snapshot where the log does not begin at offset 0, and, since a joiner
+    fetches from offset 0, whenever there is a snapshot."""
+    log = quorum.newest_log
+    if log is None:
+        return None
+    snapshot = newest_snapshot(quorum, log.label)
+    return Source(log.label, snapshot, sizes_after(log, snapshot.end_offset if snapshot else 0))
+
+
+def sizes_after(log: LogView, offset: int) -> Longs:
+    """Sizes of the batches from an offset on."""
+    found: Longs = log.evidence.log.sizes[log.rows[np.asarray(log.base) >= offset]]
+    return found
+
+
+def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:
+    """A row per link and chunk size; none without a log."""
+    source = source_of(quorum)
+    if source is None:
+        return []
+    loading = load_ms(source.snapshot_bytes, source.log_bytes, load_rate)
+    return [_row(source, link, chunk, loading) for link in LINKS for chunk in CHUNKS]
+
+
+def _row(source: Source, link: Link, chunk: int, loading: float) -> Row:
+    size, log_size = source.snapshot_bytes, source.log_bytes
+    requests = fetch_count(source.batch_sizes, chunk)
+    snapshot_ms = transfer_ms(size, chunk, link)
+    log_ms = requests * link.rtt_ms + log_size / link.bytes_per_second * 1000
+    return {
+        "source_replica": source.replica,
+        "link": link.name,
+        "rtt_ms": link.rtt_ms,
+        "bytes_per_second": link.bytes_per_second,
+        "chunk_size_bytes": chunk,
+        "is_default_chunk": chunk == FETCH_BYTES,
+        "snapshot_end_offset": source.snapshot.end_offset if source.snapshot else None,
+        "snapshot_size_bytes": size,
+        "log_size_bytes": log_size,
+        "snapshot_request_count": -(-size // chunk),
+        "log_request_count": requests,
+        "snapshot_transfer_ms": snapshot_ms,
+        "log_transfer_ms": log_ms,
+        "load_ms": loading,
+        "total_ms": snapshot_ms + log_ms + loading,
+        "slowdown": slowdown(size, chunk, link, OLD_FETCH_BYTES),
+        "fits_fetch_timeout": fits_timeout(chunk, link),
+        "is_recommended_chunk": chunk == recommended_chunk_bytes(link),
+    }

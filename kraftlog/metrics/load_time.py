@@ -1,0 +1,34 @@
+"""How long kraftlog itself takes to load snapshots: measured, as Kafka keeps no
+LoadSnapshotLatencyMs.
+
+In: replicas as found on disk. Out: milliseconds by path. What this measures is this
+machine and this program; it compares snapshots, and days, with each other. Source: R4, R90.
+"""
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import Replica
+from kraftlog.log.segment import Limits
+from kraftlog.state.reading import find_snapshots, load_snapshot
+
+LOADED_BYTES = 8 << 20
+"""Larger snapshots are not loaded just to be timed: they would take minutes."""
+
+
+def load_times(
+    replicas: Iterable[Replica], paths: Collection[str], redactor: Redactor, limits: Limits
+) -> dict[str, float]:
+    """Milliseconds by path, of those of the complete snapshots at `paths` that are small enough."""
+    found = {}
+    for replica in replicas:
+        for file in replica.files:
+            if file.path not in paths or file.size_bytes > LOADED_BYTES:
+                continue
+            for one in find_snapshots(replace(replica, files=(file,)), limits)[0]:
+                begun = time.perf_counter()
+                load_snapshot(one, redactor, limits)
+                found[file.path] = (time.perf_counter() - begun) * 1000
+    return found

@@ -1,0 +1,81 @@
+"""Where each snapshot policy would have cut, what that would have cost, and what was really cut.
+
+In: the simulator, a quorum, the size of a state's object. Out: rows of the table `snapshot_policy`.
+Source: R50–R54, R102.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kraftlog.audit.quorum import Quorum
+from kraftlog.metrics.growth import write_amplification
+from kraftlog.metrics.policy import Interval, Simulator
+from kraftlog.relations import moment
+
+Row = dict[str, Any]
+REAL = "real"
+
+
+def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None) -> list[Row]:
+    """A row per interval of each rule, and of each replica's real snapshots; the last interval of
+    each is open.
+    """
+    rows = []
+    for name, rule in simulator.rules().items():
+        for number, one in enumerate(simulator.intervals(rule), 1):
+            rows.append(_row(simulator, name, None, number, one, object_bytes))
+    for log in quorum.logs:
+        ends = {one.end_offset for one in quorum.credible_snapshots if one.replica == log.label}
+        for number, one in enumerate(_real(simulator, sorted(ends - {0})), 1):
+            rows.append(_row(simulator, REAL, log.label, number, one, object_bytes))
+    return rows
+
+
+def _real(simulator: Simulator, ends: list[int]) -> Iterator[Interval]:
+    """The intervals between a replica's snapshots, from the first offset that the log still holds:
+    what was cut and has been deleted since is not known.
+    """
+    start, log_end = simulator.changes.known_from, simulator.log.end_offset
+    for end in ends:
+        if start < end <= log_end:
+            yield Interval(start, end, "snapshot")
+            start = end
+    yield Interval(start, max(start, log_end), None)
+
+
+def _row(
+    simulator: Simulator,
+    policy: str,
+    replica: str | None,
+    number: int,
+    one: Interval,
+    object_bytes: float | None,
+) -> Row:
+    log, changes = simulator.log, simulator.changes
+    start, end = one.start_offset, one.end_offset
+    begun, until = log.time_before(start), log.time_before(end)
+    if begun is None and len(log):
+        begun = int(log.base_timestamps[0])
+    held, alive = changes.alive_at(start), changes.alive_at(end)
+    changed, log_bytes = changes.count(start, end), log.bytes_between(start, end)
+    size = None if object_bytes is None else int(alive * object_bytes)
+    return {
+        "policy": policy,
+        "replica": replica,
+        "interval": number,
+        "start_offset": start,
+        "end_offset": end,
+        "start_timestamp": None if begun is None else moment(begun),
+        "end_timestamp": None if until is None else moment(until),
+        "is_cut": one.trigger is not None,
+        "trigger": one.trigger,
+        "record_count": log.records_between(start, end),
+        "log_bytes": log_bytes,
+        "interval_ms": None if begun is None or until is None else until - begun,
+        "snapshot_object_count": held,
+        "changed_object_count": changed,
+        "dirty_ratio": changed / held if held else None,
+        "object_count": alive,
+        "snapshot_size_bytes": size,
+        "write_amplification": write_amplification(size, log_bytes) if size is not None else None,
+    }

@@ -1,0 +1,149 @@
+"""Could the log begin later? KIP-630's rule and the shipped one, for each snapshot of each replica.
+
+In: a quorum. Out: rows of the table `retention_advice`. The KIP: the leader's log start may move to
+a snapshot's end x once all live replicas have replicated x, or the log start is 7 days old; a
+follower's is the least of that and its newest snapshot. Shipped: each replica alone drops its
+oldest snapshot, and the log below the next one, while it holds two or more and is over 100 MiB, or
+the oldest is over 7 days old. Times are measured against the newest record at hand. Source: R31,
+R32, R55–R57; Kafka's KafkaMetadataLog.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.metrics.growth import DAY_MS
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What the rules compare with; defaults of the KIP and of Kafka."""
+
+    start_offset_lag_ms: int = 7 * DAY_MS
+    max_bytes: int = 100 * 1024 * 1024
+    max_ms: int = 7 * DAY_MS
+
+
+def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]:
+    """A row per complete snapshot of each replica that ends above offset 0."""
+    limits = limits or Retention()
+    now = newest_ms(quorum)
+    ends = [log.end_offset or 0 for log in quorum.peers]
+    leader = quorum.newest_log
+    return [
+        row
+        for log in quorum.logs
+        for row in _of_replica(quorum, log, limits, now, min(ends, default=0), leader)
+    ]
+
+
+def newest_ms(quorum: Quorum) -> int | None:
+    """Time of the newest batch of any log."""
+    times = [
+        int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)
+    ]
+    return max(times, default=None)
+
+
+def _of_replica(
+    quorum: Quorum,
+    log: LogView,
+    limits: Retention,
+    now: int | None,
+    replicated: int,
+    leader: LogView | None,
+) -> list[Row]:
+    held = [one for one in quorum.snapshots_of(log.label) if one.is_complete and one.end_offset > 0]
+    held.sort(key=lambda one: one.id)
+    start = log.start_offset or 0
+    dropped = shipped_drops(held, log_bytes(log), limits, now)
+    moves = sum(reason is not None for reason in dropped)
+    age = None if now is None else now - _start_ms(log, now)
+    rows = []
+    for rank, one in enumerate(held):
+        end = one.end_offset
+        kip = _kip_reason(end, start, replicated, age, limits)
+        below = prunable_bytes(log, end)
+        older = sum(two.evidence.size_bytes for two in held[:rank])
+        rows.append(
+            {
+                "replica": log.label,
+                "path": one.path,
+                "end_offset": end,
+                "epoch": one.epoch,
+                "rank": len(held) - rank,
+                "log_start_offset": start,
+                "log_start_spread": start - (leader.start_offset or 0) if leader else None,
+                "log_start_is_snapshot_end": start == 0 or any(start == s.end_offset for s in held),
+                "prunable_segment_bytes": below,
+                "prunable_snapshot_bytes": older,
+                "kip_may_advance": kip is not None,
+                "kip_reason": kip,
+                "shipped_may_advance": moves > 0 and rank == moves,
+                "shipped_drops": rank < moves,
+                "shipped_reason": dropped[rank],
+                "is_served": rank == len(held) - 1,
+                "is_useful": rank == len(held) - 1 or _bridges(log, end, held),
+            }
+        )
+    return rows
+
+
+def _kip_reason(
+    end: int, start: int, replicated: int, age_ms: int | None, limits: Retention
+) -> str | None:
+    """Why the log start may move to a snapshot's end; None where it may not (R56)."""
+    if end <= start:
+        return None
+    if replicated >= end:
+        return "all replicas at hand hold the log up to it"
+    if age_ms is not None and age_ms >= limits.start_offset_lag_ms:
+        return "the log start is older than metadata.start.offset.lag.time.max.ms"
+    return None
+
+
+def shipped_drops(
+    held: Sequence[SnapshotView], log_size: int, limits: Retention, now: int | None
+) -> list[str | None]:
+    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped."""
+    reasons: list[str | None] = [None] * len(held)
+    total = sum(one.evidence.size_bytes for one in held)
+    for rank, one in enumerate(held[:-1]):
+        stamp = one.last_contained_timestamp
+        if log_size + total > limits.max_bytes:
+            reasons[rank] = "metadata.max.retention.bytes"
+        elif now is not None and stamp is not None and now - stamp > limits.max_ms:
+            reasons[rank] = "metadata.max.retention.ms"
+        else:
+            break
+        total -= one.evidence.size_bytes
+    return reasons
+
+
+def prunable_bytes(log: LogView, offset: int) -> int:
+    """Bytes of the segments that lie wholly below an offset; the last one is never cut (R31)."""
+    segments = log.evidence.segments
+    return sum(one.size_bytes for one, after in pairwise(segments) if after.base_offset <= offset)
+
+
+def log_bytes(log: LogView) -> int:
+    """Bytes of all segments."""
+    return sum(one.size_bytes for one in log.evidence.segments)
+
+
+def _start_ms(log: LogView, now: int) -> int:
+    """When the log's first record was appended."""
+    return now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])
+
+
+def _bridges(log: LogView, end: int, held: Sequence[SnapshotView]) -> bool:
+    """Whether an older snapshot and the log behind it still give the state: a replica that is
+    fetching it need not begin again, and the newest one has a stand-in.
+    """
+    return log.covers(end, max(one.end_offset for one in held))

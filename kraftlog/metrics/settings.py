@@ -1,0 +1,136 @@
+"""The settings that the KIPs name and those that Kafka ships, declared: what lint knows of each.
+
+Nothing but declarations. Source: R28, R73, R102, R132, R133, R146–R148; Kafka's KRaftConfigs,
+QuorumConfig and MetadataLogConfig (4.3.1).
+"""
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of `server.properties`. `shipped` is None where Kafka has none of that name;
+    `instead` names what does its work there. `minimum` is of a number; None for texts.
+    """
+
+    name: str
+    meaning: str
+    default: str | None
+    kip: str | None = None
+    kip_default: str | None = None
+    is_shipped: bool = True
+    instead: str | None = None
+    minimum: int | None = None
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "cleanup.policy",
+        "how the metadata log is kept short; for other topics brokers have log.cleanup.policy",
+        None,
+        "KIP-630",
+        "snapshot",
+        is_shipped=False,
+        instead="nothing: the metadata log is always kept short by snapshots",
+    ),
+    Setting(
+        "controller.snapshot.minimum.records",
+        "records since the last snapshot after which one is taken",
+        None,
+        "KIP-630, version 19",
+        None,
+        is_shipped=False,
+        instead="metadata.log.max.record.bytes.between.snapshots",
+    ),
+    Setting(
+        "metadata.snapshot.min.changed_records.ratio",
+        "share of a snapshot's records that must have changed before the next one",
+        None,
+        "KIP-630",
+        "0.5",
+        is_shipped=False,
+        instead="metadata.log.max.record.bytes.between.snapshots",
+    ),
+    Setting(
+        "metadata.start.offset.lag.time.max.ms",
+        "how long the log start waits for live replicas",
+        None,
+        "KIP-630",
+        str(7 * DAY_MS),
+        is_shipped=False,
+        instead="metadata.max.retention.bytes and metadata.max.retention.ms",
+    ),
+    Setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        "bytes of the log since the last snapshot after which one is taken; enough by itself",
+        str(20 * MIB),
+        "KIP-630",
+        "20 MB, and the changed ratio too",
+        minimum=1,
+    ),
+    Setting(
+        "metadata.log.max.snapshot.interval.ms",
+        "time since the last snapshot after which one is taken; 0 turns it off",
+        "3600000",
+        minimum=0,
+    ),
+    Setting(
+        "metadata.max.retention.bytes",
+        "size of log and snapshots above which old snapshots go, and the log below the next one",
+        str(100 * MIB),
+        minimum=-1,
+    ),
+    Setting(
+        "metadata.max.retention.ms",
+        "age of the oldest snapshot above which it goes",
+        str(7 * DAY_MS),
+        minimum=-1,
+    ),
+    Setting(
+        "metadata.log.segment.bytes",
+        "size of a segment of the metadata log",
+        str(1 << 30),
+        minimum=8 * MIB,
+    ),
+    Setting(
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "most bytes that one FetchSnapshot asks for; 8 MiB were built in before 4.3",
+        str(MIB),
+        "KIP-1219",
+        str(MIB),
+        minimum=1,
+    ),
+    Setting(
+        "controller.quorum.fetch.max.bytes",
+        "most bytes that one Fetch asks for, one batch at least; 8 MiB before 4.3",
+        str(MIB),
+        "KIP-1219",
+        str(MIB),
+        minimum=1,
+    ),
+    Setting(
+        "controller.quorum.fetch.timeout.ms",
+        "how long a voter fetches nothing before it starts an election",
+        "2000",
+        minimum=1,
+    ),
+    Setting(
+        "replica.selector.class",
+        "who chooses the replica that a consumer reads from; unset is the leader",
+        None,
+        "KIP-392",
+        "org.apache.kafka.common.replica.LeaderSelector",
+    ),
+    Setting("broker.rack", "the rack that a broker registers with", None, "KIP-392"),
+    Setting(
+        "client.rack",
+        "the rack that a consumer says it is in",
+        None,
+        "KIP-392",
+        is_shipped=False,
+        instead="client.rack in the consumer's own configuration",
+    ),
+)

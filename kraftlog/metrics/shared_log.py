@@ -1,0 +1,120 @@
+"""The log that the replicas share, as columns: what measures of the log as a whole are taken over.
+
+In: a quorum. Out: arrays over the batches of the main lineage, in offset order: each batch once,
+however many replicas hold it, uncommitted tails left out. Times are ms since 1970. Source: R119 for
+what is shared.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog.audit.evidence import Ids, Longs
+from kraftlog.audit.lineage import history
+from kraftlog.audit.quorum import Quorum
+
+
+@dataclass(frozen=True)
+class SharedLog:
+    """One array element per batch; `leaders` maps an epoch to the leader that its LeaderChange
+    names, over all replicas.
+    """
+
+    base_offsets: Longs
+    last_offsets: Longs
+    sizes: Longs
+    record_counts: Longs
+    epochs: Longs
+    base_timestamps: Longs
+    max_timestamps: Longs
+    ids: Ids
+    leaders: dict[int, int]
+
+    def __len__(self) -> int:
+        return len(self.base_offsets)
+
+    @property
+    def end_offset(self) -> int:
+        """Offset after the last batch; 0 for none."""
+        return int(self.last_offsets[-1]) + 1 if len(self) else 0
+
+    @property
+    def span_ms(self) -> int:
+        """Time from the first batch to the last one."""
+        return int(self.max_timestamps.max() - self.base_timestamps.min()) if len(self) else 0
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.sizes.sum())
+
+    @cached_property
+    def unbroken_from(self) -> int:
+        """The offset from which on no batch is missing."""
+        if not len(self):
+            return 0
+        breaks = np.flatnonzero(self.base_offsets[1:] != self.last_offsets[:-1] + 1)
+        return int(self.base_offsets[int(breaks[-1]) + 1 if len(breaks) else 0])
+
+    @cached_property
+    def size_before(self) -> Longs:
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)])
+
+    @cached_property
+    def records_before(self) -> Longs:
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.record_counts)])
+
+    def row_at(self, offset: int) -> int:
+        """The first batch that begins at or after an offset; the number of batches for none."""
+        return int(np.searchsorted(self.base_offsets, offset, "left"))
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """Bytes of the batches that begin in [start, end)."""
+        first, after = self.row_at(start), self.row_at(end)
+        return int(self.size_before[max(after, first)] - self.size_before[first])
+
+    def records_between(self, start: int, end: int) -> int:
+        """Records of the batches that begin in [start, end), control records too."""
+        first, after = self.row_at(start), self.row_at(end)
+        return int(self.records_before[max(after, first)] - self.records_before[first])
+
+    def time_before(self, offset: int) -> int | None:
+        """Time of the last batch that begins below an offset."""
+        row = self.row_at(offset) - 1
+        return int(self.max_timestamps[row]) if row >= 0 else None
+
+    def id_texts(self) -> pa.Array:
+        """The batches' ids as `batch_id` of the relations writes them."""
+        text = self.ids.astype(">u8").tobytes().hex()
+        return pa.array([text[at : at + 32] for at in range(0, len(text), 32)], pa.string())
+
+
+def shared_log(quorum: Quorum) -> SharedLog:
+    """The main lineage of a quorum."""
+    of_log: dict[str, list[int]] = defaultdict(list)
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, link in enumerate(history(quorum)):
+        of_log[link.log.label].append(link.row)
+        places[link.log.label].append(place)
+    labels = list(of_log)
+    order = np.argsort(np.concatenate([places[one] for one in labels] or [[]]), kind="stable")
+    parts = [(quorum.by_label[one].evidence.log, np.array(of_log[one])) for one in labels]
+
+    def gathered(name: str) -> Longs:
+        found = [getattr(log, name)[rows].astype(np.int64) for log, rows in parts]
+        return np.concatenate(found)[order] if found else np.empty(0, np.int64)
+
+    ids = [log.ids[rows] for log, rows in parts]
+    return SharedLog(
+        gathered("base_offsets"),
+        gathered("last_offsets"),
+        gathered("sizes"),
+        gathered("record_counts"),
+        gathered("epochs"),
+        gathered("base_timestamps"),
+        gathered("max_timestamps"),
+        np.concatenate(ids)[order] if ids else np.empty((0, 2), np.uint64),
+        {epoch: leader for log in quorum.peers for epoch, leader in log.leaders.items()},
+    )

@@ -1,0 +1,205 @@
+"""What several measures of one run share, each read once: the shared log, totals of records, lives
+of objects, the offset map. Driver side; Delta tables are scanned through Arrow, batch by batch.
+
+In: the newest run. Out: values of `metrics`. Memory is that of one scanned batch, the batches of
+the shared log, and what is kept per object and version.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from kraftlog.audit.lineages import MAIN
+from kraftlog.audit.quorum import Quorum
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.storage import absolute
+from kraftlog.metrics import amplification, compaction, compaction_rows, record_totals
+from kraftlog.metrics.cost_rows import Measured as Costs
+from kraftlog.metrics.elections import elections_per_day
+from kraftlog.metrics.growth import DAY_MS, per_day
+from kraftlog.metrics.joiner import newest_snapshot
+from kraftlog.metrics.load_time import load_times
+from kraftlog.metrics.objects import KEYS, VALIDITY, Changes, Lives, lives
+from kraftlog.metrics.placement import Placement, placement
+from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.record_rows import mean_size_bytes
+from kraftlog.metrics.shared_log import SharedLog, shared_log
+from kraftlog.metrics.snapshots import snapshots_per_day
+from kraftlog.pipeline.derive import Newest, Row
+from kraftlog.pipeline.run import lake_key
+from kraftlog.source.settings import limits_of, redactor_of
+
+ROWS_AT_A_TIME = 1 << 20
+
+
+_KNOWN: dict[tuple[str, str], "Measuring"] = {}
+
+
+def measuring_of(newest: Newest) -> "Measuring":
+    """What the measures of a run share; kept for one run at a time."""
+    key = (newest.lake.root, newest.run["run_id"])
+    if key not in _KNOWN:
+        _KNOWN.clear()
+        _KNOWN[key] = Measuring(newest)
+    return _KNOWN[key]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Everything that a run's measures are taken from."""
+
+    newest: Newest
+
+    @cached_property
+    def quorum(self) -> Quorum:
+        return self.newest.quorum
+
+    @cached_property
+    def log(self) -> SharedLog:
+        return shared_log(self.quorum)
+
+    @cached_property
+    def log_ids(self) -> pa.Array:
+        return self.log.id_texts()
+
+    @cached_property
+    def totals(self) -> pa.Table:
+        """Totals of the shared log's records, and of those of every checkpoint at hand."""
+        batches = [
+            (one, row)
+            for one in self.quorum.every_snapshot
+            for row in range(len(one.evidence.batches))
+        ]
+        ids = [one.evidence.batches.id_text(row) for one, row in batches]
+        return record_totals.record_totals(
+            self._scan_all(), self.log_ids, pa.array(ids, pa.string())
+        )
+
+    def _scan_all(self) -> Iterator[pa.RecordBatch]:
+        for name in ("records", "control_records"):
+            source = self.newest.lake.dataset(name)
+            yield from source.to_batches(
+                columns=list(record_totals.READS), batch_size=ROWS_AT_A_TIME
+            )
+
+    @cached_property
+    def lives(self) -> dict[str, Lives]:
+        """The lives of the objects of each history table."""
+        return {name: lives(name, self._history(name, (*VALIDITY, *KEYS[name]))) for name in KEYS}
+
+    def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
+        """Versions of the shared lineage; `alive`: only those that still hold."""
+        wanted = ds.field("lineage") == MAIN
+        if alive:
+            wanted &= ds.field("valid_to_offset").is_null()
+        source = self.newest.lake.dataset(name)
+        return source.to_table(columns=list(dict.fromkeys(columns)), filter=wanted)
+
+    @cached_property
+    def simulator(self) -> Simulator:
+        """The snapshot policies over the shared log."""
+        return Simulator(self.log, Changes(self.lives.values(), self.log.unbroken_from), Limits())
+
+    @cached_property
+    def brokers(self) -> list[Row]:
+        """The versions of brokers."""
+        columns = ["valid_from_offset", "valid_to_offset", "record_offset", "record_type"]
+        columns += ["broker_id", "fenced", "in_controlled_shutdown", "rack"]
+        rows: list[Row] = self._history("brokers", columns).to_pylist()
+        return rows
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """The rack that each registered broker has."""
+        return {
+            one["broker_id"]: one["rack"] for one in self.brokers if one["valid_to_offset"] is None
+        }
+
+    def of_type(self, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The shared log's records of one type."""
+        wanted = (ds.field("type") == kind) & ds.field("batch_id").isin(self.log_ids)
+        source = self.newest.lake.dataset("records")
+        yield from source.to_batches(
+            columns=list(columns), filter=wanted, batch_size=ROWS_AT_A_TIME
+        )
+
+    def partition_changes(self) -> Iterator[pa.RecordBatch]:
+        """What events are followed by."""
+        return self.of_type("PARTITION_CHANGE_RECORD", amplification.READS)
+
+    @cached_property
+    def offsets(self) -> compaction.OffsetMap:
+        """The offset map of a compaction of the shared log."""
+        found = compaction.OffsetMap()
+        kinds = {one["type"] for one in self.newest.lake.open("records").partitions()}
+        for kind in compaction.KEYS.keys() & kinds:
+            for rows in self.of_type(kind, (*compaction.READS, kind.lower())):
+                found.add(kind, rows)
+        return found
+
+    @cached_property
+    def load_ms(self) -> dict[str, float]:
+        """How long the newest snapshot of each replica took to load, by path."""
+        options = self.newest.options
+        paths = {
+            one.path
+            for log in self.quorum.logs
+            if (one := newest_snapshot(self.quorum, log.label)) is not None
+        }
+        roots = [absolute(root) for root in options.input or self.newest.run["inputs"]]
+        redactor = redactor_of(options, lake_key(self.newest.lake))
+        return load_times(find_replicas(roots), paths, redactor, limits_of(options))
+
+    @property
+    def load_rate(self) -> int:
+        """Bytes per second at which nodes load."""
+        return self.newest.options.load_bytes_per_second
+
+    @cached_property
+    def placement(self) -> Placement:
+        columns = ("topic_id", "partition_replicas")
+        return placement(self._history("partitions", columns, alive=True))
+
+    @property
+    def object_bytes(self) -> float | None:
+        """Bytes per object of the state: in the newest snapshot, else as the log's records are."""
+        kinds = [kind for kind, how in compaction.KEYS.items() if not how.is_patch]
+        held = [one for one in self.quorum.credible_snapshots if one.end_offset > 0]
+        newest = max(held, key=lambda one: one.id, default=None)
+        count = sum(newest.evidence.type_counts.get(kind, 0) for kind in kinds) if newest else 0
+        if newest is not None and count:
+            return newest.evidence.size_bytes / count
+        return mean_size_bytes(self.totals, kinds)
+
+    def costs(self) -> Costs:
+        """The measured values that cost models are fed with."""
+        quorum, log, lying = self.quorum, self.log, self.placement
+        survivors = self.offsets.survivors()
+        source = quorum.newest_log
+        snapshot = newest_snapshot(quorum, source.label) if source else None
+        daily = per_day(log.size_bytes, log.span_ms)
+        return Costs(
+            replicas=len(quorum.peers),
+            voters=len(quorum.voter_set.ids) if quorum.voter_set else 0,
+            brokers=lying.brokers,
+            topics=lying.topics,
+            partition_replicas=lying.replicas,
+            unbalanced_topics=lying.unbalanced_topics,
+            busiest_broker_replicas=lying.busiest_broker_replicas,
+            partition_change_bytes=mean_size_bytes(self.totals, ["PARTITION_CHANGE_RECORD"]),
+            broker_change_bytes=mean_size_bytes(
+                self.totals, ["BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD"]
+            ),
+            state_bytes=compaction_rows.state_bytes(self.offsets),
+            tombstone_bytes=int(survivors.sizes[survivors.tombstones].sum()),
+            log_rate=None if daily is None else daily / (DAY_MS / 1000),
+            snapshot_bytes=snapshot.evidence.size_bytes if snapshot else 0,
+            elections_per_day=elections_per_day(log),
+            writes_per_day=per_day(len(log), log.span_ms),
+            snapshots_per_day=snapshots_per_day(quorum, source.label) if source else None,
+            compacted_objects=int((~survivors.tombstones).sum()),
+            live_objects=self.simulator.changes.alive_at(log.end_offset),
+        )

@@ -1,0 +1,98 @@
+"""The page `report.html`: of a lake's newest run, beside its tables, or of one audit, where it is
+asked for. Driver side.
+
+In: a lake, or an audit's evidence and result. Out: one file. A page that cannot be written never
+takes a run's result with it: the reason goes to stderr in one sentence.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kraftlog.audit.evidence import QuorumEvidence
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.run import AuditResult
+from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.log.storage import absolute
+from kraftlog.pipeline.contracts import DATA_DOCS
+from kraftlog.report.view import PageData
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import filesystem_of
+
+PAGE = "report.html"
+
+
+def page_path(lake: Lake) -> str | None:
+    """Where the page of a lake lies; None where there is none."""
+    filesystem, inner = filesystem_of(lake.path(PAGE))
+    return lake.path(PAGE) if filesystem.get_file_info(inner).is_file else None
+
+
+def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
+    """Write the page of the newest run into its lake, or elsewhere; its path, or None where that
+    failed.
+    """
+    path = elsewhere or lake.path(PAGE)
+    try:
+        from kraftlog.report.from_lake import page_of_lake
+
+        _write(path, page_of_lake(lake, None if elsewhere else _docs_link(lake)))
+    # The run's tables are committed: whatever breaks here must not hide them.
+    except Exception as error:
+        _tell_failure(path, error)
+        return None
+    return path
+
+
+def write_audit_page(
+    path: str, evidence: QuorumEvidence, result: AuditResult, inputs: tuple[str, ...]
+) -> str | None:
+    """The same for an audit without a lake."""
+    try:
+        from kraftlog.report.from_audit import page_of_audit
+
+        _write(path, page_of_audit(Quorum(evidence), result, inputs, datetime.now(UTC)))
+    except Exception as error:
+        _tell_failure(path, error)
+        return None
+    return path
+
+
+def report_path(path: str, inputs: tuple[str, ...]) -> str:
+    """Where an audit's page may go.
+
+    Raises UsageError below an input, where nothing is written."""
+    found = absolute(path)
+    for root in map(absolute, inputs):
+        if f"{found}/".startswith(f"{root.rstrip('/')}/"):
+            raise UsageError(f"the page {path} lies below the input {root}: name another place")
+    return found
+
+
+def _docs_link(lake: Lake) -> str | None:
+    """Data Docs relative to the page, where they have been written."""
+    link = f"{DATA_DOCS}/index.html"
+    local = "://" not in lake.root and Path(lake.path(link)).is_file()
+    return link if local else None
+
+
+def _write(path: str, data: PageData) -> None:
+    from kraftlog.report.page import render_page
+
+    content = render_page(data).encode("utf-8")
+    filesystem, inner = filesystem_of(path)
+    filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+    # A reader never sees half a page, nor does a full disk leave one.
+    part = f"{inner}.part"
+    with filesystem.open_output_stream(part) as stream:
+        stream.write(content)
+    filesystem.move(part, inner)
+
+
+def _tell_failure(path: str, error: Exception) -> None:
+    what = str(error) if isinstance(error, KraftlogError | OSError) else repr(error)
+    print(
+        f"kraftlog: the page {path} could not be written ({what}); the findings above and the "
+        "tables hold everything that it would show",
+        file=sys.stderr,
+    )

@@ -1,0 +1,81 @@
+"""The command line as a page: every command with its arguments, as the parsers declare them.
+
+In: `cli.build_parser()`. Out: Markdown, not argparse's own layout, which differs between versions
+of Python.
+"""
+
+import argparse
+from collections.abc import Iterator
+
+from kraftlog.cli import build_parser
+from kraftlog.reference.markdown import code, page, table
+
+_INTRODUCTION = """
+`kraftlog COMMAND --help` says the same. Rows go to stdout and nothing else does; progress and
+messages go to stderr. Exit codes: 0 nothing at or above `--fail-on`, 1 findings at or above it,
+2 the command could not do its work, with one sentence on stderr, 130 interrupted. What the options
+of `run` and `audit` mean is in [options](options.md).
+"""
+
+
+def commands_page() -> str:
+    """`reference/commands.md`."""
+    blocks = []
+    for parser in every_parser(build_parser()):
+        blocks.append(f"## {parser.prog}")
+        blocks += [text for text in (_described(parser), _usage(parser)) if text]
+        arguments = list(_arguments(parser))
+        if arguments:
+            blocks.append(table(("argument", "default", "what for"), arguments))
+        if parser.epilog:
+            blocks.append(f"```text\n{parser.epilog.strip()}\n```")
+    return page("Commands", _INTRODUCTION, *blocks)
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its commands, and of theirs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from every_parser(inner)
+
+
+def _described(parser: argparse.ArgumentParser) -> str:
+    """The description; as it was laid out by hand where its parser keeps that layout."""
+    text = parser.description or ""
+    first, _, rest = text.strip().partition("\n\n")
+    if not rest:
+        return " ".join(first.split())
+    return f"{' '.join(first.split())}\n\n```text\n{rest}\n```"
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """The command with what it cannot do without."""
+    words = [_called(one) for one in parser._actions if not one.option_strings or one.required]
+    optional = any(one.option_strings and not one.required for one in parser._actions)
+    return code(" ".join([parser.prog, *words, *(["[OPTION …]"] if optional else [])]))
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
+    for one in parser._actions:
+        if isinstance(one, argparse._HelpAction | argparse._VersionAction):
+            continue
+        if isinstance(one, argparse._SubParsersAction):
+            for choice in one._choices_actions:
+                yield code(choice.dest), "", choice.help or ""
+            continue
+        given = one.default not in (None, False, argparse.SUPPRESS)
+        yield code(_called(one)), code(one.default) if given else "", one.help or ""
+
+
+def _called(action: argparse.Action) -> str:
+    """An argument as a person writes it: --input ROOT …"""
+    name = action.option_strings[-1] if action.option_strings else ""
+    if action.nargs == 0:
+        return name
+    value = "|".join(map(str, action.choices or ())) or str(action.metavar or action.dest.upper())
+    if isinstance(action, argparse._SubParsersAction):
+        value = str(action.metavar or "COMMAND")
+    more = " …" if action.nargs in ("+", "*") else ""
+    return f"{name} {value}{more}".strip()

@@ -1,0 +1,183 @@
+"""State and churn in charts: partitions per broker, record types over time, snapshot sizes,
+elections.
+
+In: `PageData`, a width in pixels. Out: SVG elements, or None where there is nothing to draw.
+"""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import altair as alt
+
+from kraftlog.report.svg import drawn, layer
+from kraftlog.report.view import PageData, Row
+
+BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
+OTHER = "other types"
+
+_LABEL = alt.Description("label:N")
+_COLOUR = alt.Color("colour:N", scale=None)
+_BY_TIME = alt.Scale(type="utc")
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
+
+
+def _time(field: str, width: int) -> Any:
+    axis = alt.Axis(title="time (UTC)", grid=False, tickCount=max(2, width // 120))
+    return alt.X(f"{field}:T", scale=_BY_TIME, axis=axis)
+
+
+def _count(field: str, title: str, form: str = ",d") -> Any:
+    axis = alt.Axis(title=title, format=form, tickMinStep=1, tickCount=4, domain=False)
+    return alt.Y(f"{field}:Q", axis=axis)
+
+
+def loads_svg(data: PageData, width: int) -> str | None:
+    """Partitions per broker: those that it leads, then those that it follows."""
+    shown = sorted(data.loads, key=lambda one: -(one.leads + one.follows))[:BROKER_LIMIT]
+    if not shown:
+        return None
+    rows = []
+    for one in sorted(shown, key=lambda load: load.broker_id):
+        for kind, start, count in (("leads", 0, one.leads), ("follows", one.leads, one.follows)):
+            rows.append(
+                {
+                    "broker": f"broker {one.broker_id}", "start": start, "end": start + count,
+                    "colour": "var(--e0)" if kind == "leads" else "var(--soft)",
+                    "label": f"broker {one.broker_id} {kind} {count:,} partitions",
+                }
+            )  # fmt: skip
+    axis = alt.Axis(title="partitions", format=",d", tickMinStep=1, tickCount=5)
+    bars = layer(rows).mark_bar(
+        height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions"
+    )
+    names = alt.Axis(title=None, ticks=False, domain=False, labelPadding=6)
+    chart = bars.encode(
+        x=alt.X("start:Q", axis=axis), x2="end:Q", y=alt.Y("broker:N", sort=None, axis=names),
+        color=_COLOUR, description=_LABEL,
+    )  # fmt: skip
+    return drawn(chart.properties(width=width - 70, height={"step": 24}), "Partitions per broker")
+
+
+def type_colours(data: PageData) -> dict[str, str]:
+    """The colour of each type that is told apart, the most frequent first; the rest are one."""
+    total: Counter[str] = Counter()
+    for one in data.type_counts:
+        total[one.type] += one.count
+    named = [name for name, _ in total.most_common()]
+    if len(named) > TYPE_COLOURS:
+        named = [*named[: TYPE_COLOURS - 1], OTHER]
+    return {
+        name: "var(--many)" if name == OTHER else f"var(--e{rank})"
+        for rank, name in enumerate(named)
+    }
+
+
+def types_svg(data: PageData, width: int) -> str | None:
+    """Records over time, stacked by type."""
+    colours = type_colours(data)
+    slices: dict[tuple[datetime, datetime], Counter[str]] = {}
+    for one in data.type_counts:
+        held = slices.setdefault((one.start, one.end), Counter())
+        held[one.type if one.type in colours else OTHER] += one.count
+    rows = []
+    for (start, end), counts in sorted(slices.items()):
+        base = 0
+        for name in colours:
+            if counts[name]:
+                told = f"{counts[name]:,} {name} from {start:%Y-%m-%d %H:%M:%S} UTC on"
+                rows.append(
+                    {
+                        "start": _iso(start), "end": _iso(end), "low": base,
+                        "high": base + counts[name], "colour": colours[name], "label": told,
+                    }
+                )  # fmt: skip
+                base += counts[name]
+    if not rows:
+        return None
+    bars = layer(rows).mark_rect(
+        stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
+    )
+    chart = bars.encode(
+        x=_time("start", width), x2="end:T", y=_count("low", "records"), y2="high:Q",
+        color=_COLOUR, description=_LABEL,
+    )  # fmt: skip
+    return drawn(chart.properties(width=width - 60, height=180), "Records over time, by type")
+
+
+def snapshots_svg(data: PageData, width: int) -> str | None:
+    """Sizes of the snapshots by their end offset; equal ones of several replicas are one mark."""
+    found: dict[tuple[int, int], list[Row]] = {}
+    for one in data.snapshots:
+        if one["end_offset"] is not None and one["size_bytes"] is not None:
+            found.setdefault((one["end_offset"], one["size_bytes"]), []).append(one)
+    rows = []
+    for (end, size), held in sorted(found.items()):
+        names = ", ".join(sorted(data.names.get(one["replica"], "?") for one in held))
+        records = held[0].get("record_count")
+        told = "" if records is None else f", {records:,} records"
+        label = f"snapshot of the offsets below {end:,}: {size:,} bytes{told}, on {names}"
+        rows.append({"at": end, "size": size, "label": label})
+    if not rows:
+        return None
+    points = layer(rows).mark_point(
+        shape="diamond", filled=True, size=80, opacity=1, color="var(--e0)",
+        ariaRoleDescription="snapshot size",
+    )  # fmt: skip
+    axis = alt.Axis(title="end offset", format=",d", tickMinStep=1, tickCount=max(2, width // 110))
+    chart = points.encode(
+        x=alt.X("at:Q", axis=axis, scale=alt.Scale(zero=False)),
+        y=_count("size", "bytes", "~s"), description=_LABEL,
+    )  # fmt: skip
+    return drawn(chart.properties(width=width - 60, height=180), "Snapshot sizes")
+
+
+def elections(data: PageData) -> list[Row]:
+    """The first time at which each epoch is seen, and its leader; the newest epochs only."""
+    first: dict[int, datetime] = {}
+    leaders: dict[int, int] = {}
+    for one in data.epochs:
+        epoch, when = one["batch_leader_epoch"], one["start_timestamp"]
+        if when is not None:
+            first[epoch] = min(first.get(epoch, when), when)
+        if one["leader_id"] is not None:
+            leaders[epoch] = one["leader_id"]
+    newest = sorted(first)[-EPOCH_LIMIT:]
+    return [
+        {"epoch": epoch, "when": first[epoch], "leader": leaders.get(epoch)} for epoch in newest
+    ]
+
+
+def elections_svg(data: PageData, width: int) -> str | None:
+    """Leader epochs over time, as steps; each point is an election."""
+    found = elections(data)
+    if not found:
+        return None
+    rows = [
+        {
+            "when": _iso(one["when"]), "epoch": one["epoch"],
+            "text": "" if one["leader"] is None or len(found) > 25 else f"{one['leader']}",
+            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, leader "
+            f"{'unknown' if one['leader'] is None else one['leader']}",
+        }
+        for one in found
+    ]  # fmt: skip
+    low, high = rows[0]["epoch"], rows[-1]["epoch"]
+    ticks = list(range(low, high + 1, max(1, -(-(high - low) // 5))))
+    axis = alt.Axis(title="epoch", values=ticks, format=",d", domain=False)
+    x = _time("when", width)
+    y = alt.Y("epoch:Q", axis=axis, scale=alt.Scale(zero=False, nice=False))
+    steps = layer(rows).mark_line(interpolate="step-after", color="var(--e0)", aria=False)
+    points = layer(rows).mark_point(
+        filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election"
+    )
+    texts = layer(rows).mark_text(dy=-11, fontSize=11, color="var(--ink)", aria=False)
+    chart = alt.layer(
+        steps.encode(x=x, y=y),
+        points.encode(x=x, y=y, description=_LABEL),
+        texts.encode(x=x, y=y, text="text:N"),
+    )
+    return drawn(chart.properties(width=width - 60, height=180), "Leader epochs over time")

@@ -1,0 +1,42 @@
+"""`PageData` of one audit without a lake.
+
+In: a quorum and what its checks said. Out: `PageData`; what needs every record decoded is left out,
+with a sentence.
+"""
+
+from datetime import datetime
+
+from kraftlog import __version__
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.rows import epoch_rows, replica_rows
+from kraftlog.audit.run import AuditResult
+from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.report.verdict import counted
+from kraftlog.report.view import PageData
+
+_NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
+
+
+def page_of_audit(
+    quorum: Quorum, result: AuditResult, inputs: tuple[str, ...], created: datetime
+) -> PageData:
+    """What an audit of these roots found at a time."""
+    batches = sum(len(one.log) for one in quorum.replicas)
+    scale = f"{counted(len(quorum.replicas), 'replica')}, {batches:,} record batches in their logs"
+    checks = [
+        {"check": one.check, "severity": one.severity, "scope": one.scope, "result": one.result,
+         "finding_count": one.finding_count, "reason": one.reason}
+        for one in result.results
+    ]  # fmt: skip
+    return PageData(
+        version=__version__,
+        created=created,
+        inputs=inputs,
+        scale=scale,
+        replicas=tuple(replica_rows(quorum)),
+        epochs=tuple(epoch_rows(quorum)),
+        findings=tuple(one.as_row() for one in result.findings),
+        checks=tuple(checks),
+        snapshots=tuple(snapshot_rows(quorum)),
+        missing={"loads": _NEEDS_LAKE, "types": _NEEDS_LAKE},
+    )

@@ -1,0 +1,169 @@
+"""The page: `PageData` → one HTML file that needs nothing else, no script and no network.
+
+In: `PageData`. Out: text. Every value is escaped; characters that neither HTML nor SVG can hold are
+replaced. Altair and Jinja are slow to import: import this module late.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from kraftlog.audit.guidance import guidance_of
+from kraftlog.report import churn_charts
+from kraftlog.report.actions import Action, grouped
+from kraftlog.report.logs_chart import NARROW, logs_svg, wide
+from kraftlog.report.marks import Window, whole, zooms
+from kraftlog.report.plain import printable
+from kraftlog.report.verdict import verdict
+from kraftlog.report.view import PageData, Row, status_of
+
+FINDINGS_SHOWN, EVIDENCE_SHOWN = 40, 2000
+"""Findings of one group, and characters of one finding's evidence; the tables hold the rest."""
+_WIDE, _NARROW = 500, 340
+_CODE = re.compile("`([^`]+)`")
+
+Drawing = dict[str, str | None]
+
+
+def render_page(data: PageData) -> str:
+    """The page as HTML."""
+    data = _printable_data(data)
+    return _environment().get_template("page.html").render(
+        data=data,
+        verdict=verdict(list(data.findings), list(data.checks), data.names),
+        state=_state(data),
+        groups=[_group(action, found) for action, found in grouped(data.findings)],
+        logs=_logs(data),
+        statuses={row["replica"]: status_of(data, row) for row in data.ordered},
+        charts=_charts(data),
+        type_colours=churn_charts.type_colours(data),
+        results=Counter(row["result"] for row in data.checks),
+    )  # fmt: skip
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(number=_number, coded=_coded, words=lambda text: text.replace("_", " "))
+    return found
+
+
+def _template(name: str) -> str:
+    return (files("kraftlog.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def _printable_data(data: PageData) -> PageData:
+    names = ("inputs", "replicas", "epochs", "findings", "checks", "snapshots")
+    return replace(data, **{name: _printable(getattr(data, name)) for name in names})
+
+
+def _printable(value: Any) -> Any:
+    """The value without what breaks a page: control characters, halves of surrogate pairs."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_printable(one) for one in value)
+    return value
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _coded(text: str) -> Markup:
+    """Text in which `code` stands between backticks."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _state(data: PageData) -> str:
+    """What the verdict is coloured by: critical, warning, unknown or ok."""
+    if data.worst in ("critical", "warning"):
+        return data.worst
+    return "unknown" if any(row["result"] == "errored" for row in data.checks) else "ok"
+
+
+def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
+    """A group of findings; what a check means is told once, at its first finding."""
+    shown = [_finding(row) for row in findings[:FINDINGS_SHOWN]]
+    checks = list(dict.fromkeys(row["check"] for row in findings))
+    return {
+        "action": action,
+        "findings": shown,
+        "more": len(findings) - len(shown),
+        "guidance": [(check, guidance_of(check)) for check in checks],
+        "worst": findings[0]["severity"],
+    }
+
+
+def _finding(row: Row) -> Row:
+    evidence = row["evidence"]
+    if isinstance(evidence, str):
+        evidence = json.loads(evidence)
+    places = ("path", "position", "offset", "end_offset", "batch_leader_epoch", "other_replica")
+    return {
+        **row,
+        "places": [(name, row[name]) for name in places if row[name] is not None],
+        "evidence": [(name, _told(value)) for name, value in evidence.items()],
+    }
+
+
+def _told(value: Any) -> str:
+    """A value of the evidence: text as it is, other things as JSON."""
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, indent=None, default=str)
+    value = printable(value)
+    rest = len(value) - EVIDENCE_SHOWN
+    return value if rest <= 0 else f"{value[:EVIDENCE_SHOWN]} … ({rest:,} more characters)"
+
+
+def _logs(data: PageData) -> list[dict[str, Any]]:
+    """The whole axis, then what needs a closer look; each for wide and for narrow windows."""
+    if not data.replicas:
+        return []
+    return [_drawing(data, whole(data), "All replicas on one axis of offsets")] + [
+        _drawing(data, window, f"Closer: offsets {window.low:,} to {window.high:,}")
+        for window in zooms(data)
+    ]
+
+
+def _drawing(data: PageData, window: Window, title: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "wide": Markup(logs_svg(data, window, wide(data), title)),
+        "narrow": Markup(logs_svg(data, window, NARROW, title)),
+    }
+
+
+def _charts(data: PageData) -> dict[str, Drawing]:
+    """Each chart at both widths; None where there is nothing to draw."""
+    draw = {
+        "loads": churn_charts.loads_svg,
+        "types": churn_charts.types_svg,
+        "snapshots": churn_charts.snapshots_svg,
+        "elections": churn_charts.elections_svg,
+    }
+    found: dict[str, Drawing] = {}
+    for name, function in draw.items():
+        drawings = (("wide", function(data, _WIDE)), ("narrow", function(data, _NARROW)))
+        found[name] = {size: None if one is None else Markup(one) for size, one in drawings}
+    return found

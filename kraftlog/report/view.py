@@ -1,0 +1,137 @@
+"""What the page shows, as one frozen value, wherever it came from: a lake or a single audit.
+
+In: rows in the shapes of the tables `replicas`, `epochs`, `findings`, `check_results`, `snapshots`.
+Out: `PageData`, with the few derivations that the page and its drawings share. Nothing here knows
+HTML. Offsets are log offsets, sizes bytes, times UTC.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+Row = dict[str, Any]
+
+_ROLES = {"voter": 0, "observer": 1}
+SEVERITIES = ("critical", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """Partitions that a broker leads in the newest state, and those that it only follows."""
+
+    broker_id: int
+    leads: int
+    follows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCount:
+    """Records of one type in the slice of time that begins at `start` (`end` is exclusive)."""
+
+    type: str
+    start: datetime
+    end: datetime
+    count: int
+
+
+@dataclass(frozen=True)
+class PageData:
+    """Everything on the page. `missing` says, by the name of a chart, why it is left out.
+
+    `docs_link` is relative to the page; `scale` is what was read, in words.
+    """
+
+    version: str
+    created: datetime
+    inputs: tuple[str, ...]
+    scale: str
+    replicas: tuple[Row, ...]
+    epochs: tuple[Row, ...]
+    findings: tuple[Row, ...]
+    checks: tuple[Row, ...]
+    snapshots: tuple[Row, ...]
+    loads: tuple[BrokerLoad, ...] = ()
+    type_counts: tuple[TypeCount, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    contracts: Mapping[str, int] = field(default_factory=dict)
+    docs_link: str | None = None
+
+    @cached_property
+    def ordered(self) -> tuple[Row, ...]:
+        """The replicas as they are drawn."""
+        return tuple(replicas_in_order(self.replicas))
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What each replica is called, by its label."""
+        return {row["replica"]: name_of(row) for row in self.replicas}
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The same without the folder, where that tells the replicas apart."""
+        short = {row["replica"]: _short_name(row) for row in self.replicas}
+        count = Counter(short.values())
+        return {
+            label: name if count[name] == 1 else self.names[label] for label, name in short.items()
+        }
+
+    @property
+    def committed(self) -> tuple[int, int | None]:
+        """The committed bounds (lower, upper or None); they are the quorum's, equal in all rows."""
+        first = self.replicas[0] if self.replicas else {}
+        return first.get("committed_lower") or 0, first.get("committed_upper")
+
+    @property
+    def cluster_ids(self) -> tuple[str, ...]:
+        """The cluster ids that the replicas name."""
+        return tuple(sorted({one["cluster_id"] for one in self.replicas if one["cluster_id"]}))
+
+    def of_replica(self, label: str, rows: Iterable[Row]) -> list[Row]:
+        """The rows that are about one replica."""
+        return [row for row in rows if row["replica"] == label]
+
+    @property
+    def worst(self) -> str | None:
+        """The worst severity among the findings; None without any."""
+        found = {row["severity"] for row in self.findings}
+        return next((one for one in SEVERITIES if one in found), None)
+
+
+def replicas_in_order(replicas: Iterable[Row]) -> list[Row]:
+    """Voters, then observers, by node id and label."""
+    return sorted(replicas, key=_place)
+
+
+def _place(row: Row) -> tuple[int, int, str]:
+    node = row["node_id"]
+    return _ROLES.get(row["role"], 2), 1 << 31 if node is None else node, row["replica"]
+
+
+def name_of(row: Row) -> str:
+    """A replica as a person calls it: controller 2, broker 12 (eu-west/12), or its label."""
+    short, label = _short_name(row), row["replica"]
+    return short if label in (short, str(row["node_id"])) else f"{short} ({label})"
+
+
+def _short_name(row: Row) -> str:
+    kind = {"voter": "controller", "observer": "broker"}.get(row["role"])
+    if kind is None or row["node_id"] is None:
+        return str(row["replica"])
+    return f"{kind} {row['node_id']}"
+
+
+def status_of(data: PageData, row: Row) -> tuple[str, str]:
+    """(severity or `ok`, words): where a replica stands, for one who looks for the odd one."""
+    found = data.of_replica(row["replica"], data.findings)
+    for severity in SEVERITIES[:2]:
+        those = [one for one in found if one["severity"] == severity]
+        if those:
+            offsets = [one["offset"] for one in those if one["offset"] is not None]
+            place = f", the first at offset {min(offsets):,}" if offsets else ""
+            return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
+    furthest = max(one["log_end_offset"] or 0 for one in data.replicas)
+    behind = furthest - (row["log_end_offset"] or 0)
+    return "ok", f"{behind:,} behind the furthest log" if behind else "as far as any"

@@ -1,0 +1,173 @@
+"""Pieces of a snapshot → the whole file: `.part` → validated → renamed.
+
+In: `Piece`s of FetchSnapshot answers, in any sizes, and a folder of one's own. Out: the checkpoint
+under Kafka's name. A crash at any point leaves a `.part` that the next assembler goes on with, or
+the whole file. Source: KIP-630 "Response Handling" (R86–R88, R104, R149; X22, X24).
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from kraftlog.errors import KraftlogError
+from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.names import checkpoint_name, classify
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.snapshot_server import Ask, Piece
+from kraftlog.state.reading import find_snapshots
+
+ONLY_READABLE_BY_OWNER = 0o600
+"""A snapshot holds credentials."""
+
+
+class AssemblyError(KraftlogError):
+    """A piece that does not fit, or a whole that is no snapshot."""
+
+
+class Recovery(StrEnum):
+    """What a follower does after an error of FetchSnapshot (R88)."""
+
+    FETCH_AGAIN = "fetch_from_own_log_end"
+    FETCH_FROM_ZERO = "fetch_from_offset_0_epoch_0"
+    FIND_LEADER = "find_leader"
+    STOP = "stop"
+
+
+_RECOVERIES = {
+    "SNAPSHOT_NOT_FOUND": Recovery.FETCH_AGAIN,
+    "POSITION_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
+    "OFFSET_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
+    "NOT_LEADER_OR_FOLLOWER": Recovery.FETCH_AGAIN,
+    "FENCED_LEADER_EPOCH": Recovery.FIND_LEADER,
+    "UNKNOWN_LEADER_EPOCH": Recovery.FIND_LEADER,
+}
+
+
+def recovery(error: str, dialect: Dialect = Dialect.SHIPPED) -> Recovery:
+    """The follower finds out about a newer snapshot by another Fetch; version 19 has thrown its log
+    away and begins at 0 (X24). Another cluster's id does not get better by itself.
+    """
+    found = _RECOVERIES.get(error, Recovery.STOP)
+    v19 = dialect == Dialect.V19 and found == Recovery.FETCH_AGAIN
+    return Recovery.FETCH_FROM_ZERO if v19 else found
+
+
+@dataclass(frozen=True)
+class Assembler:
+    """Gathers one snapshot in `folder`; what its `.part` holds already counts as fetched."""
+
+    folder: Path
+    snapshot: SnapshotId
+    dialect: Dialect = Dialect.ADOPTED
+
+    @property
+    def target(self) -> Path:
+        return self.folder / checkpoint_name(self.snapshot.end_offset, self.snapshot.epoch)
+
+    @property
+    def part(self) -> Path:
+        return self.target.with_name(self.target.name + ".part")
+
+    @property
+    def position(self) -> int:
+        """Where the next piece begins."""
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def resume(self) -> Path | None:
+        """The finished file where nothing is left to ask for: it is there, or its `.part` is whole
+        and only the renaming is missing. Kafka's leader would refuse to be asked at its end (R84).
+        """
+        if self.target.exists():
+            return self.target
+        return self._finish() if self.part.exists() and why_invalid(self.part) is None else None
+
+    def ask(self, max_bytes: int, leader_epoch: int, cluster_id: str | None = None) -> Ask:
+        """The next request. `max_bytes` is this node's controller.quorum.fetch.snapshot.max.bytes
+        (R156).
+        """
+        return Ask(self.snapshot, self.position, max_bytes, leader_epoch, cluster_id)
+
+    def take(self, piece: Piece) -> Path | None:
+        """Add a piece; the finished file where it was the last one.
+
+        Raises AssemblyError for an error, for a piece of another snapshot, for a gap or an overlap,
+        and for a whole that is not valid: its `.part` is then removed, as nothing tells which of
+        its bytes are wrong.
+        """
+        self._check(piece)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(os.open(self.part, flags, ONLY_READABLE_BY_OWNER), "ab") as file:
+            file.write(piece.content)
+            file.flush()
+            os.fsync(file.fileno())
+        return self._finish() if self._is_last(piece) else None
+
+    def _check(self, piece: Piece) -> None:
+        name = self.target.name
+        if piece.error is not None:
+            raise AssemblyError(f"{name}: {piece.error}; {recovery(piece.error, self.dialect)}")
+        if piece.snapshot != self.snapshot:
+            raise AssemblyError(f"{name}: the piece is of another snapshot, {piece.snapshot}")
+        if piece.position != self.position:
+            raise AssemblyError(
+                f"{name}: the piece begins at byte {piece.position}, and {self.position} is next"
+            )
+        end = piece.position + len(piece.content)
+        if self.dialect != Dialect.V19 and end > piece.size_bytes:
+            raise AssemblyError(f"{name}: {end} bytes are more than its {piece.size_bytes}")
+
+    def _is_last(self, piece: Piece) -> bool:
+        """By its size; in version 19 by the flag that says whether more follows (X22)."""
+        if self.dialect == Dialect.V19:
+            return not piece.has_more
+        return self.position == piece.size_bytes
+
+    def _finish(self) -> Path:
+        """Validate, rename, and make the name last. Version 19 validates nothing, and so keeps what
+        was damaged on the way.
+        """
+        if self.dialect != Dialect.V19:
+            reason = why_invalid(self.part)
+            if reason is not None:
+                self.part.unlink()
+                raise AssemblyError(f"{self.target.name}: {reason}; it must be fetched again")
+        self.part.replace(self.target)
+        with suppress(OSError):  # some file systems cannot sync a folder
+            handle = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        return self.target
+
+
+def why_invalid(part: Path) -> str | None:
+    """Why a fetched file is no snapshot (CRCs, header, footer); None where it is one. Kafka itself
+    compares only the size, and finds the rest when it loads the file.
+    """
+    (one,) = find_replicas([str(part)])
+    parsed = classify(part.name.removesuffix(".part"))
+    file = replace(one.files[0], parsed=parsed)
+    _, rejected = find_snapshots(Replica(one.label, one.root, one.folder, (file,)))
+    return rejected[0].reason if rejected else None
+
+
+def transfer(
+    assembler: Assembler, answer: Callable[[Ask], Piece], max_bytes: int, leader_epoch: int
+) -> Path:
+    """Ask until the snapshot is there; a file that is there already is not asked for.
+
+    Raises AssemblyError as `Assembler.take` does, and for an empty answer that is not the last.
+    """
+    finished = assembler.resume()
+    while finished is None:
+        piece = answer(assembler.ask(max_bytes, leader_epoch))
+        finished = assembler.take(piece)
+        if finished is None and not piece.content:
+            raise AssemblyError(f"{assembler.target.name}: an empty piece is no progress")
+    return finished

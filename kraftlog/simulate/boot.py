@@ -1,0 +1,105 @@
+"""What a node does with its disk when it starts: which snapshot it loads, what it replays, what it
+throws away, or why it refuses.
+
+In: a `Disk`, the few facts of a replica's files that Kafka looks at before it takes part. Out: a
+`Boot`. Pure; `disk` reads the facts from a quorum. Source: R11, R62, R68, R71, R72, #2; Kafka
+4.3.1's KafkaRaftLog.createLog, UnifiedLog recovery, FileQuorumStateStore and RecordsSnapshotReader,
+each rule tried on damaged copies.
+"""
+
+from dataclasses import dataclass
+
+from kraftlog.audit.epochs import EpochVector
+from kraftlog.simulate.extent import Extent, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot by its name. `unreadable` says why it cannot be loaded, None where it can;
+    `is_complete` is False where the footer is missing, which Kafka does not look for.
+    """
+
+    id: SnapshotId
+    unreadable: str | None = None
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What lies on one node's disk.
+
+    `vector` is the log up to the first batch that is no valid one, where recovery cuts it: `cut`
+    says what it meets there, None for a sound log. `problems` are reasons to refuse to start.
+    """
+
+    start_offset: int
+    vector: EpochVector
+    snapshots: tuple[SnapshotFile, ...] = ()
+    cut: str | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """The outcome. `extent` is what the node goes on with, `snapshot` what it loads, and it replays
+    the log from `replay_from_offset` on.
+
+    `discarded_from_offset` is where the part of its log begins that it throws away; `reason` says
+    why it refuses, or what it does besides starting, in words.
+    """
+
+    boots: bool
+    reason: str | None
+    extent: Extent
+    snapshot: SnapshotId | None
+    replay_from_offset: int
+    discarded_from_offset: int | None
+
+
+def boot(disk: Disk) -> Boot:
+    """Start a node on this disk."""
+    # Snapshots below the log start are deleted before anything looks at them.
+    usable = [one for one in disk.snapshots if one.id.end_offset >= disk.start_offset]
+    usable.sort(key=lambda one: one.id)
+    ids = tuple(one.id for one in usable)
+    found = Extent(disk.start_offset, disk.vector, ids)
+    extent = found.truncated_to_latest_snapshot()
+    refusals = [*disk.problems, *_missing_cover(disk, ids)]
+    latest = usable[-1] if usable else None
+    if latest is not None and latest.unreadable:
+        refusals.append(f"{_name(latest.id)} cannot be loaded: {latest.unreadable}")
+    discarded = None if disk.cut is None else disk.vector.end_offset
+    if extent is not found and not found.is_empty:
+        discarded = disk.start_offset
+    reason = "; ".join(refusals) or "; ".join(_words(disk, found, latest)) or None
+    replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)
+    return Boot(not refusals, reason, extent, latest.id if latest else None, replay_from, discarded)
+
+
+def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:
+    """A log that does not begin at 0 needs a snapshot that reaches its start (R71)."""
+    if disk.start_offset == 0 or ids:
+        return []
+    older = max((one.id for one in disk.snapshots), default=None)
+    held = f"the latest, {_name(older)}, ends below it" if older else "there is none"
+    return [
+        f"inconsistent snapshot state: the log start offset is {disk.start_offset}, so a snapshot "
+        f"must reach it, but {held}"
+    ]
+
+
+def _words(disk: Disk, found: Extent, latest: SnapshotFile | None) -> list[str]:
+    """What a person should know of a node that does start."""
+    words = []
+    if disk.cut is not None:
+        words.append(f"recovery cuts the log at offset {disk.vector.end_offset}: {disk.cut}")
+    if latest is not None and found.is_behind_snapshot and not found.is_empty:
+        words.append(f"{_name(latest.id)} is newer than the log's end, so the whole log is dropped")
+    if latest is not None and not latest.is_complete:
+        words.append(f"{_name(latest.id)} is incomplete, and Kafka loads it without noticing")
+    return [*words, *disk.notes]
+
+
+def _name(one: SnapshotId) -> str:
+    return f"snapshot {one.end_offset}-{one.epoch}"

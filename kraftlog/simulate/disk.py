@@ -1,0 +1,186 @@
+"""A replica of a quorum → its `Disk`: what Kafka meets when it opens that folder.
+
+In: the decoded evidence of one replica. Out: a frozen value for `boot`. Columnar: a log of many
+batches costs milliseconds. Source: Kafka's LogLoader and LogSegment.recover (a scan of every
+segment that stops at the first batch that is not valid, and drops all that follows), Snapshots,
+PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore; R11, #2, #28, #29.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit.epochs import EpochVector
+from kraftlog.audit.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.log import names
+from kraftlog.log.fault import FaultKind
+from kraftlog.simulate.boot import Disk, SnapshotFile
+from kraftlog.simulate.extent import SnapshotId
+
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+_NO_CUT = (FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE)
+"""Faults of reading, not of the bytes: Kafka's recovery does not stop at them."""
+
+
+def disk_of(quorum: Quorum, log: LogView) -> Disk:
+    """What lies on the disk of one replica."""
+    one = log.evidence
+    cut = _first_damage(one)
+    end = len(one.log) if cut is None else cut[0]
+    start = one.segments[0].base_offset if one.segments else 0
+    snapshots = quorum.snapshots_of(log.label)
+    shipped = [each for each in snapshots if each.evidence.name_form == names.SHIPPED]
+    return Disk(
+        start,
+        _vector(log, start, end),
+        tuple(_snapshot_file(each) for each in shipped),
+        None if cut is None else cut[1],
+        tuple(_problems(one, log.contents, end)),
+        tuple(_notes(log, end, [each for each in snapshots if each not in shipped])),
+    )
+
+
+def replayed_records(log: LogView, from_offset: int, end_offset: int) -> int:
+    """Records of a log in [from, end)."""
+    rows = (log.last >= from_offset) & (log.base < end_offset)
+    begins = np.maximum(log.base[rows], from_offset)
+    return int((log.last[rows] + 1 - begins).sum())
+
+
+def _vector(log: LogView, start: int, end_row: int) -> EpochVector:
+    """The epochs of the batches before a row of the log's columns."""
+    kept = int(np.searchsorted(log.rows, end_row))
+    if not kept:
+        return EpochVector((), start)
+    entries = tuple((e.epoch, e.start_offset) for e in log.epoch_starts if e.row < end_row)
+    return EpochVector(entries, int(log.last[kept - 1]) + 1)
+
+
+def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
+    """(row of the first batch after it, what it is): the first damage in the order of the
+    segments, by position within one."""
+    bad = np.flatnonzero(~one.log.crc_valid)
+    for segment in one.segments:
+        rows = bad[(bad >= segment.first_row) & (bad < segment.end_row)]
+        found = [
+            (int(one.log.positions[r]), int(r), "a batch whose CRC is wrong") for r in rows[:1]
+        ]
+        faults = [fault for fault in segment.faults if fault.kind not in _NO_CUT]
+        for fault in faults[:1]:
+            positions = one.log.positions[segment.first_row : segment.end_row]
+            row = segment.first_row + int(np.searchsorted(positions, fault.position))
+            found.append((fault.position, row, fault.detail))
+        if found:
+            position, row, what = min(found)
+            return row, f"{what} at byte {position:,} of {segment.name}"
+    return None
+
+
+def _snapshot_file(one: SnapshotView) -> SnapshotFile:
+    name = SnapshotId(one.epoch, one.end_offset)
+    return SnapshotFile(name, _why_unloadable(one), one.is_complete)
+
+
+def _why_unloadable(one: SnapshotView) -> str | None:
+    """A torn or missing end is not noticed; anything else that cannot be read is."""
+    if one.evidence.problem:
+        return one.evidence.problem
+    batches = one.evidence.batches
+    if not batches.crc_valid.all():
+        return "a batch's CRC is wrong"
+    end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
+    for fault in one.evidence.faults:
+        if fault.kind == FaultKind.TORN_BATCH and fault.position >= end:
+            continue
+        if fault.kind not in _NO_CUT:
+            return fault.detail
+    if len(batches) and not one.starts_with_header:
+        return "its first record is no snapshot header"
+    undecodable = one.is_damaged and not one.evidence.faults
+    return "a record in it cannot be decoded" if undecodable else None
+
+
+def _problems(one: ReplicaEvidence, contents: tuple[Content, ...], end_row: int) -> Iterator[str]:
+    """Why a node refuses to start, beside its snapshots."""
+    yield from _identity_problems(one)
+    for path in one.foreign_names:
+        yield f"{_base(path)} is no name that Kafka can parse"
+    for problem in one.problems:
+        if _refuses(problem):
+            yield f"{_base(problem.path)} cannot be read: {problem.text}"
+    yield from (f"{segment.name} cannot be read: {segment.problem}" for segment in _unread(one))
+    for name, file in (
+        ("quorum-state", one.quorum_state),
+        ("leader-epoch-checkpoint", one.epoch_checkpoint),
+        ("partition.metadata", one.partition_metadata),
+    ):
+        if file is not None and file.problem:
+            yield f"{name} cannot be read: {file.problem}"
+    state = one.state_file
+    if state is not None and state.data_version not in (0, 1):
+        yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
+    found = one.partition_metadata.value if one.partition_metadata is not None else None
+    if found and found["topic_id"] != METADATA_TOPIC_ID:
+        yield f"partition.metadata names another topic id, {found['topic_id']}"
+    yield from _undecodable(one, contents, end_row)
+
+
+def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
+    """meta.properties is asked for where the file beside it shows that the node's folder was copied
+    whole; a log folder by itself says nothing of it."""
+    meta = one.meta_properties
+    if meta is not None and meta.problem:
+        yield f"meta.properties cannot be read: {meta.problem}"
+    elif meta is not None and not one.meta("cluster.id"):
+        yield "meta.properties names no cluster.id"
+    elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
+        yield "there is no meta.properties: the directory counts as not formatted"
+
+
+def _refuses(problem: FileProblem) -> bool:
+    """Segments and snapshots have their own evidence; side files that were there and cannot be
+    opened stop a node."""
+    kinds = (
+        names.META_PROPERTIES,
+        names.QUORUM_STATE,
+        names.PARTITION_METADATA,
+        names.EPOCH_CHECKPOINT,
+    )
+    return problem.kind in kinds and not problem.vanished
+
+
+def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
+    found = [fault for segment in one.segments for fault in segment.faults]
+    if not any(fault.kind == FaultKind.UNREADABLE for fault in found):
+        return []
+    return [segment for segment in one.segments if segment.problem]
+
+
+def _undecodable(
+    one: ReplicaEvidence, contents: tuple[Content, ...], end_row: int
+) -> Iterator[str]:
+    """Kafka decodes every record of the log when it starts; the first that it cannot decode stops
+    it."""
+    for row in np.flatnonzero(one.log.content[:end_row] >= 0).tolist():
+        issues = contents[int(one.log.content[row])].issues
+        broken = next((issue for issue in issues if issue.byte_in_batch is not None), None)
+        if broken is not None and one.log.crc_valid[row]:
+            offset = int(one.log.base_offsets[row]) + broken.record_index
+            yield f"the record at offset {offset} cannot be decoded: {broken.text}"
+            return
+
+
+def _notes(log: LogView, end_row: int, misnamed: list[SnapshotView]) -> Iterator[str]:
+    for hole in log.holes:
+        if hole.row < end_row:
+            yield f"offsets {hole.start} to {hole.end - 1} are missing, and Kafka does not notice"
+            break
+    for one in misnamed:
+        yield f"{one.evidence.name} is not in the shipped form of names, and is not found"
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

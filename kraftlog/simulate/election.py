@@ -1,0 +1,81 @@
+"""Who can win an election: for each voter, who grants it a vote, and what it would lack.
+
+In: the log end of each voter that starts, and the size of the voter set. Out: one outcome per
+candidate. Pure. Source: R69, R107, X16; Raft's rule of the up-to-date log; Kafka's
+KafkaRaftClient.handleVoteRequest and QuorumState.canGrantVote: a candidate's (last epoch, log end
+offset) must not be below the voter's own, where a snapshot that is newer than the log counts as it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.fetch import Dialect
+
+EMPTY_LOG = SnapshotId(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One copy of a voter's log. `boots` is False where the node does not start with it.
+
+    `held_end_offset` is how far it holds what is committed.
+    """
+
+    label: str
+    voter_id: int
+    log_end: SnapshotId
+    held_end_offset: int
+    boots: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happens if this voter stands now. `can_win` is None where voters that are not at hand
+    decide; `granted_by` has the candidate itself in it.
+    """
+
+    candidate: str
+    can_win: bool | None
+    granted_by: tuple[str, ...]
+    refused_by: tuple[str, ...]
+    lacks_committed_from_offset: int | None
+
+
+def vote_end(extent: Extent, dialect: Dialect = Dialect.SHIPPED) -> SnapshotId:
+    """The (epoch, offset) that a replica votes with: the later of its latest snapshot and its log.
+
+    Version 19 lets a log without its snapshot vote as if it were empty (X16).
+    """
+    if dialect == Dialect.V19 and extent.start_offset > 0 and not extent.snapshots:
+        return EMPTY_LOG
+    return extent.truncated_to_latest_snapshot().log_end
+
+
+def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
+    """Whether a voter that has not voted in this epoch grants its vote."""
+    return candidate_end >= voter_end
+
+
+def outcomes(voters: list[Voter], voter_count: int, committed_end_offset: int) -> Iterator[Outcome]:
+    """One outcome per candidate; of two copies of one voter each stands, and either may vote."""
+    present = {one.voter_id for one in voters}
+    missing = voter_count - len(present)
+    majority = voter_count // 2 + 1
+    for candidate in voters:
+        others = [
+            one
+            for one in voters
+            if one.boots and (one is candidate or one.voter_id != candidate.voter_id)
+        ]
+        granted = [one for one in others if grants(one.log_end, candidate.log_end)]
+        refused = tuple(one.label for one in others if one not in granted)
+        votes = len({one.voter_id for one in granted})
+        can_win: bool | None = candidate.boots and votes >= majority
+        if candidate.boots and votes < majority <= votes + missing:
+            can_win = None
+        lacks = (
+            candidate.held_end_offset if candidate.held_end_offset < committed_end_offset else None
+        )
+        labels = tuple(one.label for one in granted) if candidate.boots else ()
+        yield Outcome(candidate.label, can_win, labels, refused if candidate.boots else (), lacks)

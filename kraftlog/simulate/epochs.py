@@ -1,0 +1,96 @@
+"""What a reader makes of an OffsetForLeaderEpoch answer: the truth table of KIP-392, and the two
+views of the answer.
+
+In: a log's epoch vector, and what a reader knows of its last record. Out: an answer, and a
+decision. Pure. The rule of the vectors itself is in `audit.epochs`. Source: R129, R130, R139;
+KIP-392 "Out of range" and "OffsetsForLeaderEpoch"; KIP-320.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kraftlog.audit.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
+
+CONSUMER_ID, DEBUG_ID = -1, -2
+"""ReplicaId of a consumer, which only the leader answers, and of a reader that any replica answers
+(R138).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAnswer:
+    """The error's name, or the epoch and its end; both None where the epoch is not known."""
+
+    error: str | None
+    end: EpochEnd | None
+
+
+def offsets_for_leader_epoch(
+    vector: EpochVector,
+    epoch: int,
+    replica_id: int,
+    *,
+    is_leader: bool = True,
+    high_watermark: int | None = None,
+) -> EpochAnswer:
+    """A replica's answer. A follower's question is answered from the whole log; a consumer's only
+    below the high watermark, and not before a new leader has one (None). Source: R139.
+    """
+    if not is_leader and replica_id != DEBUG_ID:
+        return EpochAnswer("NOT_LEADER_OR_FOLLOWER", None)
+    end = offset_for_leader_epoch(vector, epoch)
+    if replica_id != CONSUMER_ID:
+        return EpochAnswer(None, end)
+    if high_watermark is None:
+        return EpochAnswer("OFFSET_NOT_AVAILABLE", None)
+    if end is not None:
+        end = EpochEnd(end.epoch, min(end.end_offset, high_watermark))
+    return EpochAnswer(None, end)
+
+
+class Verdict(StrEnum):
+    """What an answer says of the offset that a reader holds."""
+
+    VALID = "valid"
+    TRUNCATED = "truncated"
+    UNKNOWN = "unknown"
+
+
+def verdict(fetched_epoch: int, offset: int, end: EpochEnd | None) -> Verdict:
+    """The truth table (R129): the same epoch that ends at or after the offset leaves it valid; the
+    same epoch that ends before it, or an older epoch, means that the log was truncated.
+    """
+    if end is None:
+        return Verdict.UNKNOWN
+    if end.epoch < fetched_epoch or (end.epoch == fetched_epoch and end.end_offset < offset):
+        return Verdict.TRUNCATED
+    return Verdict.VALID if end.epoch == fetched_epoch else Verdict.UNKNOWN
+
+
+class Decision(StrEnum):
+    """What a reader does after OFFSET_OUT_OF_RANGE from a replica."""
+
+    CONTINUE = "refresh_metadata_and_continue"
+    RESET_TO_DIVERGENCE = "reset_to_divergence"
+    RAISE_TRUNCATION = "raise_log_truncation"
+    RESET_POLICY = "reset_policy"
+
+
+def out_of_range(
+    fetched_epoch: int | None, offset: int, end: EpochEnd | None, *, has_reset_policy: bool
+) -> tuple[Decision, int | None]:
+    """What a consumer whose offset is past a replica's end does, and the offset it goes on from
+    where that is known (R130).
+
+    Without an epoch it can only follow its reset policy. Where the leader's log was truncated,
+    KIP-320 takes it back to the point of divergence, or tells a consumer that has no policy.
+    """
+    if fetched_epoch is None:
+        return Decision.RESET_POLICY, None
+    found = verdict(fetched_epoch, offset, end)
+    if found == Verdict.VALID:
+        return Decision.CONTINUE, offset
+    if found == Verdict.TRUNCATED and end is not None:
+        kind = Decision.RESET_TO_DIVERGENCE if has_reset_policy else Decision.RAISE_TRUNCATION
+        return kind, end.end_offset
+    return Decision.RESET_POLICY, None

@@ -1,0 +1,88 @@
+"""What one replica holds, as Kafka's protocol sees it: a log start, a vector of epochs, snapshots.
+
+In: numbers, or a replica of a quorum. Out: a frozen value that the rules of `fetch`, `truncation`,
+`follower` and `election` take and give. Offsets are exclusive ends, epochs count from 1 (0 is the
+epoch of no record). Source: KIP-630 "Design" in its adopted form; X1–X4.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kraftlog.audit.epochs import EpochVector
+
+
+class SnapshotId(NamedTuple):
+    """A snapshot's name: snapshots are ordered by epoch, then by end offset (R2, R39)."""
+
+    epoch: int
+    end_offset: int
+
+    @property
+    def last_included_offset(self) -> int:
+        """The same snapshot as KIP-630 v19 names it: by its last record's offset (X3)."""
+        return self.end_offset - 1
+
+
+BOOTSTRAP = SnapshotId(0, 0)
+"""The checkpoint that formatting a dynamic quorum writes: never served to anyone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """One replica of the log. `snapshots` are sorted; the vector's end is the log end offset."""
+
+    start_offset: int
+    vector: EpochVector
+    snapshots: tuple[SnapshotId, ...] = ()
+
+    @property
+    def end_offset(self) -> int:
+        """Log end offset: the next offset to be written (X1: v19 means the one before)."""
+        return self.vector.end_offset
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.vector.entries
+
+    @property
+    def earliest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots[0] if self.snapshots else None
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    @property
+    def last_fetched_epoch(self) -> int:
+        """The epoch that a fetch names: the last record's, or the snapshot's where the log is empty
+        (R39)."""
+        latest = self.latest_snapshot
+        return latest.epoch if self.is_empty and latest else self.vector.last_epoch
+
+    @property
+    def log_end(self) -> SnapshotId:
+        """(last epoch, log end offset): what a vote compares."""
+        return SnapshotId(self.last_fetched_epoch, self.end_offset)
+
+    @property
+    def is_behind_snapshot(self) -> bool:
+        """The latest snapshot is newer than the log (R68, R72)."""
+        latest = self.latest_snapshot
+        return latest is not None and latest > SnapshotId(self.vector.last_epoch, self.end_offset)
+
+    def truncated_to_latest_snapshot(self) -> "Extent":
+        """The log is dropped where the latest snapshot is newer, and starts again at its end (R67,
+        R72). Source: Kafka's KafkaRaftLog.truncateToLatestSnapshot.
+        """
+        latest = self.latest_snapshot
+        if latest is None or not self.is_behind_snapshot:
+            return self
+        return Extent(latest.end_offset, EpochVector((), latest.end_offset), (latest,))
+
+    def truncated(self, offset: int) -> "Extent":
+        """The log below an offset; below its start it is empty."""
+        vector = self.vector.truncated(offset)
+        return replace(self, start_offset=min(self.start_offset, offset), vector=vector)
+
+    def with_snapshot(self, snapshot: SnapshotId) -> "Extent":
+        return replace(self, snapshots=tuple(sorted({*self.snapshots, snapshot})))

@@ -1,0 +1,164 @@
+"""What a leader answers to a fetch, in three dialects of KIP-630.
+
+In: the leader's extent, a fetch offset and the epoch of the record before it. Out: an `Answer`.
+Pure; `fetch_pairs` asks for every ordered pair of a quorum. Source: R75, R76, R26; X1, X18, X19;
+KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted; Kafka 4.3.1's
+KafkaRaftClient.tryCompleteFetchRequest and RaftLog.validateOffsetAndEpoch.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kraftlog.audit.epochs import EpochEnd, EpochVector, diverging_epoch, offset_for_leader_epoch
+from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
+
+RECORDS, DIVERGING, SNAPSHOT = "records", "diverging_epoch", "snapshot"
+
+
+class Dialect(StrEnum):
+    """Which text is followed: two versions of KIP-630, or what Kafka 4.3.1 does."""
+
+    V19 = "v19"
+    ADOPTED = "adopted"
+    SHIPPED = "shipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A leader's answer: `kind` is `records`, `diverging_epoch`, `snapshot`, or an error's name.
+
+    `next_fetch` is v19's NextOffsetAndEpoch, which says where to go on in the log: after a
+    divergence, and right after the snapshot (X18, X19). The adopted text has it no more.
+    """
+
+    kind: str
+    diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
+    next_fetch: EpochEnd | None = None
+
+
+def leader_fetch(
+    leader: Extent, fetch_offset: int, last_fetched_epoch: int, dialect: Dialect = Dialect.SHIPPED
+) -> Answer:
+    """Answer a fetch from `fetch_offset` on, whose record before it is of `last_fetched_epoch`."""
+    if fetch_offset < 0 or last_fetched_epoch < 0:
+        return Answer("INVALID_REQUEST")
+    return _RULES[dialect](leader, fetch_offset, last_fetched_epoch)
+
+
+def validate_leader(
+    is_leader: bool, leader_epoch: int, current_leader_epoch: int, same_cluster: bool = True
+) -> str | None:
+    """The error of a fetch that is no question for this node: wrong cluster, epoch or leader; None
+    where it is one. Source: KafkaRaftClient.validateLeaderOnlyRequest.
+    """
+    if not same_cluster:
+        return "INCONSISTENT_CLUSTER_ID"
+    if current_leader_epoch < leader_epoch:
+        return "FENCED_LEADER_EPOCH"
+    if current_leader_epoch > leader_epoch:
+        return "UNKNOWN_LEADER_EPOCH"
+    return None if is_leader else "NOT_LEADER_OR_FOLLOWER"
+
+
+def _shipped(leader: Extent, offset: int, epoch: int) -> Answer:
+    """Kafka 4.3.1. It sends a snapshot in three cases beyond the KIP: for offset 0 as soon as there
+    is a real one, for the log start under another epoch, and for an epoch older than all snapshots.
+    """
+    latest, earliest = leader.latest_snapshot, leader.earliest_snapshot
+    if offset == 0 and latest is not None and latest != BOOTSTRAP:
+        return Answer(SNAPSHOT, snapshot=latest)
+    if offset == 0 and leader.start_offset == 0:
+        return Answer(RECORDS)
+    if earliest is not None and (
+        offset < leader.start_offset
+        or (offset == leader.start_offset and epoch != earliest.epoch)
+        or epoch < earliest.epoch
+    ):
+        return Answer(SNAPSHOT, snapshot=latest)
+    diverging = _shipped_divergence(leader, offset, epoch)
+    if diverging is not None:
+        return Answer(DIVERGING, diverging=diverging)
+    # Nothing diverges, but the log does not hold the offset: the read throws.
+    return Answer("UNKNOWN_SERVER_ERROR" if offset < leader.start_offset else RECORDS)
+
+
+def _shipped_divergence(leader: Extent, offset: int, epoch: int) -> EpochEnd | None:
+    """As KIP-595 has it, with snapshots: an epoch that ends at the earliest snapshot is answered
+    under the snapshot's epoch, and an empty log has that of its snapshot.
+    """
+    end = offset_for_leader_epoch(leader.vector, epoch)
+    end = end or EpochEnd(leader.last_fetched_epoch, leader.end_offset)
+    earliest = leader.earliest_snapshot
+    if earliest is not None and end == EpochEnd(epoch, earliest.end_offset):
+        end = EpochEnd(*earliest)
+    return end if end.epoch != epoch or end.end_offset < offset else None
+
+
+def _adopted(leader: Extent, offset: int, epoch: int) -> Answer:
+    """The adopted text: below the log start the latest snapshot, else KIP-595."""
+    if offset < leader.start_offset:
+        latest = leader.latest_snapshot
+        return Answer(SNAPSHOT, snapshot=latest) if latest else Answer("OFFSET_OUT_OF_RANGE")
+    diverging = _kip595(leader.vector, offset, epoch)
+    return Answer(DIVERGING, diverging=diverging) if diverging else Answer(RECORDS)
+
+
+def _v19(leader: Extent, offset: int, epoch: int) -> Answer:
+    """Version 19: the snapshot and, beside it, where the log goes on after it."""
+    answer = _adopted(leader, offset, epoch)
+    if answer.snapshot is not None:
+        following = leader.vector.epoch_at(answer.snapshot.end_offset) or leader.last_fetched_epoch
+        following_end = EpochEnd(following, answer.snapshot.end_offset)
+        return Answer(SNAPSHOT, snapshot=answer.snapshot, next_fetch=following_end)
+    return Answer(answer.kind, answer.diverging, None, answer.diverging)
+
+
+def _kip595(vector: EpochVector, offset: int, epoch: int) -> EpochEnd | None:
+    if offset == vector.start_offset:
+        return None  # Nothing lies before the log's first record that could differ.
+    return diverging_epoch(vector, offset, epoch)
+
+
+_RULES: dict[Dialect, Callable[[Extent, int, int], Answer]] = {
+    Dialect.V19: _v19,
+    Dialect.ADOPTED: _adopted,
+    Dialect.SHIPPED: _shipped,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A replica that fetches or is fetched from; `is_foreign` where it is of another cluster than
+    most.
+    """
+
+    label: str
+    extent: Extent
+    is_foreign: bool = False
+
+
+def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterator[dict[str, Any]]:
+    """One row per ordered pair: the follower's next fetch, and the answer if that leader led."""
+    for follower in peers:
+        for leader in peers:
+            if follower is leader:
+                continue
+            offset, epoch = follower.extent.end_offset, follower.extent.last_fetched_epoch
+            answer = leader_fetch(leader.extent, offset, epoch, dialect)
+            if follower.is_foreign != leader.is_foreign:
+                answer = Answer("INCONSISTENT_CLUSTER_ID")
+            diverging, snapshot = answer.diverging, answer.snapshot
+            yield {
+                "follower": follower.label,
+                "leader": leader.label,
+                "fetch_offset": offset,
+                "last_fetched_epoch": epoch,
+                "answer": answer.kind,
+                "diverging_epoch": diverging.epoch if diverging else None,
+                "diverging_end_offset": diverging.end_offset if diverging else None,
+                "snapshot_end_offset": snapshot.end_offset if snapshot else None,
+                "snapshot_epoch": snapshot.epoch if snapshot else None,
+            }

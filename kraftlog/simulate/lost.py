@@ -1,0 +1,74 @@
+"""Which types of records a truncation takes away: only the batches that are lost are read again.
+
+In: a log of a quorum, and rows of its batches. Out: how many records of each type they hold. Of
+most records only the head is looked at; control batches and compressed ones go to the definition.
+Reads the replica's files, a window at a time. Source: R111, R119.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit.evidence import Longs
+from kraftlog.audit.logview import LogView
+from kraftlog.decode.envelopes import find_frames
+from kraftlog.decode.records import FRAME_VERSION, Record
+from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import read_batch
+from kraftlog.decode.vector import Cursors
+from kraftlog.log.fault import Fault
+from kraftlog.log.segment import Limits, Window, walk
+from kraftlog.log.storage import open_file
+from kraftlog.message.catalogue import metadata_specs
+
+UNREADABLE = "UNREADABLE"
+"""Counts records of lost batches that cannot be read, or cannot be read any more."""
+_KEY_LIMIT = 1 << 15
+
+
+def lost_types(log: LogView, rows: Longs, limits: Limits) -> dict[str, int]:
+    """Records by type in some batches of a log, the most frequent first."""
+    counts: Counter[str] = Counter()
+    expected = int(log.evidence.log.record_counts[rows].sum())
+    for window, indexes in _windows(log, rows, limits):
+        counts.update(_types(window, indexes, limits))
+    missing = expected - counts.total()
+    if missing > 0:
+        counts[UNREADABLE] += missing
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window, list[int]]]:
+    """The windows in which the batches lie, and their indexes in each."""
+    columns = log.evidence.log
+    for file in np.unique(columns.file[rows]).tolist():
+        mine = rows[columns.file[rows] == file]
+        positions = columns.positions[mine]
+        end = int(positions[-1] + columns.sizes[mine[-1]])
+        try:
+            with open_file(log.evidence.segments[file].path) as handle:
+                for found in walk(handle, int(positions[0]), end, limits):
+                    if isinstance(found, Fault):
+                        continue
+                    wanted = np.isin(found.batches.positions, positions) & found.batches.crc_valid
+                    yield found, np.flatnonzero(wanted).tolist()
+        except OSError:
+            continue  # What could not be read is counted as unreadable.
+
+
+def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
+    raw = np.frombuffer(window.buffer, np.uint8)
+    frames, handed = find_frames(window, raw, indexes)
+    cursors = Cursors(raw, frames.value_start, frames.value_end)
+    frame_version, api_key = cursors.varints(), cursors.varints()
+    normal = (frame_version == FRAME_VERSION) & (api_key < _KEY_LIMIT) & ~frames.bad & ~cursors.bad
+    keys, numbers = np.unique(api_key[normal], return_counts=True)
+    specs = metadata_specs()
+    counts = Counter[str]()
+    for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
+        counts[specs[key].type if key in specs else f"UNKNOWN_{key}"] += number
+    for index in handed:
+        found = read_batch(window, index, None, Redactor(None), limits.decompressed_size_bytes)
+        counts.update(one.type for one in found if isinstance(one, Record))
+    return counts

@@ -1,0 +1,131 @@
+"""A quorum → the rows of its plans: what each node does when it starts from these files, and what
+each ordered pair of them does to one another.
+
+In: a `Quorum`. Out: plain rows with the names of the command line's contract. Columnar over
+batches; `truncation_rows` also reads the batches that are lost. Every plan but `boot` is told of
+nodes as they are after they have started. Source: R11, R26, R35, R69, R76, R107, R111, R119.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from kraftlog.audit.bounds import held_by_majority
+from kraftlog.audit.logview import LogView
+from kraftlog.audit.quorum import Quorum
+from kraftlog.log.segment import Limits
+from kraftlog.simulate.boot import Boot, boot
+from kraftlog.simulate.disk import disk_of, replayed_records
+from kraftlog.simulate.election import Voter, outcomes, vote_end
+from kraftlog.simulate.extent import Extent
+from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
+from kraftlog.simulate.lost import lost_types
+from kraftlog.simulate.truncation import truncate
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What several plans of one quorum share, each thing once."""
+
+    quorum: Quorum
+
+    @cached_property
+    def boots(self) -> dict[str, Boot]:
+        """How each replica starts, by label."""
+        return {log.label: boot(disk_of(self.quorum, log)) for log in self.quorum.logs}
+
+    def extent(self, log: LogView) -> Extent:
+        """What a replica holds once it has started."""
+        return self.boots[log.label].extent
+
+    @cached_property
+    def _witness(self) -> LogView | None:
+        """A log that holds what is committed: that of the majority, or else the newest."""
+        quorum = self.quorum
+        majority = quorum.bounds.majority
+        held, log = held_by_majority(quorum.holders, majority, quorum.surely_agree)
+        return log if log is not None and held >= quorum.bounds.lower else quorum.newest_log
+
+    def committed_reach(self, log: LogView) -> int:
+        """How far a replica holds what is committed, by its log or by a credible snapshot."""
+        reach, extent = log.end_offset or 0, self.extent(log)
+        if self._witness is not None and self._witness is not log:
+            common = self.quorum.comparisons[log.label, self._witness.label].common_end
+            reach = reach if common is None else common
+        reach = min([reach, extent.end_offset, *(hole.start for hole in log.holes[:1])])
+        credible = [s for s in self.quorum.credible_snapshots if s.replica == log.label]
+        return max([reach, *(s.end_offset for s in credible if s.id in extent.snapshots)])
+
+
+def boot_rows(quorum: Quorum) -> Iterator[Row]:
+    """One row per replica: whether it starts, with what, and what it throws away."""
+    plans = Plans(quorum)
+    for log in quorum.logs:
+        one = plans.boots[log.label]
+        yield {
+            "replica": log.label,
+            "boots": one.boots,
+            "reason": one.reason,
+            "snapshot_end_offset": one.snapshot.end_offset if one.snapshot else None,
+            "snapshot_epoch": one.snapshot.epoch if one.snapshot else None,
+            "replay_records": replayed_records(log, one.replay_from_offset, one.extent.end_offset),
+            "discarded_from_offset": one.discarded_from_offset,
+        }
+
+
+def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
+    """One row per ordered pair: the follower's next fetch, and that leader's answer."""
+    plans = Plans(quorum)
+    peers = [Peer(log.label, plans.extent(log), log.label in quorum.foreign) for log in quorum.logs]
+    return fetch_pairs(peers, dialect)
+
+
+def truncation_rows(quorum: Quorum, limits: Limits) -> Iterator[Row]:
+    """One row per ordered pair of one cluster whose logs are not equal."""
+    plans = Plans(quorum)
+    lower = quorum.bounds.lower
+    types: dict[tuple[str, int], dict[str, int]] = {}
+    for (follower, leader), comparison in quorum.comparisons.items():
+        log = comparison.one
+        mine, theirs = plans.extent(log), plans.extent(comparison.other)
+        if mine.end_offset == theirs.end_offset and not comparison.runs:
+            continue
+        offset = truncate(mine, theirs).truncation_offset
+        rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
+        columns = log.evidence.log
+        if (follower, offset) not in types:
+            types[follower, offset] = lost_types(log, rows, limits)
+        committed = columns.last_offsets[rows] < min(lower, plans.committed_reach(log))
+        yield {
+            "follower": follower,
+            "leader": leader,
+            "truncation_offset": offset,
+            "records_lost": int(columns.record_counts[rows].sum()),
+            "size_bytes_lost": int(columns.sizes[rows].sum()),
+            "types_lost": types[follower, offset],
+            "committed_lost": int(columns.record_counts[rows[committed]].sum()),
+        }
+
+
+def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
+    """One row per copy of a voter at hand; none where the voters are not known."""
+    if quorum.voter_set is None:
+        return
+    plans = Plans(quorum)
+    voters = [
+        Voter(
+            log.label,
+            holder.voter,
+            vote_end(plans.extent(log), dialect),
+            plans.committed_reach(log),
+            plans.boots[log.label].boots,
+        )
+        for holder in quorum.holders
+        for log in holder.logs
+    ]
+    for one in outcomes(voters, len(quorum.voter_set.ids), quorum.bounds.lower):
+        row = asdict(one)
+        yield row | {name: list(row[name]) for name in ("granted_by", "refused_by")}

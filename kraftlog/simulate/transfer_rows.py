@@ -1,0 +1,102 @@
+"""A quorum → how its snapshots would go over slow and fast links, and whether somebody seems stuck.
+
+In: a `Quorum` and links. Out: rows of the table `snapshot_transfer`. Source: KIP-1219, R83,
+R143–R145, R150–R152, R154.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from math import ceil
+from statistics import median
+from typing import Any
+
+from kraftlog.audit.quorum import Quorum
+from kraftlog.audit.replica_checks import storm
+from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.log import names
+from kraftlog.simulate.liveness import (
+    DEFAULT_FETCH_BYTES,
+    EXAMPLE_LINKS,
+    FETCH_TIMEOUT_MS,
+    FORMER_FETCH_BYTES,
+    Link,
+    Transfer,
+    recommended_chunk_bytes,
+)
+
+Row = dict[str, Any]
+CHUNKS = (DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES)
+
+
+def snapshot_transfer_rows(
+    quorum: Quorum,
+    links: Sequence[Link] = EXAMPLE_LINKS,
+    chunks: Sequence[int] = CHUNKS,
+    timeout_ms: int = FETCH_TIMEOUT_MS,
+) -> Iterator[Row]:
+    """One row per replica with a complete snapshot, link, and limit per request: what a node meets
+    that fetches the latest snapshot from that replica.
+    """
+    stuck, stormy = sorted(unfinished(quorum)), next(storm(quorum), None) is not None
+    for log in quorum.peers:
+        snapshot = _latest(quorum, log.label)
+        if snapshot is None:
+            continue
+        sizes = log.evidence.log.sizes[log.rows]
+        largest = int(sizes.max()) if len(sizes) else 0
+        interval_ms = snapshot_interval_ms(quorum, log.label)
+        for link, chunk in product(links, chunks):
+            one = Transfer(snapshot.evidence.size_bytes, link, chunk, timeout_ms)
+            row = _row(log.label, snapshot, one)
+            yield row | {
+                "newer_snapshots": round(one.transfer_ms / interval_ms, 3) if interval_ms else None,
+                "is_unusually_large": one.size_bytes > quorum.thresholds.snapshot_usual_bytes,
+                "largest_batch_bytes": largest,
+                "largest_batch_fits": link.fits(largest, timeout_ms),
+                "unfinished_by": stuck,
+                "likely_stuck": not one.finishes and bool(stuck) and stormy,
+            }
+
+
+def _row(label: str, snapshot: SnapshotView, one: Transfer) -> Row:
+    return {
+        "replica": label,
+        "snapshot_end_offset": snapshot.end_offset,
+        "snapshot_epoch": snapshot.epoch,
+        "size_bytes": one.size_bytes,
+        "bandwidth_bytes_per_s": one.link.bandwidth_bytes_per_s,
+        "round_trip_ms": one.link.round_trip_ms,
+        "chunk_bytes": one.chunk_bytes,
+        "fetch_timeout_ms": one.timeout_ms,
+        "request_count": one.request_count,
+        "transfer_ms": ceil(one.transfer_ms),
+        "longest_response_ms": ceil(one.longest_response_ms),
+        "finishes": one.finishes,
+        "slowdown": round(one.slowdown, 3),
+        "recommended_chunk_bytes": recommended_chunk_bytes(one.link, one.timeout_ms),
+    }
+
+
+def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
+    """The snapshot that a leader sends: its latest one, which must not be the bootstrap's."""
+    found = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
+    return max(found, key=lambda one: one.id, default=None)
+
+
+def snapshot_interval_ms(quorum: Quorum, label: str) -> float | None:
+    """The median time between a replica's snapshots, by their headers; None with fewer than two.
+
+    A sender keeps at least two, but only for its retention: one that writes several while the
+    oldest of them is fetched may delete it, and answers SNAPSHOT_NOT_FOUND (R83).
+    """
+    stamps = {one.last_contained_timestamp for one in quorum.snapshots_of(label) if one.is_complete}
+    times = sorted(stamp for stamp in stamps if stamp is not None and stamp >= 0)
+    return median(after - before for before, after in pairwise(times)) if len(times) > 1 else None
+
+
+def unfinished(quorum: Quorum) -> set[str]:
+    """The replicas that hold a snapshot which was never finished (R61). Beside a storm of elections
+    and a link that is too slow, that is what KAFKA-19541 leaves on the disks (R154).
+    """
+    parts = [one for one in quorum.every_snapshot if one.evidence.kind == names.CHECKPOINT_PART]
+    return {one.replica for one in parts if one.replica not in quorum.foreign}

@@ -1,0 +1,123 @@
+"""`spark.readStream.format("kraftlog")`: what is new on a quorum's disks since the last
+micro-batch.
+
+In: options, and the offset of the last micro-batch from Spark's checkpoint. Out: partitions that
+read only what is new. The driver lists, compares and plans (`progress`); executors read.
+
+A stream only appends. A log that grew gives its new batches, once. Of a log that was truncated and
+written on, what is there now comes after what was there before, from the last mark before the place
+on (see `marks`): a few batches come twice. Rows of files that are gone stay; a file that was
+renamed is a new file. So a reader who wants each content once drops duplicates by `batch_id`
+(`records`: and `record_index`), and one who wants what lies on the disks now uses `spark.read`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from kraftlog.errors import UsageError
+from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.source.files import file_rows
+from kraftlog.source.parts import Listed, parts_of, rows_of
+from kraftlog.source.progress import (
+    advanced,
+    changed_files,
+    from_json,
+    listed,
+    new_ranges,
+    to_json,
+)
+from kraftlog.source.pushdown import Pushed
+from kraftlog.source.settings import (
+    limits_of,
+    redactor_of,
+    relation_of,
+    roots_of,
+    settings_of,
+)
+
+STREAMED = ("files", "batches", "records", "control_records", "faults")
+"""Relations whose rows come from one file each. Those of a whole quorum are judged anew with every
+byte that is added: no row of theirs is ever final.
+"""
+
+Offset = dict[str, Any]
+
+
+class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches on the driver, reads them in executors.
+
+    Raises UsageError for a relation that is no stream.
+    """
+
+    def __init__(self, options: dict[str, str], columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = list(columns)
+        self._relation = relation_of(options)
+        if self._relation not in STREAMED:
+            raise UsageError(
+                f"relation {self._relation!r} is told of all replicas at once and cannot be "
+                f"streamed: use spark.read, or one of {', '.join(STREAMED)}"
+            )
+        self._redactor = redactor_of(settings_of(options))
+        self._pinned: list[Replica] | None = None
+        self._target: Offset | None = None
+
+    def initialOffset(self) -> Offset:
+        """Nothing has been read."""
+        return self._offset({})
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is listed now is all that this run of the query reads."""
+        self._pinned = self._replicas()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The offset after all that is there; `start` itself where nothing is new."""
+        if self._target is not None:
+            return self._target
+        before = from_json(self._replicas_of(start))
+        if self._relation == "files":
+            after = listed(self._pinned or self._replicas())
+        else:
+            limits = limits_of(settings_of(self._options))
+            replicas = self._pinned or self._replicas()
+            after = advanced(before, replicas, self._tells_tails, limits)
+        offset = self._offset(to_json(after))
+        if self._pinned is not None:
+            self._target = offset
+        return offset
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The ranges of files between two offsets; the listing of `files` needs no task."""
+        before, after = (from_json(self._replicas_of(one)) for one in (start, end))
+        if self._relation == "files":
+            changed = [file for file, _, _ in changed_files(before, after)]
+            return [Listed(file_rows([Replica("", "", "", tuple(changed))])[0])] if changed else []
+        ranges = new_ranges(before, after, self._tells_tails)
+        return parts_of(ranges, self._options, self._redactor)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, in an executor."""
+        yield from rows_of(partition, self._options, self._columns, Pushed())
+
+    @property
+    def _tells_tails(self) -> bool:
+        return self._relation == "faults"
+
+    def _replicas(self) -> list[Replica]:
+        return find_replicas(roots_of(self._options))
+
+    def _offset(self, replicas: Offset) -> Offset:
+        return {"relation": self._relation, "replicas": replicas}
+
+    def _replicas_of(self, offset: Offset) -> Offset:
+        if offset.get("relation") != self._relation:
+            raise UsageError(
+                f"the checkpoint belongs to a stream of {offset.get('relation')!r}, this one is of "
+                f"{self._relation!r}: give it a checkpointLocation of its own"
+            )
+        replicas: Offset = offset["replicas"]
+        return replicas

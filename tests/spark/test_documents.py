@@ -1,0 +1,169 @@
+"""Every command, every line of Python and every query in the documents runs as it is written.
+
+Paths of the documents stand for a copy of the example quorum and one lake, which its first command
+makes. Commands run in this process through `kraftlog.cli.main`; `spark-submit` is run as it is
+written by `test_submit`, queries.md by `test_queries`; of `make` only the targets are looked at, as
+it would set up another environment. What is not kraftlog's is listed in `NOT_OURS`.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+
+from kraftlog import __version__
+from kraftlog.cli import build_parser, main
+from kraftlog.reference.commands import every_parser
+from tests.documents import DOCS, ROOT, arguments, blocks, commands, documents
+
+LAKE_COMMAND = "kraftlog run --input examples/quorum --lake .lake"
+NOT_OURS = ("rsync ", "kafka-metadata-quorum.sh ", "cp dist/", "python3 -m venv ", "/opt/kraftlog/")
+"""Tools of others, and the installation of the wheel, which `test_submit` does."""
+NOTEBOOK = ROOT / "examples" / "analyst.ipynb"
+
+
+def places(folder: Path) -> dict[str, str]:
+    """What the paths and placeholders of the documents stand for."""
+    quorum, lake = str(folder / "examples" / "quorum"), str(folder / ".lake")
+    own = {"examples/quorum": quorum, "replicas": quorum, ".lake": lake, "lake": lake}
+    others = {"quorum-a": quorum, "quorum-b": quorum, "PATH": f"{quorum}/1", "OFFSET": "176"}
+    others["TOPIC_ID"] = "clicks.v2-5"
+    checkpoint = f"{quorum}/1/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+    others |= {"older.checkpoint": checkpoint, "newer.checkpoint": checkpoint}
+    return own | others | {"DIR": str(folder / "out"), "FILE": str(folder / "describe.txt")}
+
+
+def distinct(told: list[str]) -> list[str]:
+    """One command of each meaning, as folders have several names in the documents."""
+    folder = places(Path("/documents"))
+    known: dict[tuple[str, ...], str] = {}
+    for one in told:
+        if one.startswith("kraftlog "):
+            known.setdefault(tuple(word.rstrip("/") for word in arguments(one, folder)), one)
+    return list(known.values())
+
+
+TOLD = {one: path.name for path in documents() for one in commands(path)}
+HELP = [
+    re.split(r"\s{2,}", line.strip())[0]
+    for parser in every_parser(build_parser())
+    for line in (parser.epilog or "").splitlines()
+    if line.startswith("  kraftlog ")
+]
+EVERY = distinct([LAKE_COMMAND, *TOLD, *HELP])
+NAMED = [one for one in EVERY if len(one.split()) == 2]
+"""Only spoken of, without arguments."""
+OURS = [one for one in EVERY if one not in (LAKE_COMMAND, *NAMED)]
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder as the documents see it: examples/, conf/, and the lake."""
+    root = tmp_path_factory.mktemp("documents")
+    shutil.copytree(ROOT / "examples" / "quorum", root / "examples" / "quorum")
+    shutil.copytree(ROOT / "conf", root / "conf")
+    (root / "describe.txt").write_text("HighWatermark: 362\n")
+    assert main(arguments(LAKE_COMMAND, places(root))[1:]) == 0
+    return root
+
+
+def test_documents_hold_commands() -> None:
+    assert len(OURS) >= 20
+    assert LAKE_COMMAND in TOLD
+    recipes = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert LAKE_COMMAND.replace("kraftlog", "$(BIN)/kraftlog", 1) in recipes
+
+
+@pytest.mark.parametrize("command", OURS)
+def test_command(
+    command: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    words = arguments(command, places(folder))
+    code = main(words[1:])
+    out, err = capsys.readouterr()
+    # The example has warnings: 1 where a command is told to fail on them.
+    assert code == (1 if "warning" in words else 0), err
+    # The examples of --help name times and topics of nobody's cluster.
+    assert out or command in HELP
+    if "json" in words:
+        assert all(json.loads(line) for line in out.splitlines())
+
+
+@pytest.mark.parametrize("command", NAMED)
+def test_a_command_that_is_spoken_of_exists(command: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split()[1:], "--help"])
+    assert ended.value.code == 0
+
+
+def test_every_other_line_is_known() -> None:
+    for command, page in TOLD.items():
+        if command.startswith("make "):
+            assert command.split()[1] in make_targets(), page
+        elif not command.startswith(("kraftlog ", "spark-submit ")):
+            assert command.startswith(NOT_OURS), f"{page}: {command}"
+
+
+def test_make_targets_that_are_spoken_of_exist() -> None:
+    for path in documents():
+        named = re.findall(r"`make ([a-z-]+)`", path.read_text(encoding="utf-8"))
+        assert set(named) <= make_targets(), path.name
+
+
+def test_the_wheel_is_called_by_its_version() -> None:
+    for path in documents():
+        named = re.findall(r"kraftlog-([\d.]+)-py3", path.read_text(encoding="utf-8"))
+        assert set(named) <= {__version__}, path.name
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {__version__}" in changes
+
+
+def make_targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_python_blocks(
+    path: Path, folder: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The JVM resolves paths where it was started, so that they are made absolute in the text.
+    scope: dict[str, object] = {"spark": spark}
+    for block in blocks(path, "python"):
+        for name in (".lake", "examples/quorum"):
+            block = re.sub(rf'(?<=["`]){re.escape(name)}', str(folder / name), block)
+        exec(compile(block, path.name, "exec"), scope)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("query", blocks(DOCS / "analyst.md", "sql"))
+def test_sql_blocks(query: str, folder: Path) -> None:
+    """By delta-rs' engine: it costs a tenth of Spark's first queries, and no session."""
+    lake = QueryBuilder()
+    for log in (folder / ".lake").glob("*/_delta_log"):
+        lake.register(log.parent.name, DeltaTable(str(log.parent)))
+    assert lake.execute(query).read_all().num_rows
+
+
+def test_the_notebook_runs_from_its_folder(
+    folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "examples")
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    scope: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"], "commit it without outputs"
+            assert cell["execution_count"] is None
+            exec(compile("".join(cell["source"]), NOTEBOOK.name, "exec"), scope)
+    assert scope["lost"] == [
+        "clicks.v2-5", "ghost-topic-a", "ghost-topic-b", "ledger.raw-9", "shipments.raw-7",
+    ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""The page that a run leaves in its lake, against Kafka's own answers."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kraftlog.config import load_options
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.report import page as page_module
+from kraftlog.report.from_lake import page_of_lake
+from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA, Replica
+from tests.unit.report_pages import audited, read
+
+REPLICAS = str(DATA / "isolated" / "replicas")
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    root = str(tmp_path_factory.mktemp("page") / "lake")
+    assert STEPS["pipeline"](lambda: spark, load_options({"input": [REPLICAS], "lake": root})) == 0
+    return Lake(root)
+
+
+def test_a_run_leaves_a_page_that_links_to_data_docs(lake: Lake) -> None:
+    reader = read((Path(lake.root) / "report.html").read_text(encoding="utf-8"))
+    assert reader.named("h1")[0].text.startswith("Controller 2 and broker 12 carry")
+    links = [one.attributes["href"] for one in reader.named("a")]
+    assert links == ["#main", "_data_docs/index.html"]
+    assert (Path(lake.root) / links[1]).is_file()
+    assert not [one for one in reader.named("p") if "Not shown." in one.text]
+
+
+def test_partitions_per_broker_are_those_of_kafkas_image(lake: Lake) -> None:
+    rows = [one["data"] for one in Replica("isolated", "1").image()
+            if one["type"] == "PARTITION_RECORD"]  # fmt: skip
+    holds = Counter(broker for one in rows for broker in one["replicas"])
+    leads = Counter(one["leader"] for one in rows)
+    found = {one.broker_id: (one.leads, one.follows) for one in page_of_lake(lake, None).loads}
+    assert found == {one: (leads[one], holds[one] - leads[one]) for one in holds}
+
+
+def test_types_over_time_are_the_records_of_all_logs(lake: Lake) -> None:
+    """Of replica 1, and of the tails that it lacks."""
+    expected: Counter[str] = Counter()
+    for node in ("1", "2"):
+        for one in Replica("isolated", node).records():
+            log = one.get("file", "").endswith(".log") and not one.get("is_control", False)
+            if "offset" in one and log and (node == "1" or one["offset"] >= 176):
+                expected[one["type"]] += 1
+    found: Counter[str] = Counter()
+    for count in page_of_lake(lake, None).type_counts:
+        found[count.type] += count.count
+    assert found == expected
+
+
+def test_lake_and_audit_show_the_same(lake: Lake) -> None:
+    one, other = page_of_lake(lake, None), audited(REPLICAS)
+    place = ("check", "severity", "replica", "offset", "end_offset", "message")
+    assert [[row[name] for name in place] for row in one.findings] == [
+        [row[name] for name in place] for row in other.findings
+    ]
+    assert one.names == other.names
+    assert one.committed == other.committed
+    assert len(one.epochs) == len(other.epochs)
+    assert len(one.snapshots) == len(other.snapshots)
+
+
+def test_a_broken_page_takes_no_result_with_it(
+    lake: Lake,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken(_: object) -> str:
+        raise ValueError("no such chart")
+
+    monkeypatch.setattr(page_module, "render_page", broken)
+    options = load_options({"input": [REPLICAS], "lake": lake.root})
+    assert STEPS["audit"](lambda: spark, options) == 0
+    told = capsys.readouterr().err
+    assert "could not be written (ValueError('no such chart'))" in told
+    assert "Traceback" not in told

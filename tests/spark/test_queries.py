@@ -1,0 +1,111 @@
+"""The queries of the docs: each block runs as it stands, over the lake of the example quorum, and
+says what is true of it; a grown log adds its rows and no others.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kraftlog.config import load_options
+from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.materialize import materialize
+from kraftlog.pipeline.metrics import metrics
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.measures import MEASURES
+
+ROOT = Path(__file__).parents[2]
+DOC = ROOT / "kraftlog" / "docs" / "queries.md"
+EXAMPLE = ROOT / "examples" / "quorum"
+BLOCKS = dict(re.findall(r"^## (.+?)\n.*?```sql\n(.*?)```", DOC.read_text("utf-8"), re.S | re.M))
+Row = dict[str, Any]
+
+
+class Runs:
+    """Two runs over a quorum whose logs grow in between: of node 1, one segment, cut and whole."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.root, self.lake = spark, folder / "replicas", Lake(str(folder / "lake"))
+        shutil.copytree(EXAMPLE, self.root)
+        log = next((self.root / "1" / "__cluster_metadata-0").glob("*.log"))
+        whole = log.read_bytes()
+        for node in ("3", "11"):  # they hold the same
+            shutil.rmtree(self.root / node)
+        log.write_bytes(whole[:20_000])
+        self.measure()
+        self.first = {one.name: self.lake.read(one.name).to_pylist() for one in MEASURES}
+        log.write_bytes(whole)
+        shutil.copytree(EXAMPLE / "3", self.root / "3")
+        shutil.copytree(EXAMPLE / "11", self.root / "11")
+        self.measure()
+
+    def measure(self) -> None:
+        options = load_options({"input": [str(self.root)], "lake": self.lake.root})
+        decode(lambda: self.spark, options)
+        materialize(lambda: self.spark, options)
+        metrics(options)
+
+    def ask(self, question: str) -> list[Row]:
+        query = BLOCKS[question].replace("delta.`lake/", f"delta.`{self.lake.root}/")
+        return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(spark, tmp_path_factory.mktemp("queries"))
+
+
+def test_every_heading_has_its_query() -> None:
+    text = DOC.read_text("utf-8")
+    assert len(BLOCKS) == text.count("\n## ") == text.count("```sql") >= 10
+
+
+@pytest.mark.parametrize("question", BLOCKS)
+def test_each_query_answers(runs: Runs, question: str) -> None:
+    rows = runs.ask(question)
+    assert rows
+    assert any(value is not None for row in rows for value in row.values())
+
+
+def test_answers_are_true_of_the_example(runs: Runs) -> None:
+    (leader,) = runs.ask("Who led this partition at 00:58, and which record made it so?")
+    assert (leader["leader"], leader["isr"], leader["record_offset"]) == (11, [11], 221)
+    assert leader["record_type"] == "PARTITION_CHANGE_RECORD"
+    tenures = runs.ask("Who flapped?")
+    assert [(one["batch_leader_epoch"], one["leader_id"]) for one in tenures] == [(1, 2), (2, 3)]
+    grown = runs.ask("Why did the log grow last night?")
+    assert grown[0]["type"] == "NO_OP_RECORD"
+    assert sum(one["size_bytes"] for one in grown) == 28_400
+    (dearest, *_) = runs.ask("What did it cost to fence a broker?")
+    assert (dearest["broker_id"], dearest["event"]) == (12, "fenced")
+    assert dearest["partition_change_count"] == 25
+    topics = runs.ask("Which topic churns most?")
+    assert (topics[0]["topic"], topics[0]["changes"]) == ("shipments.dlq-2", 6)
+    story = [one["type"] for one in runs.ask("What happened to this topic, record by record?")]
+    assert (story[0], story[-1]) == ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+    features = runs.ask("Which features were finalized when?")
+    assert {"metadata.version", "kraft.version"} <= {one["name"] for one in features}
+
+
+def test_the_trend_over_runs_rises(runs: Runs) -> None:
+    rows = runs.ask("How has it gone over the runs?")
+    assert [row["number"] for row in rows] == [1, 2]
+    assert rows[0]["log_bytes"] < rows[1]["log_bytes"] == 28_400
+    assert rows[0]["disk_bytes"] < rows[1]["disk_bytes"]
+
+
+def test_a_second_run_adds_its_rows_and_no_others(runs: Runs) -> None:
+    first, second = (row["run_id"] for row in _by_number(runs.lake))
+    for name, before in runs.first.items():
+        rows = runs.lake.read(name).to_pylist()
+        assert {row["run_id"] for row in rows} <= {first, second}
+        assert [row for row in rows if row["run_id"] == first] == before
+    assert {row["run_id"] for row in runs.lake.read("growth").to_pylist()} == {first, second}
+
+
+def _by_number(lake: Lake) -> list[Row]:
+    rows: list[Row] = lake.read("runs").sort_by("number").to_pylist()
+    return rows

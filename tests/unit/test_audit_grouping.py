@@ -1,0 +1,132 @@
+"""The known differences: where Kafka's own result depends on how its loader groups batches, the
+finding says so.
+
+Each history is written to all voters; one snapshot holds what Kafka may make of it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.audit.grouping import ABORTED, LEFT_CONFIGS, LOST_SCRAM
+from kraftlog.audit.run import Finding
+from kraftlog.message.catalogue import spec_of
+from kraftlog.state.encode import metadata_record
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    TRANSACTION,
+    Batch,
+    audit,
+    found,
+    healthy_log,
+    quorum,
+    remove_topic,
+    snapshot,
+    topic,
+)
+
+LATER = START_MS + 60_000
+STATE = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+"""What a snapshot of the healthy log holds: the topics a, b and c."""
+
+
+def value(record_type: str, **data: Any) -> bytes:
+    spec = spec_of(record_type)
+    assert spec is not None
+    raw = metadata_record(spec, 0, data).value
+    assert raw is not None
+    return raw
+
+
+def config(name: str) -> bytes:
+    data = {"resourceType": 2, "resourceName": name, "name": "cleanup.policy", "value": "delete"}
+    return value("CONFIG_RECORD", **data)
+
+
+def scram(name: str) -> bytes:
+    secrets = dict.fromkeys(("salt", "storedKey", "serverKey"), b64encode(b"x").decode())
+    named = {"name": name, "mechanism": 1, "iterations": 4096}
+    return value("USER_SCRAM_CREDENTIAL_RECORD", **named, **secrets)
+
+
+def batch(base: int, *values: bytes) -> Batch:
+    return Batch(base, 2, values, None, LATER + base)
+
+
+def of_snapshot(tmp_path: Path, log: list[Batch], state: list[Batch]) -> list[Finding]:
+    """What is said of a snapshot of controller 1 at the end of a history of all voters."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(*log)
+    end = log[-1].end
+    nodes[0].checkpoint(end, 2).write_bytes(snapshot([*STATE, *state], 2, log[-1].ms))
+    return found(audit(tmp_path), "snapshot_equals_replay")
+
+
+def test_configs_that_a_topic_left_behind(tmp_path: Path) -> None:
+    log = [batch(12, config("short"), topic("short", 9)), batch(14, remove_topic(9))]
+    (one,) = of_snapshot(tmp_path, log, [batch(0, config("short"))])
+    assert (one.severity, one.row.replica, one.row.offset) == ("warning", "1", 15)
+    assert one.row.message.endswith(LEFT_CONFIGS)
+
+
+def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
+    remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
+    log = [batch(12, scram("ann")), batch(13, remove, scram("bob"))]
+    (one,) = of_snapshot(tmp_path, log, [])
+    # A user who cannot log in is bad enough, whoever lost the credential.
+    assert one.severity == "critical"
+    assert "SCRAM credential 1 bob is missing" in one.row.message
+    assert one.row.message.endswith(LOST_SCRAM)
+
+
+def test_records_of_an_aborted_transaction_that_show(tmp_path: Path) -> None:
+    abort = value("ABORT_TRANSACTION_RECORD", reason="a controller changed its mind")
+    log = [batch(12, TRANSACTION["begin"], topic("d", 8), abort), batch(15, NO_OP)]
+    (one,) = of_snapshot(tmp_path, log, [batch(0, topic("d", 8))])
+    assert one.severity == "critical"
+    assert "topic d" in one.row.message
+    assert one.row.message.endswith(ABORTED)
+
+
+def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
+    (one,) = of_snapshot(tmp_path, [batch(12, NO_OP)], [batch(0, topic("d", 8))])
+    assert one.row.message.endswith("take another replica's snapshot")
+
+
+@pytest.mark.parametrize(
+    "record, note",
+    [
+        (
+            value("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", id="A" * 21 + "E"),
+            "removed twice in one step of Kafka's loader is no failure there",
+        ),
+        (
+            value(
+                "PARTITION_CHANGE_RECORD",
+                topicId="A" * 21 + "E",
+                partitionId=0,
+                leader=-2,
+                isr=None,
+                replicas=None,
+                removingReplicas=None,
+                addingReplicas=None,
+                leaderRecoveryState=-1,
+            ),
+            "Kafka drops every record of that step of its loader",
+        ),
+    ],
+)
+def test_a_record_whose_failure_depends_on_grouping(
+    record: bytes, note: str, tmp_path: Path
+) -> None:
+    for node in quorum(tmp_path):
+        node.append(batch(12, record))
+    (one,) = found(audit(tmp_path), "references_exist")
+    assert one.row.offset == 12
+    assert note in one.row.message

@@ -1,0 +1,393 @@
+"""KIP-392: the four cases of an offset, what a consumer does, the selectors, and what a cluster's
+racks read (R120–R142).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraftlog.audit.epochs import EpochEnd
+from kraftlog.cli import main
+from kraftlog.config import load_options
+from kraftlog.errors import UsageError
+from kraftlog.pipeline.derive import Newest
+from kraftlog.pipeline.plans import PLANS
+from kraftlog.simulate.epochs import Decision
+from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.out_of_range import (
+    RETRY,
+    Case,
+    Consumer,
+    NoOffsetForPolicy,
+    Offsets,
+    Policy,
+    classify,
+    fetch_error,
+    high_watermark_delay_ms,
+    next_step,
+    reset_offset,
+)
+from kraftlog.simulate.replica_selection import (
+    Broker,
+    Cluster,
+    Partition,
+    rack_rows,
+    select_all,
+    topic_rows,
+)
+from kraftlog.simulate.selectors import (
+    ClientMetadata,
+    Follower,
+    LeaderSelector,
+    Node,
+    PartitionView,
+    RackAwareReplicaSelector,
+    ReplicaView,
+    SeedRackAwareSelector,
+    TopicPartition,
+    load_selector,
+    shipped_view,
+)
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.plans import REPLICA_SELECTION
+from kraftlog.tables.spec import state_tables
+from tests.golden.cases import DATA
+
+Row = dict[str, Any]
+AT = TopicPartition("t", 0)
+
+IN_SYNC = Offsets(log_start=10, log_end=100, leader_high_watermark=90)
+BEHIND = Offsets(log_start=10, log_end=100, leader_high_watermark=130)
+
+
+# --- The four cases -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("replica", "offset", "case"),
+    [
+        (IN_SYNC, 9, Case.TOO_SMALL),
+        (IN_SYNC, 10, Case.COMMITTED),
+        (IN_SYNC, 89, Case.COMMITTED),
+        (IN_SYNC, 90, Case.UNCOMMITTED),
+        (IN_SYNC, 99, Case.UNCOMMITTED),
+        (IN_SYNC, 100, Case.AT_END),
+        (IN_SYNC, 101, Case.TOO_LARGE),
+        (BEHIND, 9, Case.TOO_SMALL),
+        (BEHIND, 99, Case.COMMITTED),
+        (BEHIND, 100, Case.UNAVAILABLE),
+        (BEHIND, 129, Case.UNAVAILABLE),
+        (BEHIND, 130, Case.TOO_LARGE),
+        (Offsets(0, 0, 0), 0, Case.AT_END),
+        (Offsets(0, 0, 5), 0, Case.UNAVAILABLE),
+    ],
+)
+def test_the_cases_and_their_borders(replica: Offsets, offset: int, case: Case) -> None:
+    """R121, R125–R128."""
+    assert classify(replica, offset) == case
+
+
+@pytest.mark.parametrize(
+    ("replica", "offset", "kip", "shipped"),
+    [
+        (IN_SYNC, 50, None, None),
+        (IN_SYNC, 95, "OFFSET_NOT_AVAILABLE", None),
+        (IN_SYNC, 100, None, None),
+        (BEHIND, 100, "OFFSET_NOT_AVAILABLE", None),
+        (BEHIND, 101, "OFFSET_NOT_AVAILABLE", "OFFSET_OUT_OF_RANGE"),
+        (BEHIND, 9, "OFFSET_OUT_OF_RANGE", "OFFSET_OUT_OF_RANGE"),
+        (BEHIND, 130, "OFFSET_OUT_OF_RANGE", "OFFSET_OUT_OF_RANGE"),
+    ],
+)
+def test_errors(replica: Offsets, offset: int, kip: str | None, shipped: str | None) -> None:
+    assert fetch_error(replica, offset, Dialect.ADOPTED) == kip
+    assert fetch_error(replica, offset) == shipped
+
+
+def test_reset_policies() -> None:
+    """R127: earliest is that replica's log start, latest the leader's end, none is told."""
+    assert reset_offset(Policy.EARLIEST, 10, 500) == 10
+    assert reset_offset(Policy.LATEST, 10, 500) == 500
+    with pytest.raises(NoOffsetForPolicy):
+        reset_offset(Policy.NONE, 10, 500)
+
+
+def step(
+    offset: int, policy: str, epoch: int | None = 3, end: tuple[int, int] | None = None
+) -> tuple[str, int]:
+    consumer = Consumer(offset, epoch, Policy(policy))
+    return next_step(consumer, BEHIND, 500, EpochEnd(*end) if end else None)
+
+
+def test_what_a_consumer_does() -> None:
+    """R130: too small goes by the policy at once, too large is first checked with the leader."""
+    assert step(50, "none") == (Decision.CONTINUE, 50)
+    assert step(110, "none") == (RETRY, 110)
+    # Case 3, with an epoch that would tell of a truncation: it is not asked for.
+    assert step(9, "earliest", end=(2, 5)) == (Decision.RESET_POLICY, 10)
+    assert step(9, "latest") == (Decision.RESET_POLICY, 500)
+    with pytest.raises(NoOffsetForPolicy):
+        step(9, "none")
+    # Case 4: still valid, truncated (the same epoch ends before it; an older epoch), not known.
+    assert step(200, "none", end=(3, 250)) == (Decision.CONTINUE, 200)
+    assert step(200, "earliest", end=(3, 150)) == (Decision.RESET_TO_DIVERGENCE, 150)
+    assert step(200, "earliest", end=(2, 120)) == (Decision.RESET_TO_DIVERGENCE, 120)
+    assert step(200, "none", end=(3, 150)) == (Decision.RAISE_TRUNCATION, 150)
+    assert step(200, "earliest") == (Decision.RESET_POLICY, 10)
+    assert step(200, "latest", epoch=None, end=(3, 250)) == (Decision.RESET_POLICY, 500)
+    with pytest.raises(NoOffsetForPolicy):
+        step(200, "none", epoch=None)
+
+
+def test_a_stale_high_watermark_does_not_wait() -> None:
+    """R124."""
+    assert high_watermark_delay_ms(500, has_stale_high_watermark=True) == 0
+    assert high_watermark_delay_ms(500, has_stale_high_watermark=False) == 500
+    first = high_watermark_delay_ms(500, has_stale_high_watermark=False, is_first_of_session=True)
+    assert first == 0
+
+
+# --- Selectors ----------------------------------------------------------------------------------
+
+
+def view(broker: int, rack: str | None, end: int = 100, behind_ms: int = 0) -> ReplicaView:
+    return ReplicaView(Node(broker, rack), end, behind_ms)
+
+
+def chosen(selector: Any, rack: str, *replicas: ReplicaView, leader: int = 1) -> int | None:
+    found = next((one for one in replicas if one.endpoint.id == leader), None)
+    picked = selector.select(AT, ClientMetadata(rack), PartitionView(replicas, found))
+    return None if picked is None else picked.endpoint.id
+
+
+def test_the_leader_selector() -> None:
+    """R135."""
+    assert chosen(LeaderSelector(), "b", view(1, "a"), view(2, "b")) == 1
+    assert chosen(LeaderSelector(), "b", view(2, "b")) is None
+
+
+@pytest.mark.parametrize("selector", [SeedRackAwareSelector(), RackAwareReplicaSelector()])
+def test_rack_aware(selector: Any) -> None:
+    """R136: an exact match, the most caught-up, else the leader."""
+    assert chosen(selector, "b", view(1, "a"), view(2, "b")) == 2
+    assert chosen(selector, "B", view(1, "a"), view(2, "b")) == 1
+    assert chosen(selector, "", view(1, "a"), view(2, None)) == 1
+    assert chosen(selector, "b", view(1, "a"), view(2, "b", 99), view(3, "b", 100)) == 3
+    assert chosen(selector, "b", view(1, "a"), view(3, "b", 100, 9), view(2, "b", 100, 8)) == 2
+    assert chosen(selector, "b", view(1, "a"), view(2, "b"), view(3, "b")) == 3
+    assert chosen(selector, "c", view(2, "b")) is None
+
+
+def test_the_shipped_one_prefers_a_near_leader() -> None:
+    near = view(1, "b", 100), view(2, "b", 100), view(3, "a", 100)
+    assert chosen(RackAwareReplicaSelector(), "b", *near) == 1
+    assert chosen(SeedRackAwareSelector(), "b", *near) == 2
+
+
+def test_what_the_shipped_broker_shows() -> None:
+    """Only the ISR, where log start ≤ offset ≤ log end; the leader always."""
+    leader = view(1, "a")
+    followers = (
+        Follower(view(2, "b", 100), 10, True),
+        Follower(view(3, "b", 200), 10, False),
+    )
+
+    def shown(offset: int) -> list[int]:
+        return [one.endpoint.id for one in shipped_view(leader, followers, offset).replicas]
+
+    assert [shown(offset) for offset in (9, 10, 100, 101)] == [[1], [1, 2], [1, 2], [1]]
+
+
+def test_selectors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(load_selector("rack-aware"), RackAwareReplicaSelector)
+    module = ModuleType("a_selector_of_mine")
+    module.Mine = LeaderSelector  # type: ignore[attr-defined]
+    module.Odd = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert isinstance(load_selector("a_selector_of_mine:Mine"), LeaderSelector)
+    for wrong, words in (
+        ("nearest", "say leader, rack-aware"),
+        ("a_selector_of_mine:Odd", "no method select"),
+        ("a_selector_of_mine:No", "cannot be made"),
+        ("no_such_module:X", "cannot be made"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            load_selector(wrong)
+
+
+# --- Over a cluster -----------------------------------------------------------------------------
+
+BROKERS = {
+    one.id: one
+    for one in (
+        Broker(1, "a", False),
+        Broker(2, "b", False),
+        Broker(3, "c", False),
+        Broker(4, "b", True),
+        Broker(5, None, False),
+    )
+}
+
+
+def cluster(*partitions: tuple[str, list[int], list[int], int]) -> Cluster:
+    found = [
+        Partition(name, n, reps, isr, led) for n, (name, reps, isr, led) in enumerate(partitions)
+    ]
+    return Cluster(BROKERS, found)
+
+
+def test_counts_per_rack_and_topic() -> None:
+    quorum = cluster(
+        ("t", [1, 2], [1, 2], 1),
+        ("t", [1, 2], [1], 1),  # 2 is not in the ISR
+        ("t", [1, 4], [1, 4], 1),  # 4 is fenced
+        ("u", [2, 3], [], -1),  # nobody leads
+        ("u", [5, 3], [5, 3], 5),
+    )
+    assert quorum.racks == ["a", "b", "c"]
+    assert quorum.without_rack == [5]
+    found = {
+        (row["client_rack"], row["topic"]): row
+        for row in topic_rows(select_all(quorum, RackAwareReplicaSelector()))
+    }
+    assert len(found) == 6
+    assert found["a", "t"] == {
+        "client_rack": "a",
+        "topic": "t",
+        "partition_count": 3,
+        "offline_count": 0,
+        "leader_local_count": 3,
+        "local_count": 3,
+        "preferred_read_replica_count": 0,
+        "partitions_by_broker": [(1, 3)],
+    }
+    assert found["b", "t"]["partitions_by_broker"] == [(1, 2), (2, 1)]
+    assert found["b", "t"]["leader_local_count"] == 0
+    assert found["b", "t"]["local_count"] == found["b", "t"]["preferred_read_replica_count"] == 1
+    assert found["c", "u"]["partitions_by_broker"] == [(3, 1)]
+    assert found["c", "u"]["offline_count"] == 1
+
+
+def test_as_drafted_a_replica_outside_the_isr_may_be_read() -> None:
+    quorum = cluster(("t", [1, 2], [1], 1))
+    assert select_all(quorum, SeedRackAwareSelector())["b", "t"].local_count == 1
+    assert select_all(quorum, RackAwareReplicaSelector())["b", "t"].local_count == 0
+
+
+def test_totals() -> None:
+    found = select_all(cluster(("t", [1, 2], [1, 2], 1)), RackAwareReplicaSelector())
+    rows = list(rack_rows(found))
+    assert [row["client_rack"] for row in rows] == ["a", "b", "c", "*"]
+    assert (rows[-1]["leader_local_share"], rows[-1]["local_share"]) == (0.3333, 0.6667)
+    assert list(rack_rows({})) == []
+
+
+def test_a_selector_of_ones_own_may_fail() -> None:
+    class Broken:
+        def select(self, *_: object) -> ReplicaView | None:
+            raise ValueError("no")
+
+    class Stranger:
+        def select(self, *_: object) -> ReplicaView | None:
+            return view(9, "z")
+
+    class Nobody:
+        def select(self, *_: object) -> ReplicaView | None:
+            return None
+
+    quorum = cluster(("t", [1, 2], [1, 2], 1))
+    with pytest.raises(UsageError, match=r"failed at t-0: ValueError"):
+        select_all(quorum, Broken())
+    with pytest.raises(UsageError, match="no replica of the partition"):
+        select_all(quorum, Stranger())
+    assert select_all(quorum, Nobody())["b", "t"].by_broker == {1: 1}
+
+
+# --- The command --------------------------------------------------------------------------------
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[Row]:
+    assert main(["plan", *map(str, arguments), "--format", "json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_real_cluster_with_three_racks(capsys: pytest.CaptureFixture[str]) -> None:
+    given = DATA / "steady-live" / "replicas"
+    rows = {row["client_rack"]: row for row in printed(capsys, "replicas", "--input", given)}
+    assert list(rows) == ["rack-a", "rack-b", "rack-c", "*"]
+    for rack in ("rack-a", "rack-b", "rack-c"):
+        row = rows[rack]
+        assert row["local_count"] == row["leader_local_count"] + row["preferred_read_replica_count"]
+        online = row["partition_count"] - row["offline_count"]
+        assert sum(row["partitions_by_broker"].values()) == online
+    assert rows["*"]["local_count"] > rows["*"]["leader_local_count"]
+    without = printed(capsys, "replicas", "--input", given, "--selector", "leader")
+    assert all(row["local_count"] == row["leader_local_count"] for row in without)
+    assert printed(capsys, "replicas", "--input", given, "--at", "1") == []
+
+
+def test_the_metadata_replicas_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    """R142, golden isolated: controller 2 and broker 12 went their own way at 176; of them what is
+    committed and beyond their ends is not there.
+    """
+    given = DATA / "isolated" / "replicas"
+
+    def cases(offset: int) -> dict[str, str]:
+        rows = printed(capsys, "replicas", "--input", given, "--serves", str(offset))
+        return {row["replica"]: row["case"] for row in rows}
+
+    assert set(cases(175).values()) == {"committed"}
+    at_180 = cases(180)
+    assert at_180 == {
+        **dict.fromkeys(["1", "11", "3"], "committed"),
+        **dict.fromkeys(["12", "2"], "case_1_uncommitted"),
+    }
+    assert set(cases(10_000).values()) == {"case_4_too_large"}
+
+
+# --- From the lake ------------------------------------------------------------------------------
+
+
+def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
+    """Versions that no longer hold, and those of another lineage, are left out."""
+    lake = Lake(str(tmp_path))
+    holds = {"lineage": "main", "valid_from_offset": 1, "valid_to_offset": None}
+    ended, other = holds | {"valid_to_offset": 9}, holds | {"lineage": "2"}
+    partition = {"partition_id": 0, "topic_id": "T", "partition_replicas": [1, 2], "isr": [1, 2]}
+    given: dict[str, list[Row]] = {
+        "topics": [holds | {"name": "t", "topic_id": "T"}, ended | {"name": "u", "topic_id": "T"}],
+        "brokers": [
+            holds | {"broker_id": 1, "rack": "a", "fenced": False},
+            holds | {"broker_id": 2, "rack": "b", "fenced": False},
+            ended | {"broker_id": 2, "rack": "z", "fenced": False},
+        ],
+        "partitions": [
+            holds | partition | {"leader": 1},
+            ended | partition | {"leader": 2},
+            other | partition | {"leader": 2},
+        ],
+    }
+    for name, rows in given.items():
+        spec = state_tables()[name]
+        lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
+    (table,) = (one for one in PLANS if one.spec is REPLICA_SELECTION)
+    rows = list(table.rows(Newest(lake, load_options(), {"run_id": "r", "number": 1})))
+    assert [
+        (row["client_rack"], row["topic"], row["leader_local_count"], row["local_count"])
+        for row in rows
+        if isinstance(row, dict)
+    ] == [("a", "t", 1, 1), ("b", "t", 0, 1)]
+    assert (
+        pa.Table.from_pylist(
+            [{"run_id": "r", **row} for row in rows if isinstance(row, dict)],
+            schema=REPLICA_SELECTION.schema,
+        ).num_rows
+        == 2
+    )

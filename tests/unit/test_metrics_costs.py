@@ -1,0 +1,191 @@
+"""Cost models: every figure that the KIPs print, and what must hold of the formulas always."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.metrics.cost_rows import EXAMPLE, MEASURED, Measured, cost_rows
+from kraftlog.metrics.election_costs import follower_cost, handover_elections_per_day
+from kraftlog.metrics.growth import DAY_MS, days_to_fill, per_day, write_amplification
+from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
+from kraftlog.metrics.sizes import (
+    FENCE_BROKER_FIELDS,
+    ISR_CHANGE_FIELDS,
+    KIB,
+    MIB,
+    appended_snapshot_bytes,
+    fan_out_bytes,
+    is_balanced_possible,
+    message_size_bytes,
+    replicas_per_broker,
+)
+from kraftlog.metrics.transfers import (
+    CHUNKS,
+    LINKS,
+    Link,
+    fetch_count,
+    fetch_sizes,
+    fits_timeout,
+    load_ms,
+    recommended_chunk_bytes,
+    slowdown,
+    transfer_ms,
+)
+
+SLOW = Link("slow", 200, 500_000)
+
+
+def test_message_sizes_are_those_of_the_kip() -> None:
+    assert message_size_bytes(ISR_CHANGE_FIELDS) == 40
+    assert message_size_bytes(FENCE_BROKER_FIELDS) == 8
+
+
+def test_each_broker_of_the_example_holds_30_000_replicas() -> None:
+    assert replicas_per_broker(100_000, 10, 3, 100) == 30_000
+    assert is_balanced_possible(10, 3, 100)
+    assert not is_balanced_possible(10, 3, 29)
+
+
+def test_replication_costs_of_the_example() -> None:
+    stored = 30_000 * message_size_bytes(ISR_CHANGE_FIELDS)
+    assert round(stored / MIB, 4) == 1.1444
+    assert round(fan_out_bytes(stored, 100) / MIB, 4) == 113.2965
+    assert round(fan_out_bytes(8, 100) / KIB, 4) == 0.7734
+    # As the text of the KIP prints them, cut after two digits.
+    assert [math.floor(one * 100) / 100 for one in (stored / MIB, stored * 99 / MIB)] == [
+        1.14,
+        113.29,
+    ]
+
+
+def test_compaction_reads_three_times_as_the_kip_reckons() -> None:
+    cost = compaction_reads(100e6, 1e6)
+    assert (cost.apply_rate, cost.map_rate, cost.copy_rate) == (1e6, 1e6, 3e6)
+    assert (cost.dirty_bytes, cost.interval_seconds) == (50e6, 50)
+    assert cost.copy_rate == (100e6 + 50e6) / 50
+    assert cost.total_rate == 5e6
+    assert snapshot_reads(1e6).total_rate == 1e6
+
+
+def test_a_log_that_does_not_change_is_never_compacted() -> None:
+    assert compaction_reads(100e6, 0).interval_seconds == math.inf
+    assert compaction_reads(0, 5).copy_rate == 0
+
+
+@settings(deadline=None)
+@given(st.floats(1, 1e12), st.floats(1e-3, 1e9), st.floats(0.01, 1))
+def test_compaction_copies_more_often_the_smaller_the_ratio(
+    state: float, rate: float, ratio: float
+) -> None:
+    copy = compaction_reads(state, rate, ratio).copy_rate
+    assert copy == pytest.approx(rate * (1 + 1 / ratio))
+
+
+def test_tombstones_are_written_on_top() -> None:
+    assert written_bytes(100, 7) == 107
+
+
+def test_a_snapshot_in_the_log_goes_to_every_replica() -> None:
+    assert appended_snapshot_bytes(1000, 5, 1) == 3000
+    assert appended_snapshot_bytes(1000, 5, 4) == 0
+
+
+def test_days_to_fill() -> None:
+    assert per_day(100, DAY_MS // 2) == 200
+    assert per_day(100, 0) is None
+    assert days_to_fill(1000, 100) == 10
+    assert days_to_fill(-5, 100) == 0
+    assert days_to_fill(1000, 0) is None
+    assert write_amplification(10, 40) == 0.25
+    assert write_amplification(10, 0) is None
+
+
+def test_transfer_is_chunks_times_round_trip_and_bytes() -> None:
+    link = Link("x", 100, 1e6)
+    assert transfer_ms(2_500_000, 1_000_000, link) == 3 * 100 + 2500
+    assert transfer_ms(2_000_000, 1_000_000, link) == 2 * 100 + 2000
+    assert transfer_ms(0, 1_000_000, link) == 0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 1 << 32), st.sampled_from(LINKS))
+def test_eight_times_smaller_chunks_are_never_eight_times_slower(size: int, link: Link) -> None:
+    found = slowdown(size, 1 << 20, link, 8 << 20)
+    assert found is not None
+    assert 1 <= found < 8
+
+
+def test_a_chunk_of_8_mib_never_arrives_over_a_slow_link() -> None:
+    assert not fits_timeout(8 << 20, SLOW)
+    assert recommended_chunk_bytes(SLOW) == 256 << 10
+    assert recommended_chunk_bytes(LINKS[0]) == max(CHUNKS)
+    assert recommended_chunk_bytes(Link("hopeless", 5000, 1e9)) == min(CHUNKS)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(61, 5000), max_size=60), st.integers(1, 6000))
+def test_fetches_take_whole_batches_and_always_one(sizes: list[int], most: int) -> None:
+    answers = fetch_sizes(np.array(sizes, np.int64), most)
+    assert sum(answers) == sum(sizes)
+    left = list(sizes)
+    for answer in answers:
+        taken = [left.pop(0)]
+        while left and sum(taken) + left[0] <= most:
+            taken.append(left.pop(0))
+        assert sum(taken) == answer
+    assert not left
+
+
+def test_a_limit_of_one_byte_brings_batch_by_batch() -> None:
+    assert fetch_count(np.array([70, 80, 90]), 1) == 3
+
+
+def test_load_time_is_snapshot_and_debt() -> None:
+    assert load_ms(30e6, 20e6, 10e6) == 5000
+
+
+def test_designs_that_were_not_taken() -> None:
+    cost = follower_cost(elections_per_day=4, followers=2, writes_per_day=172_800, rtt_ms=2)
+    assert cost.request_ms_per_day == 16
+    assert cost.round_trip_ms_per_day == 345_600
+    assert handover_elections_per_day(24, 3) == 24
+    assert handover_elections_per_day(24, 1) is None
+
+
+def test_cost_rows_hold_the_example_and_the_measured_values() -> None:
+    found = Measured(
+        replicas=5,
+        voters=3,
+        brokers=2,
+        topics=3,
+        partition_replicas=12,
+        unbalanced_topics=1,
+        busiest_broker_replicas=7,
+        partition_change_bytes=50.0,
+        broker_change_bytes=26.0,
+        state_bytes=1000,
+        tombstone_bytes=100,
+        log_rate=None,
+        snapshot_bytes=900,
+        elections_per_day=None,
+        writes_per_day=None,
+        snapshots_per_day=24.0,
+        compacted_objects=10,
+        live_objects=9,
+    )
+    values = {
+        (row["model"], row["scenario"], row["measure"]): row["value"] for row in cost_rows(found)
+    }
+    replicated = "amount replicated"
+    sent = "changes of one fencing, sent by the leader"
+    assert round(values[replicated, EXAMPLE, sent] / MIB, 4) == 113.2965
+    assert values[replicated, MEASURED, sent] == 50 * 7 * 4
+    assert values["reads", EXAMPLE, "compaction reads to copy"] == 3e6
+    assert ("reads", MEASURED, "compaction reads to copy") not in values
+    assert values["writes", MEASURED, "compaction writes"] == 1100
+    assert values["snapshot in the log", MEASURED, "more bytes sent"] == 900 * 3
+    assert values["leader hands over to snapshot", MEASURED, "more elections"] == 24
+    assert len(values) == len(cost_rows(found))

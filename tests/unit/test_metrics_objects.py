@@ -1,0 +1,229 @@
+"""Lives of objects: the counting rule of the dirty ratio, churn per hour, spans of tombstones."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.metrics.churn import churn_rows
+from kraftlog.metrics.objects import VALIDITY, Changes, Lives, changed_between, lives
+from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.record_totals import HOUR_MS
+from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
+
+Put = tuple[int, str, bool]
+"""(offset of a record, object, whether it deletes it)."""
+
+
+def history(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> Lives:
+    """Versions as the history tables hold them: a record at offset o counts from o + 1 on."""
+    open_rows: dict[str, dict[str, Any]] = {
+        name: {"name": name, "valid_from_offset": start, "record_offset": None} for name in base
+    }
+    rows = []
+    for offset, name, deletes in puts:
+        before = open_rows.pop(name, None)
+        if before is not None:
+            rows.append({**before, "valid_to_offset": offset + 1, "valid_to": offset * 1000})
+        if not deletes:
+            at = {"valid_from_offset": offset + 1, "valid_from": offset * 1000}
+            open_rows[name] = {"name": name, "record_offset": offset, **at}
+    rows += open_rows.values()
+    kinds = [
+        pa.int64(),
+        pa.int64(),
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("us", "UTC"),
+        pa.int64(),
+    ]
+    schema = pa.schema([("name", pa.string()), *zip(VALIDITY, kinds, strict=True)])
+    return lives("features", pa.Table.from_pylist(rows, schema=schema))
+
+
+def log_of(count: int, times: list[int] | None = None, size: int = 100) -> SharedLog:
+    """A log of one record a batch."""
+    offsets = np.arange(count)
+    stamps = np.array(times if times is not None else [0] * count, np.int64)
+    ones = np.ones(count, np.int64)
+    ids = np.zeros((count, 2), np.uint64)
+    return SharedLog(offsets, offsets, ones * size, ones, ones, stamps, stamps, ids, {})
+
+
+def test_new_objects_do_not_count_and_changed_ones_count_once() -> None:
+    found = history(
+        [
+            (10, "old", False),  # modified
+            (11, "new", False),  # added: does not count
+            (12, "brief", False),  # added and deleted: counts
+            (13, "brief", True),
+            (14, "grown", False),  # added and modified: counts
+            (15, "grown", False),
+            (16, "old", False),  # again: counts once
+            (17, "gone", True),
+        ],
+        base=("old", "gone", "left"),
+        start=10,
+    )
+    assert changed_between(found, 10, 18) == 4  # old, brief, grown, gone
+    assert changed_between(found, 10, 11) == 1
+    assert changed_between(found, 11, 12) == 0
+    changes = Changes([found])
+    assert changes.count(10, 18) == 4
+    assert changes.alive_at(10) == 3
+    assert changes.alive_at(18) == 4
+    assert changes.count(10, 18) / changes.alive_at(10) == pytest.approx(4 / 3)
+
+
+PUTS = st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=40)
+
+
+@settings(deadline=None)
+@given(PUTS, st.integers(0, 40), st.integers(0, 40), st.integers(1, 5))
+def test_changes_agree_with_the_rule_told_in_sets(
+    steps: list[tuple[str, bool]], start: int, length: int, wanted: int
+) -> None:
+    puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
+    changes, end = Changes([history(puts)]), start + length
+
+    def dirty(until: int) -> int:
+        held: set[str] = set()
+        for _, name, deletes in puts[:start]:
+            held = held - {name} if deletes else held | {name}
+        alive, touched = set(held), set()
+        for _, name, deletes in puts[start:until]:
+            if name in alive:
+                touched.add(name)
+            alive = alive - {name} if deletes else alive | {name}
+        return len(touched)
+
+    assert changes.count(start, end) == dirty(end)
+    reached = changes.reached(start, wanted)
+    first = next((at for at in range(start, len(puts) + 1) if dirty(at) >= wanted), None)
+    assert reached == first
+
+
+def test_a_state_is_known_from_its_base_snapshot_on() -> None:
+    changes = Changes([history([(12, "a", False)], base=("a", "b"), start=10)], first_offset=5)
+    assert changes.known_from == 10
+    simulator = Simulator(log_of(25), changes, Limits(min_records=9))
+    cuts = simulator.intervals(simulator.rules()["v19_records"])
+    assert [one.start_offset for one in cuts] == [10, 20]
+    assert Changes([], first_offset=5).known_from == 5
+
+
+def test_tables_are_counted_apart() -> None:
+    one, two = (
+        history([(0, "a", False), (1, "a", False)]),
+        history([(2, "a", False), (3, "a", True)]),
+    )
+    changes = Changes([one, two])
+    assert changes.count(0, 4) == 2
+    assert changes.alive_at(4) == 1
+
+
+def test_churn_per_hour() -> None:
+    hour = HOUR_MS
+    puts: list[Put] = [(0, "a", False), (1, "b", False), (2, "a", False), (3, "a", False)]
+    puts += [(4, "b", True), (5, "c", False)]
+    log = log_of(6, [0, 1, hour, hour + 1, hour + 2, 3 * hour])
+    rows = churn_rows(log, {"topics": history(puts)})
+    counts = [
+        (
+            row["window_start"].hour,
+            row["start_count"],
+            row["added_count"],
+            row["modified_count"],
+            row["modification_count"],
+            row["deleted_count"],
+            row["untouched_count"],
+        )
+        for row in rows
+    ]
+    assert counts == [(0, 0, 2, 0, 0, 0, 0), (1, 2, 0, 1, 2, 1, 0), (3, 1, 1, 0, 0, 0, 1)]
+    assert [row["keys_change_less_than_values"] for row in rows] == [False, True, False]
+
+
+def test_an_object_that_comes_back_is_deleted_and_added() -> None:
+    found = history([(0, "a", False), (1, "a", True), (2, "b", False), (3, "a", False)])
+    assert int(found.added().sum()) == 3
+    assert int(found.deleted().sum()) == 1
+
+
+def test_v19_cuts_after_more_records_than_the_minimum() -> None:
+    simulator = Simulator(log_of(25), Changes([]), Limits(min_records=9))
+    cuts = simulator.intervals(simulator.rules()["v19_records"])
+    assert [(one.start_offset, one.end_offset, one.trigger) for one in cuts] == [
+        (0, 10, "records"),
+        (10, 20, "records"),
+        (20, 25, None),
+    ]
+
+
+def test_the_adopted_rule_waits_for_both_conditions() -> None:
+    base = ("a", "b", "c", "d")
+    # Half of four objects have changed from offset 21 on; 1,000 bytes are there after 10.
+    found = history([(5, "a", False), (20, "b", False)], base)
+    simulator = Simulator(log_of(40), Changes([found]), Limits(max_bytes=1000))
+    cuts = simulator.intervals(simulator.rules()["adopted_ratio_and_bytes"])
+    assert [(one.end_offset, one.trigger) for one in cuts] == [(21, "ratio"), (40, None)]
+    eager = Simulator(log_of(40), Changes([found]), Limits(max_bytes=3000))
+    cuts = eager.intervals(eager.rules()["adopted_ratio_and_bytes"])
+    assert [(one.end_offset, one.trigger) for one in cuts] == [(30, "bytes"), (40, None)]
+
+
+def test_the_shipped_rule_takes_whichever_comes_first() -> None:
+    times = [0, 10, 20, 4_000_000, 4_000_010, *range(4_000_020, 4_000_220, 10)]
+    simulator = Simulator(log_of(25, times), Changes([]), Limits(max_bytes=1000))
+    cuts = simulator.intervals(simulator.rules()["shipped_bytes_or_time"])
+    assert [(one.end_offset, one.trigger) for one in cuts] == [
+        (4, "time"),
+        (14, "bytes"),
+        (24, "bytes"),
+        (25, None),
+    ]
+
+
+def test_a_tombstone_a_week_and_a_billion_offsets_later() -> None:
+    week = 7 * 86_400_000
+    found = Deletions(*(np.array([one]) for one in (0, 1_000_000_000, week, week)))
+    assert (found.longest_offsets, found.longest_ms) == (1_000_000_000, week)
+    gone = found.gone(week, 0)
+    assert found.worst_position(gone) == (1, 1)
+    assert found.kept_for_ever(gone, 1_000_000_000) == 1
+    assert found.kept_for_ever(gone, 1_000_000_001) == 0
+    assert found.kept_for_ever(gone, 0) == 0
+
+
+@settings(deadline=None)
+@given(PUTS)
+def test_the_worst_position_is_the_worst_of_all(steps: list[tuple[str, bool]]) -> None:
+    puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
+    found = deletions(history(puts))
+    gone = found.gone(len(puts), 0)
+    worst = found.worst_position(gone)
+    counts = [found.kept_for_ever(gone, at) for at in range(len(puts) + 1)]
+    assert (worst[1] if worst else 0) == max(counts)
+    assert worst is None or counts[worst[0]] == worst[1]
+
+
+def test_a_follower_keeps_its_horizon_below_its_leaders() -> None:
+    assert follower_horizon(500, 300) == 300
+    assert follower_horizon(200, 300) == 200
+
+
+def test_a_fetcher_below_the_horizon_begins_anew_once() -> None:
+    start = Position("replica", 50)
+    outcome, at = start.meets(100)
+    assert (outcome, at) == ("wipe log", Position("replica", 0, 100))
+    outcome, at = at.fetched(60).meets(100)  # unsafe mode: the same horizon is no reason
+    assert (outcome, at) == ("go on", Position("replica", 60, 100))
+    outcome, at = at.meets(120)  # it has moved: more tombstones are gone
+    assert (outcome, at) == ("wipe log", Position("replica", 0, 120))
+    outcome, at = at.fetched(130).meets(120)
+    assert (outcome, at) == ("go on", Position("replica", 130))
+    assert Position("consumer", 10).meets(11)[0] == "wipe state"
+    assert Position("consumer", 11).meets(11) == ("go on", Position("consumer", 11))

@@ -1,0 +1,345 @@
+"""The page: what it shows of known quorums, where its marks stand, and that nothing breaks out."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.errors import UsageError
+from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
+from kraftlog.report.actions import ACTIONS, grouped
+from kraftlog.report.marks import epoch_marks, finding_marks, start_marks, whole, zooms
+from kraftlog.report.page import render_page
+from kraftlog.report.verdict import verdict
+from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA
+from tests.unit.report_pages import (
+    Reader,
+    Row,
+    audited,
+    epoch,
+    finding,
+    page,
+    place,
+    read,
+    replica,
+    span,
+)
+
+HOSTILE = "</style></svg><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
+BROKEN = "\x00\x1b[31m\ud800\u202e"
+
+
+@pytest.fixture(scope="module")
+def isolated() -> Reader:
+    return read(render_page(audited(str(DATA / "isolated" / "replicas"))))
+
+
+# --- what it shows ------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_the_only_first_heading(isolated: Reader) -> None:
+    (heading,) = isolated.named("h1")
+    told = "Controller 2 and broker 12 carry an uncommitted tail from offset 176"
+    assert heading.text.startswith(told)
+
+
+def test_findings_stand_under_what_to_do(isolated: Reader) -> None:
+    titles = [one.text for one in isolated.named("h3")]
+    assert titles == ["Kafka settles it at the next start: know what is lost", "Good to know"]
+    folded = [one for one in isolated.named("details") if one.attributes.get("class") == "finding"]
+    assert len(folded) == 3
+    assert not any("open" in one.attributes for one in folded)
+
+
+def test_epochs_stand_where_the_batches_say(isolated: Reader) -> None:
+    bars = [
+        (one.attributes["aria-label"], span(one))
+        for one in isolated.marks("epoch")
+        if one.attributes["aria-label"].startswith("controller 1:")
+    ]
+    assert [label for label, _ in bars] == [
+        "controller 1: epoch 1, leader 2, offsets 0 to 175",
+        "controller 1: epoch 2, leader 3, offsets 176 to 361",
+    ]
+    (_, (left, first)), (_, (border, second)) = bars
+    assert left == 0
+    assert border == pytest.approx(first, abs=0.02)
+    assert first / (first + second) == pytest.approx(176 / 362, abs=1e-4)
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_the_divergence_is_marked_to_the_offset(isolated: Reader, width: str) -> None:
+    axis = max(sum(span(one)) for one in isolated.marks("epoch", 0, width))
+    starts = isolated.marks("finding start", 0, width)
+    assert [place(one) / axis * 362 for one in starts] == pytest.approx([176, 176], abs=0.1)
+    tails = [span(one) for one in isolated.marks("finding", 0, width)]
+    ends = [(left + size) / axis * 362 for left, size in tails]
+    assert ends == pytest.approx([243, 242], abs=0.1)
+    labels = [one.attributes["aria-label"] for one in starts]
+    assert all("uncommitted_tail_diverged" in label for label in labels)
+    assert labels[0].startswith("controller 2")
+
+
+def test_log_ends_bounds_and_snapshots_are_told(isolated: Reader) -> None:
+    ends = [one.attributes["aria-label"] for one in isolated.marks("log end")]
+    assert [label.rpartition(" ")[2] for label in ends] == ["362", "243", "362", "362", "242"]
+    (bound,) = isolated.marks("committed bound")
+    assert bound.attributes["aria-label"] == "committed exactly below 362"
+    assert len(isolated.marks("snapshot")) == 3
+
+
+def test_the_keyboard_reaches_every_replica(isolated: Reader) -> None:
+    for width in ("wide", "narrow"):
+        marks = isolated.marks("replica", 0, width)
+        assert len(marks) == 5
+        assert all(one.attributes["tabindex"] == "0" for one in marks)
+        assert "uncommitted" not in marks[0].attributes["aria-label"]
+        assert "1 finding, the first at offset 176" in marks[1].attributes["aria-label"]
+    ids = {one.attributes["id"] for one in isolated.elements if "id" in one.attributes}
+    wanted = {
+        one.attributes["aria-labelledby"]
+        for one in isolated.elements
+        if "aria-labelledby" in one.attributes
+    }
+    assert wanted <= ids
+    skip = next(one for one in isolated.named("a"))
+    assert skip.attributes["href"].removeprefix("#") in ids
+
+
+def test_marks_have_titles_to_point_at(isolated: Reader) -> None:
+    titles = {one.text for one in isolated.named("title")}
+    assert {one.attributes["aria-label"] for one in isolated.marks("epoch")} <= titles
+
+
+def test_what_an_audit_alone_cannot_show_is_said(isolated: Reader) -> None:
+    hints = [one.text for one in isolated.named("p") if one.attributes.get("class") == "hint"]
+    assert sum("Not shown." in text for text in hints) == 2
+
+
+def test_damage_comes_first_and_is_marked(tmp_path: Path) -> None:
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", root)
+    log = next((root / "3" / "__cluster_metadata-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[8000] ^= 1
+    log.write_bytes(data)
+    seen = audited(str(root))
+    (bad,) = [one for one in seen.findings if one["check"] == "batch_crc_valid"]
+    reader = read(render_page(seen))
+    assert reader.named("h3")[0].text == "Replace the damaged log before its node restarts"
+    (mark,) = [
+        one for one in reader.marks("finding") if "batch_crc_valid" in one.attributes["aria-label"]
+    ]
+    axis = max(sum(span(one)) for one in reader.marks("epoch"))
+    assert span(mark)[0] / axis * 362 == pytest.approx(bad["offset"], abs=0.1)
+    assert mark.attributes["aria-label"].startswith("controller 3")
+    assert "on controller 3, from offset" in reader.named("h1")[0].text
+
+
+def test_a_sound_quorum_says_so() -> None:
+    data = audited(str(DATA / "isolated-healed" / "replicas"))
+    assert data.worst not in ("critical", "warning")
+    reader = read(render_page(data))
+    assert reader.named("h1")[0].text.startswith("No damage and no divergence")
+    assert not reader.marks("finding")
+
+
+# --- safety ---------------------------------------------------------------------------------------
+
+
+def is_self_contained(html: str, reader: Reader) -> None:
+    links = {
+        one.attributes[name]
+        for one in reader.elements
+        for name in ("href", "src", "xlink:href", "action", "data", "srcset")
+        if name in one.attributes
+    }
+    assert all(link.startswith(("#", "_data_docs/")) for link in links), links
+    assert not reader.named("script")
+    assert not reader.named("link")
+    assert not reader.named("img")
+    assert not [name for one in reader.elements for name in one.attributes if name[:2] == "on"]
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert style
+    assert not re.search(r"url\(|@import|expression", style[1])
+    outside = html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "://" not in outside.replace("s3://bucket", "")
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    data = audited(str(DATA / "steady-live" / "replicas"))
+    html = render_page(data)
+    is_self_contained(html, read(html))
+    assert "default-src 'none'" in html
+
+
+def test_hostile_text_cannot_break_out() -> None:
+    name = HOSTILE + BROKEN
+    hostile = finding(name, name, message=name, path=name, offset=5, evidence={name: [name]})
+    known = finding("batch_crc_valid", name, message=name, offset=5, other_replica=name)
+    rows = [replica(name, 1, 10, cluster_id=name, role=name), replica("2", 2, 10)]
+    checks = [
+        {"check": name, "severity": name, "scope": name, "result": "skipped",
+         "finding_count": 0, "reason": name}
+    ]  # fmt: skip
+    data = page(rows, [hostile, known], inputs=(name,), checks=tuple(checks))
+    html = render_page(data)
+    html.encode("utf-8")
+    reader = read(html)
+    is_self_contained(html, reader)
+    assert not [one for one in html if ord(one) < 32 and one != "\n"]
+    assert "{{7*7}}" in html
+    assert any("alert(1)" in one.attributes.get("aria-label", "") for one in reader.elements)
+
+
+def test_a_page_of_nothing_is_a_page() -> None:
+    reader = read(render_page(page([])))
+    assert len(reader.named("h1")) == 1
+    assert not reader.marks("replica")
+
+
+# --- long axes, many replicas ------------------------------------------------------------------
+
+
+def long_log(end: int = 23_000_000, tail: int = 5) -> list[Row]:
+    rows = [replica(str(node), node, end) for node in (1, 3)]
+    return [*rows, replica("2", 2, end - 1000 + tail, committed_lower=end - 1000)]
+
+
+def test_a_short_tail_of_a_long_log_has_a_drawing_of_its_own() -> None:
+    start = 22_999_000
+    tail = finding(
+        "uncommitted_tail_diverged", "2", "warning", offset=start, end_offset=start + 5,
+        scope="replica", other_replica="1",
+    )  # fmt: skip
+    data = page(long_log(), [tail])
+    closer = [window for window in zooms(data) if window.holds(start)]
+    assert len(closer) == 1
+    assert 5 / closer[0].size > 1 / 500
+    reader = read(render_page(data))
+    numbers = {one.figure for one in reader.elements if one.attributes.get("class") == "logs"}
+    assert len(numbers) == 2
+    (mark,) = reader.marks("finding", 1)
+    assert span(mark)[1] >= 2, "pixels"
+    assert "offsets 22,999,000 to 22,999,004" in mark.attributes["aria-label"]
+
+
+def test_places_far_apart_have_windows_of_their_own() -> None:
+    bad = finding("batch_crc_valid", "1", offset=5_000_000, end_offset=5_000_003)
+    data = page([replica(str(node), node, 23_000_000 - node) for node in (1, 2, 3)], [bad])
+    low, high = zooms(data)
+    assert low.holds(5_000_000)
+    assert not low.holds(22_999_999)
+    assert high.holds(22_999_999)
+    assert high.size < 100
+
+
+def test_no_closer_drawing_where_everything_can_be_told_apart() -> None:
+    assert not zooms(audited(str(DATA / "isolated" / "replicas")))
+
+
+def test_many_replicas_with_long_names_stay_below_a_megabyte() -> None:
+    labels = [f"datacenter-{n % 3}/rack-{n}/metadata-disks/kraft/{n}" for n in range(12)]
+    # Two of each node, so that only their folders tell them apart.
+    rows = [replica(label, n // 2, 1000 + n, role="observer") for n, label in enumerate(labels)]
+    epochs = tuple(epoch(one, e, e * 20, e * 20 + 20) for one in labels for e in range(50))
+    bad = [finding("batch_crc_valid", one, offset=9) for one in labels for _ in range(20)]
+    html = render_page(page(rows, bad, epochs=epochs))
+    assert len(html.encode()) < 1_000_000
+    reader = read(html)
+    assert len(reader.marks("replica")) == 12
+    drawn = [one.text for one in reader.named("text")]
+    assert any(text.startswith("…") and text.endswith("kraft/11)") for text in drawn)
+    assert any("200 more in the table" in one.text for one in reader.named("p"))
+
+
+def test_very_short_epochs_are_drawn_together() -> None:
+    epochs = [epoch("1", 1, 0, 90_000)]
+    epochs += [epoch("1", 2 + n, 90_000 + n, 90_001 + n) for n in range(500)]
+    data = page([replica("1", 1, 90_500)], epochs=tuple(epochs))
+    first, rest = epoch_marks(data, whole(data))
+    assert (first["start"], first["end"]) == (0, 90_000)
+    assert (rest["start"], rest["end"]) == (90_000, 90_500)
+    assert "500 epochs, 2–501" in rest["label"]
+
+
+def test_equal_epochs_have_equal_colours() -> None:
+    data = audited(str(DATA / "steady-live" / "replicas"))
+    colours: dict[str, set[str]] = {}
+    for one in epoch_marks(data, whole(data)):
+        colours.setdefault(one["text"], set()).add(one["colour"])
+    assert all(len(found) == 1 for found in colours.values())
+    assert len(set.union(*colours.values())) == len(colours) == 4
+
+
+def test_marks_that_would_cover_each_other_are_one() -> None:
+    found = [finding("log_matching", "1", "warning", offset=at) for at in (100, 101, 900)]
+    found.append(finding("batch_crc_valid", "1", offset=103))
+    data = page([replica("1", 1, 1000)], found)
+    window = whole(data)
+    near, far = start_marks(finding_marks(data, window), window, 10)
+    assert (near["at"], near["text"], near["colour"]) == (100, "100 +2", "var(--critical)")
+    assert (far["at"], far["text"]) == (900, "900")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_every_check_belongs_to_one_thing_to_do() -> None:
+    named = [check for action in ACTIONS for check in action.checks]
+    assert sorted(named) == sorted(check.name for check in CATALOGUE)
+
+
+def test_what_is_critical_comes_first_and_notes_last() -> None:
+    found = [
+        finding("committed_data_consistent", "1", "info"),
+        finding("log_tail_complete", "1", "warning"),
+        finding("index_agrees", "1", "critical"),
+    ]
+    assert [action.key for action, _ in grouped(found)] == ["rebuild", "restart", "know"]
+
+
+def test_verdicts() -> None:
+    bad = finding("batch_crc_valid", "a/3", offset=7)
+    assert verdict([bad], []) == (
+        "1 critical finding on replica a/3, from offset 7 on: settle it before you restart any "
+        "node."
+    )
+    assert "on broker 3, from" in verdict([bad], [], {"a/3": "broker 3"})
+    storm = finding("election_storm", "1", "warning")
+    assert verdict([storm], []) == "Nothing critical; 1 warning to look at (election_storm)."
+    errored = {"check": "log_matching", "result": "errored"}
+    assert verdict([], [errored]) == "1 check could not be run: log_matching."
+    assert "nothing is to be done" in verdict([finding("log_matching", "1", "info")], [])
+    assert verdict([], []).startswith("No damage and no divergence: every check")
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_the_page_is_never_written_below_an_input(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="lies below the input"):
+        report_path(str(tmp_path / "in" / "report.html"), (str(tmp_path / "in"),))
+    assert report_path(str(tmp_path / "in.html"), (str(tmp_path / "in"),))
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kraftlog.audit.run import audit_quorum
+    from kraftlog.config import load_options
+    from kraftlog.pipeline.judge import evidence_of
+
+    evidence = evidence_of([str(DATA / "combined" / "replicas")], load_options({}))
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "report.html")
+    assert write_audit_page(path, evidence, audit_quorum(evidence), ()) is None
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "could not be written" in told
+    assert "Traceback" not in told
+    assert write_lake_page(Lake(str(tmp_path / "no lake"))) is None
+    assert "there is no table 'runs'" in capsys.readouterr().err

@@ -1,0 +1,176 @@
+"""What a node does when it starts, rule by rule; and who can win an election."""
+
+import pytest
+
+from kraftlog.audit.epochs import EpochVector
+from kraftlog.simulate.boot import Disk, SnapshotFile, boot
+from kraftlog.simulate.election import EMPTY_LOG, Outcome, Voter, grants, outcomes, vote_end
+from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.fetch import Dialect
+
+LOG = EpochVector(((1, 100), (2, 140)), 200)
+
+
+def snapshot(end: int, epoch: int, unreadable: str | None = None) -> SnapshotFile:
+    return SnapshotFile(SnapshotId(epoch, end), unreadable)
+
+
+def test_a_fresh_node_starts_with_nothing() -> None:
+    started = boot(Disk(0, EpochVector((), 0)))
+    assert (started.boots, started.reason, started.snapshot) == (True, None, None)
+    assert (started.replay_from_offset, started.extent.end_offset) == (0, 0)
+
+
+def test_the_newest_snapshot_is_loaded_and_the_log_after_it_replayed() -> None:
+    started = boot(Disk(100, LOG, (snapshot(120, 1), snapshot(160, 2))))
+    assert (started.boots, started.reason) == (True, None)
+    assert started.snapshot == SnapshotId(2, 160)
+    assert started.replay_from_offset == 160
+    assert started.extent.snapshots == (SnapshotId(1, 120), SnapshotId(2, 160))
+
+
+def test_epochs_order_snapshots_before_offsets_do() -> None:
+    """R39: the newer epoch wins, though it ends earlier."""
+    started = boot(Disk(100, LOG, (snapshot(190, 1), snapshot(160, 2))))
+    assert started.snapshot == SnapshotId(2, 160)
+
+
+@pytest.mark.parametrize(
+    ("start", "ends", "boots"),
+    [(0, [], True), (1, [], False), (100, [99], False), (100, [100], True), (100, [99, 101], True)],
+)
+def test_a_log_that_does_not_begin_at_0_needs_a_snapshot(
+    start: int, ends: list[int], boots: bool
+) -> None:
+    """R71, at the boundary."""
+    files = tuple(snapshot(end, 1) for end in ends)
+    started = boot(Disk(start, EpochVector(((1, start),), 200), files))
+    assert started.boots == boots
+    if not boots:
+        assert f"the log start offset is {start}" in (started.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("end", "epoch", "dropped"),
+    [(200, 2, False), (201, 2, True), (150, 2, False), (150, 3, True), (900, 1, False)],
+)
+def test_a_snapshot_that_is_newer_than_the_log_takes_its_place(
+    end: int, epoch: int, dropped: bool
+) -> None:
+    """R72, at the boundary: epoch first, then offset."""
+    started = boot(Disk(100, LOG, (snapshot(100, 1), snapshot(end, epoch))))
+    assert started.boots
+    assert started.discarded_from_offset == (100 if dropped else None)
+    assert started.extent.end_offset == (end if dropped else 200)
+    assert started.extent.is_empty == dropped
+
+
+def test_a_snapshot_that_cannot_be_loaded_stops_the_node() -> None:
+    """Kafka does not fall back to an older one."""
+    started = boot(Disk(100, LOG, (snapshot(120, 1), snapshot(160, 2, "a batch's CRC is wrong"))))
+    assert not started.boots
+    assert started.reason == "snapshot 160-2 cannot be loaded: a batch's CRC is wrong"
+
+
+def test_a_missing_footer_is_not_noticed() -> None:
+    started = boot(Disk(100, LOG, (SnapshotFile(SnapshotId(2, 160), None, is_complete=False),)))
+    assert started.boots
+    assert started.reason == "snapshot 160-2 is incomplete, and Kafka loads it without noticing"
+
+
+def test_a_cut_log_says_from_where() -> None:
+    started = boot(Disk(100, LOG, (snapshot(160, 2),), cut="a batch with a wrong CRC at byte 9"))
+    assert started.boots
+    assert started.discarded_from_offset == 200
+    assert started.reason is not None
+    assert started.reason.startswith("recovery cuts the log at offset 200: a batch")
+
+
+def test_a_cut_below_the_snapshot_drops_the_whole_log() -> None:
+    started = boot(Disk(100, LOG.truncated(150), (snapshot(160, 2),), cut="zeros"))
+    assert started.discarded_from_offset == 100
+    assert started.extent == Extent(160, EpochVector((), 160), (SnapshotId(2, 160),))
+
+
+def test_every_reason_to_refuse_is_told() -> None:
+    started = boot(Disk(100, LOG, (), problems=("quorum-state cannot be read: no JSON",)))
+    assert not started.boots
+    assert started.reason is not None
+    assert started.reason.split("; ")[0] == "quorum-state cannot be read: no JSON"
+    assert "inconsistent snapshot state" in started.reason
+
+
+# --- Elections ---------------------------------------------------------------------------------
+
+
+def voter(name: str, epoch: int, end: int, held: int | None = None, boots: bool = True) -> Voter:
+    reach = end if held is None else held
+    return Voter(name, int(name[0]), SnapshotId(epoch, end), reach, boots)
+
+
+def test_the_epoch_counts_before_the_length() -> None:
+    stale = voter("2", 1, 243, held=176)
+    found = list(outcomes([voter("1", 2, 362), stale, voter("3", 2, 362)], 3, 362))
+    assert found == [
+        Outcome("1", True, ("1", "2", "3"), (), None),
+        Outcome("2", False, ("2",), ("1", "3"), 176),
+        Outcome("3", True, ("1", "2", "3"), (), None),
+    ]
+
+
+def test_equal_logs_grant_each_other() -> None:
+    assert grants(SnapshotId(2, 10), SnapshotId(2, 10))
+    assert not grants(SnapshotId(2, 11), SnapshotId(2, 10))
+    assert grants(SnapshotId(2, 11), SnapshotId(3, 1))
+
+
+def test_a_candidate_without_committed_data_may_win() -> None:
+    """The critical case of R69: two of three voters lost what was committed."""
+    found = list(outcomes([voter("1", 2, 100), voter("2", 2, 100), voter("3", 2, 300)], 3, 300))
+    assert [(one.can_win, one.lacks_committed_from_offset) for one in found] == [
+        (True, 100),
+        (True, 100),
+        (True, None),
+    ]
+    assert found[0].refused_by == ("3",)
+
+
+def test_voters_that_are_not_at_hand_may_decide() -> None:
+    one, two = voter("1", 2, 100), voter("2", 2, 90)
+    found = list(outcomes([one, two], 5, 90))
+    assert [each.can_win for each in found] == [None, None]
+    assert [each.can_win for each in outcomes([one, two], 4, 90)] == [None, None]
+    assert [each.can_win for each in outcomes([one, two], 3, 90)] == [True, None]
+    assert [each.can_win for each in outcomes([one, two], 2, 90)] == [True, False]
+
+
+def test_a_node_that_does_not_start_neither_stands_nor_votes() -> None:
+    dead = voter("2", 2, 200, boots=False)
+    found = list(outcomes([voter("1", 2, 100), dead, voter("3", 1, 50)], 3, 100))
+    assert found[0] == Outcome("1", True, ("1", "3"), (), None)
+    assert found[1] == Outcome("2", False, (), (), None)
+    assert found[2].refused_by == ("1",)
+
+
+def test_two_copies_of_a_voter_have_one_vote() -> None:
+    copies = [voter("1", 2, 100), voter("1b", 2, 90), voter("2", 3, 1)]
+    found = list(outcomes(copies, 3, 0))
+    assert found[0].granted_by == ("1",)
+    assert found[0].can_win is None
+    assert found[2].granted_by == ("1", "1b", "2")
+    assert found[2].can_win is True
+
+
+def test_a_newer_snapshot_votes_in_place_of_the_log() -> None:
+    """KIP-630 between steps 4 and 5."""
+    renamed = Extent(0, EpochVector(((1, 0),), 60), (SnapshotId(4, 150),))
+    assert vote_end(renamed) == SnapshotId(4, 150)
+    log = Extent(0, EpochVector(((5, 0),), 60), (SnapshotId(4, 50),))
+    assert vote_end(log) == SnapshotId(5, 60)
+
+
+def test_version_19_votes_as_an_empty_log_without_its_snapshot() -> None:
+    """X16."""
+    incomplete = Extent(150, EpochVector(((4, 150),), 180))
+    assert vote_end(incomplete, Dialect.V19) == EMPTY_LOG
+    assert vote_end(incomplete, Dialect.ADOPTED) == SnapshotId(4, 180)

@@ -1,0 +1,247 @@
+"""What a leader answers to a fetch, in the three dialects, at every boundary; and the follower that
+takes over a snapshot, with a crash after each step.
+"""
+
+import pytest
+
+from kraftlog.audit.epochs import EpochEnd, EpochVector
+from kraftlog.simulate.boot import Disk, SnapshotFile, boot
+from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
+from kraftlog.simulate.fetch import (
+    Answer,
+    Dialect,
+    Peer,
+    fetch_pairs,
+    leader_fetch,
+    validate_leader,
+)
+from kraftlog.simulate.follower import Step, crash_after, fetch_snapshot
+from kraftlog.simulate.truncation import truncate
+
+V19, ADOPTED, SHIPPED = Dialect.V19, Dialect.ADOPTED, Dialect.SHIPPED
+OLDER, LATEST = SnapshotId(3, 100), SnapshotId(4, 150)
+LEADER = Extent(100, EpochVector(((3, 100), (4, 120), (6, 160)), 200), (OLDER, LATEST))
+"""Its log starts at 100, the end of its older snapshot; epochs 4 and 6 begin at 120 and 160."""
+
+FRESH = Extent(0, EpochVector(((1, 0),), 50))
+TO_LATEST = Answer("snapshot", snapshot=LATEST)
+RECORDS = Answer("records")
+
+
+def diverging(epoch: int, end: int) -> Answer:
+    return Answer("diverging_epoch", diverging=EpochEnd(epoch, end))
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "adopted", "shipped"),
+    [
+        (0, 0, TO_LATEST, TO_LATEST),
+        (99, 3, TO_LATEST, TO_LATEST),
+        (100, 3, RECORDS, RECORDS),
+        # At the log start the record before is not in the log: Kafka compares with the snapshot.
+        (100, 2, RECORDS, TO_LATEST),
+        (100, 4, RECORDS, TO_LATEST),
+        (101, 3, RECORDS, RECORDS),
+        # An epoch older than the earliest snapshot's.
+        (101, 2, diverging(2, 100), TO_LATEST),
+        (120, 3, RECORDS, RECORDS),
+        (121, 3, diverging(3, 120), diverging(3, 120)),
+        (160, 4, RECORDS, RECORDS),
+        (161, 4, diverging(4, 160), diverging(4, 160)),
+        # Epoch 5 wrote nothing on this leader.
+        (161, 5, diverging(4, 160), diverging(4, 160)),
+        (200, 6, RECORDS, RECORDS),
+        (201, 6, diverging(6, 200), diverging(6, 200)),
+        # An epoch that this leader has never seen.
+        (200, 7, diverging(6, 200), diverging(6, 200)),
+        (-1, 3, Answer("INVALID_REQUEST"), Answer("INVALID_REQUEST")),
+        (100, -1, Answer("INVALID_REQUEST"), Answer("INVALID_REQUEST")),
+    ],
+)
+def test_what_the_leader_answers(offset: int, epoch: int, adopted: Answer, shipped: Answer) -> None:
+    assert leader_fetch(LEADER, offset, epoch, ADOPTED) == adopted
+    assert leader_fetch(LEADER, offset, epoch, SHIPPED) == shipped
+    assert leader_fetch(LEADER, offset, epoch) == shipped
+
+
+def test_v19_also_says_where_the_log_goes_on() -> None:
+    """X18, X19: the next offset right after the snapshot, and the epoch of the record there."""
+    answer = leader_fetch(LEADER, 99, 3, V19)
+    assert answer == Answer("snapshot", None, LATEST, EpochEnd(4, 150))
+    assert LATEST.last_included_offset == 149
+    cut = leader_fetch(LEADER, 121, 3, V19)
+    assert cut == Answer("diverging_epoch", EpochEnd(3, 120), None, EpochEnd(3, 120))
+    assert leader_fetch(LEADER, 100, 3, V19) == RECORDS
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_a_fresh_follower_of_a_fresh_leader_gets_records(dialect: Dialect) -> None:
+    assert leader_fetch(FRESH, 0, 0, dialect).kind == "records"
+    assert leader_fetch(FRESH, 50, 1, dialect).kind == "records"
+
+
+def test_offset_0_is_sent_a_snapshot_as_soon_as_there_is_one() -> None:
+    """Shipped only: the log still holds offset 0, yet the snapshot is sent; never the bootstrap
+    checkpoint."""
+    held = FRESH.with_snapshot(SnapshotId(1, 40))
+    assert leader_fetch(held, 0, 0).snapshot == SnapshotId(1, 40)
+    assert leader_fetch(held, 0, 0, ADOPTED) == RECORDS
+    assert leader_fetch(held, 1, 1) == RECORDS
+    assert leader_fetch(FRESH.with_snapshot(BOOTSTRAP), 0, 0) == RECORDS
+
+
+def test_a_log_without_its_snapshot_has_nothing_to_send() -> None:
+    """KAFKA-14238: the log start was raised and no snapshot covers it."""
+    broken = Extent(100, EpochVector(((3, 100),), 200))
+    assert leader_fetch(broken, 50, 3) == Answer("UNKNOWN_SERVER_ERROR")
+    assert leader_fetch(broken, 50, 3, ADOPTED) == Answer("OFFSET_OUT_OF_RANGE")
+    assert leader_fetch(broken, 150, 3) == RECORDS
+
+
+def test_an_epoch_that_ends_at_the_earliest_snapshot_is_answered_under_its_epoch() -> None:
+    """Epoch 3 wrote nothing that is left: the log's first epoch is 4, the snapshot's is 2."""
+    pruned = Extent(100, EpochVector(((4, 100),), 200), (SnapshotId(2, 100),))
+    assert leader_fetch(pruned, 150, 3) == diverging(2, 100)
+    assert leader_fetch(pruned, 150, 3, ADOPTED) == diverging(3, 100)
+
+
+def test_an_empty_log_answers_with_its_snapshots_epoch() -> None:
+    """R39."""
+    empty = Extent(150, EpochVector((), 150), (LATEST,))
+    assert empty.last_fetched_epoch == 4
+    assert leader_fetch(empty, 150, 4) == RECORDS
+    assert leader_fetch(empty, 160, 5) == diverging(4, 150)
+    assert leader_fetch(empty, 140, 3).snapshot == LATEST
+
+
+@pytest.mark.parametrize(
+    ("is_leader", "asked", "same", "error"),
+    [
+        (True, 5, True, None),
+        (False, 5, True, "NOT_LEADER_OR_FOLLOWER"),
+        (True, 4, True, "FENCED_LEADER_EPOCH"),
+        (True, 6, True, "UNKNOWN_LEADER_EPOCH"),
+        (True, 5, False, "INCONSISTENT_CLUSTER_ID"),
+    ],
+)
+def test_a_question_for_another_node(
+    is_leader: bool, asked: int, same: bool, error: str | None
+) -> None:
+    assert validate_leader(is_leader, 5, asked, same) == error
+
+
+def test_pairs_of_two_clusters_refuse_each_other() -> None:
+    peers = [Peer("a", FRESH), Peer("b", FRESH.truncated(30)), Peer("x", FRESH, is_foreign=True)]
+    rows = {(row["follower"], row["leader"]): row for row in fetch_pairs(peers)}
+    assert len(rows) == 6
+    assert rows["a", "x"]["answer"] == rows["x", "b"]["answer"] == "INCONSISTENT_CLUSTER_ID"
+    assert rows["b", "a"]["answer"] == "records"
+    assert rows["b", "a"]["fetch_offset"] == 30
+    assert rows["a", "b"]["diverging_end_offset"] == 30
+
+
+@pytest.mark.parametrize("dialect", [V19, ADOPTED])
+def test_both_drawings_of_the_log(dialect: Dialect) -> None:
+    """X3, X4: version 19 draws snapshot (y, c) as the one that includes y, the adopted text as the
+    one that ends before y; fetches at and below the log start are told apart the same way."""
+    x, y = SnapshotId(1, 11), SnapshotId(2, 31)
+    drawn = Extent(11, EpochVector(((1, 11), (2, 20), (3, 31)), 50), (x, y))
+    assert (x.last_included_offset, y.last_included_offset) == (10, 30)
+    assert leader_fetch(drawn, 11, 1, dialect).kind == "records"
+    below = leader_fetch(drawn, 10, 1, dialect)
+    assert below.snapshot == y
+    assert below.next_fetch == (EpochEnd(3, 31) if dialect == V19 else None)
+
+
+# --- Truncation with snapshots -----------------------------------------------------------------
+
+
+def test_a_snapshot_takes_the_place_of_a_log_that_is_too_old() -> None:
+    behind = Extent(0, EpochVector(((1, 0), (2, 30)), 60))
+    cut = truncate(behind, LEADER)
+    assert (cut.truncation_offset, cut.needs_snapshot) == (60, True)
+    assert cut.extent == Extent(150, EpochVector((), 150), (LATEST,))
+
+
+def test_what_lies_beyond_the_snapshot_is_cut() -> None:
+    ahead = Extent(0, EpochVector(((1, 0), (2, 30)), 190))
+    cut = truncate(ahead, LEADER)
+    assert (cut.truncation_offset, cut.needs_snapshot) == (150, True)
+
+
+def test_a_diverging_tail_is_cut_and_records_follow() -> None:
+    tail = Extent(100, EpochVector(((3, 100), (4, 120), (5, 140)), 180), (OLDER,))
+    cut = truncate(tail, LEADER)
+    assert (cut.truncation_offset, cut.needs_snapshot) == (140, False)
+    assert cut.extent.last_fetched_epoch == 4
+
+
+# --- The six steps -----------------------------------------------------------------------------
+
+LAGGARD = Disk(0, EpochVector(((1, 0), (2, 30)), 60), (SnapshotFile(SnapshotId(1, 20)),))
+AT_REST = boot(LAGGARD).extent
+CAUGHT_UP = Extent(150, EpochVector((), 150), (LATEST,))
+
+
+def steps(dialect: Dialect) -> dict[str, Step]:
+    return {one.name: one for one in fetch_snapshot(LAGGARD, LATEST, dialect)}
+
+
+@pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
+@pytest.mark.parametrize(
+    "name", ["fetch", "snapshot_named", "fetch_paused", "chunks_written", "validated"]
+)
+def test_a_crash_before_the_rename_changes_nothing(dialect: Dialect, name: str) -> None:
+    after = crash_after(steps(dialect)[name], dialect)
+    assert (after.boots, after.extent, after.discarded_from_offset) == (True, AT_REST, None)
+    assert after.snapshot == SnapshotId(1, 20)
+    assert after.replay_from_offset == 20
+
+
+@pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
+def test_a_crash_between_rename_and_truncation_drops_the_old_log(dialect: Dialect) -> None:
+    """R68: an older log beside a newer snapshot. The next start goes on from the snapshot."""
+    step = steps(dialect)["renamed"]
+    assert step.disk.vector.end_offset == 60
+    after = crash_after(step, dialect)
+    assert (after.boots, after.extent, after.snapshot) == (True, CAUGHT_UP, LATEST)
+    assert after.discarded_from_offset == 0
+    assert after.reason is not None
+    assert "the whole log is dropped" in after.reason
+
+
+@pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
+def test_after_the_last_step_nothing_is_left_to_do(dialect: Dialect) -> None:
+    """R67: log start and log end are the snapshot's end, the epoch its epoch."""
+    after = crash_after(steps(dialect)["resumed"], dialect)
+    assert after == boot(Disk(150, EpochVector((), 150), (SnapshotFile(LATEST),)))
+    assert (after.extent, after.extent.log_end) == (CAUGHT_UP, LATEST)
+    assert after.discarded_from_offset is None
+
+
+def test_only_the_steps_that_write_chunks_leave_a_part_file() -> None:
+    parts = [name for name, one in steps(SHIPPED).items() if one.part_of]
+    assert parts == ["chunks_written", "validated"]
+
+
+def test_version_19_can_lose_everything_on_the_way() -> None:
+    """X15, X20: log and snapshots go first; until the snapshot is complete the node holds nothing
+    that counts, and a Kafka of today would not even start with it."""
+    found = steps(V19)
+    for name in ("snapshot_named", "log_and_chunks_written"):
+        after = crash_after(found[name], V19)
+        assert after.boots
+        assert after.extent == Extent(0, EpochVector((), 0))
+    halfway = boot(found["log_and_chunks_written"].disk)
+    assert not halfway.boots
+    assert halfway.reason is not None
+    assert "log start offset is 150" in halfway.reason
+    done = crash_after(found["resumed"], V19)
+    assert (done.extent.start_offset, done.snapshot) == (150, LATEST)
+
+
+def test_version_19_holds_a_fresh_log_for_none() -> None:
+    """X17: its invariant wants a snapshot always."""
+    fresh = Step("fetch", Disk(0, EpochVector(((1, 0),), 50)))
+    assert crash_after(fresh, V19).discarded_from_offset == 0
+    assert crash_after(fresh, SHIPPED).extent.end_offset == 50

@@ -1,0 +1,179 @@
+"""Plans of small quorums on disk: what is told of a pair, a node, a voter, whatever is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.commands.plan_input import fault_rows, read_quorum
+from kraftlog.config import load_options
+from kraftlog.log.segment import Limits
+from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    healthy_log,
+    leader_change,
+    overwrite,
+    quorum,
+    snapshot,
+    topic,
+)
+
+Row = dict[str, Any]
+LATER = START_MS + 60_000
+
+
+def by(rows: Any, *names: str) -> dict[Any, Row]:
+    keyed = {tuple(row[name] for name in names): row for row in rows}
+    return {key[0] if len(names) == 1 else key: row for key, row in keyed.items()}
+
+
+def plans(root: Path) -> tuple[dict[Any, Row], dict[Any, Row], dict[Any, Row], dict[Any, Row]]:
+    """Truncation, fetch, boot and election rows of the quorum below a folder."""
+    found = read_quorum(load_options({"input": [str(root)]}), decodes=True)
+    return (
+        by(truncation_rows(found, Limits()), "follower", "leader"),
+        by(fetch_rows(found), "follower", "leader"),
+        by(boot_rows(found), "replica"),
+        by(election_rows(found), "candidate"),
+    )
+
+
+def test_a_healthy_quorum_has_nothing_to_cut(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    truncations, fetches, boots, elections = plans(tmp_path)
+    assert truncations == {}
+    assert {row["answer"] for row in fetches.values()} == {"records"}
+    assert boots["1"] == {
+        "replica": "1",
+        "boots": True,
+        "reason": None,
+        "snapshot_end_offset": 6,
+        "snapshot_epoch": 1,
+        "replay_records": 6,
+        "discarded_from_offset": None,
+    }
+    assert all(row["can_win"] for row in elections.values())
+
+
+def test_two_voters_that_lost_a_committed_tail_can_elect_each_other(tmp_path: Path) -> None:
+    """The disaster of R69: a snapshot proves what is committed, and one log alone holds it."""
+    nodes = quorum(tmp_path)
+    short = [one for one in healthy_log() if one.base < 10]
+    for node in nodes[:2]:
+        node.segment(6).write_bytes(b"".join(one.raw() for one in short if one.base >= 6))
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_log()[1:2], 2, START_MS + 9000))
+    truncations, fetches, _, elections = plans(tmp_path)
+    assert elections["1"]["can_win"]
+    assert elections["1"]["refused_by"] == ["3"]
+    assert elections["1"]["lacks_committed_from_offset"] == 10
+    assert elections["3"]["lacks_committed_from_offset"] is None
+    row = truncations["3", "1"]
+    assert (row["truncation_offset"], row["records_lost"], row["committed_lost"]) == (10, 2, 2)
+    assert row["types_lost"] == {"NO_OP_RECORD": 1, "TOPIC_RECORD": 1}
+    assert truncations["1", "3"]["records_lost"] == 0
+    assert fetches["1", "3"]["answer"] == "records"
+
+
+def test_an_uncommitted_tail_is_lost_and_nothing_committed_with_it(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    older = [one for one in healthy_log() if one.base < 8]
+    nodes[0].write([*older, Batch(8, 1, (NO_OP, topic("ghost", 9)), None, LATER)])
+    truncations, _, _, elections = plans(tmp_path)
+    row = truncations["1", "2"]
+    assert (row["truncation_offset"], row["records_lost"], row["committed_lost"]) == (8, 2, 0)
+    assert row["size_bytes_lost"] == len(Batch(8, 1, (NO_OP, topic("ghost", 9))).raw())
+    assert row["types_lost"] == {"NO_OP_RECORD": 1, "TOPIC_RECORD": 1}
+    back = truncations["2", "1"]
+    assert (back["truncation_offset"], back["records_lost"], back["committed_lost"]) == (8, 4, 4)
+    assert ("2", "3") not in truncations
+    assert elections["1"]["can_win"] is False
+    assert elections["1"]["lacks_committed_from_offset"] == 8
+
+
+def test_a_replica_of_another_cluster_is_refused_and_cut_by_nobody(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    strange = [leader_change(0, 7, 9), Batch(1, 7, (topic("elsewhere", 77),), None, LATER)]
+    nodes[2].segment(6).unlink()
+    nodes[2].write(strange)
+    nodes[2].meta("another-cluster", 9)
+    nodes[2].checkpoint(6, 1).unlink()
+    truncations, fetches, boots, elections = plans(tmp_path)
+    assert not [pair for pair in truncations if "3" in pair]
+    assert fetches["3", "1"]["answer"] == fetches["1", "3"]["answer"] == "INCONSISTENT_CLUSTER_ID"
+    assert fetches["1", "2"]["answer"] == "records"
+    assert boots["3"]["boots"]
+    assert set(elections) == {"1", "2"}
+
+
+def test_a_damaged_batch_makes_the_node_drop_what_follows(tmp_path: Path) -> None:
+    """Offset 9 of node 1 is damaged: it starts with offsets below, and as it stands then it lacks
+    what is committed, though nobody has to cut anything for it."""
+    nodes = quorum(tmp_path)
+    segment = nodes[0].segment(6)
+    before = sum(len(one.raw()) for one in healthy_log() if 6 <= one.base < 9)
+    overwrite(segment, before + 40, b"\xff\xff")
+    truncations, fetches, boots, elections = plans(tmp_path)
+    assert boots["1"]["discarded_from_offset"] == 9
+    assert boots["1"]["replay_records"] == 3
+    assert f"at byte {before} of {segment.name}" in boots["1"]["reason"]
+    assert fetches["1", "2"]["fetch_offset"] == 9
+    assert truncations["1", "2"]["records_lost"] == 0
+    assert truncations["2", "1"]["truncation_offset"] == 9
+    assert elections["1"]["lacks_committed_from_offset"] == 9
+    assert elections["1"]["can_win"] is False
+    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    assert [(row["fault"], row["position"]) for row in fault_rows(found)] == [("batch_crc", before)]
+
+
+def test_a_missing_segment_is_not_noticed_by_kafka_but_told(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    log = healthy_log()
+    node.segment(6).unlink()
+    node.segment(9).write_bytes(b"".join(one.raw() for one in log if one.base >= 9))
+    _, _, boots, elections = plans(tmp_path)
+    assert boots["1"]["boots"]
+    assert boots["1"]["reason"] == "offsets 6 to 8 are missing, and Kafka does not notice"
+    assert elections["1"]["lacks_committed_from_offset"] == 6
+
+
+def test_a_misnamed_snapshot_is_not_found(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    kip = node.folder / f"{6:020d}-{1:018d}.checkpoint"
+    node.checkpoint(6, 1).rename(kip)
+    _, _, boots, _ = plans(tmp_path)
+    assert boots["1"]["snapshot_end_offset"] is None
+    assert kip.name in boots["1"]["reason"]
+
+
+def test_a_record_that_cannot_be_decoded_stops_a_node(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (topic("d", 4)[:-3],), None, LATER))
+    _, _, boots, _ = plans(tmp_path)
+    assert not boots["1"]["boots"]
+    assert boots["1"]["reason"].startswith("the record at offset 12 cannot be decoded")
+    assert boots["2"]["boots"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("version=1\nnode.id=1\n", "meta.properties names no cluster.id"),
+        ("version=1\nnode.id=x\n", "meta.properties cannot be read"),
+    ],
+)
+def test_a_node_without_an_identity_does_not_start(tmp_path: Path, text: str, reason: str) -> None:
+    node = quorum(tmp_path)[0]
+    (node.home / "meta.properties").write_text(text)
+    _, _, boots, _ = plans(tmp_path)
+    assert not boots["1"]["boots"]
+    assert reason in boots["1"]["reason"]
+
+
+def test_a_log_folder_by_itself_says_nothing_of_the_node(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    (node.home / "meta.properties").unlink()
+    _, _, boots, _ = plans(tmp_path)
+    assert boots["1"]["boots"]

@@ -1,0 +1,210 @@
+"""What is printed: for people on a terminal, for grep, and for scripts."""
+
+import io
+import json
+import re
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import build_parser, main
+from kraftlog.commands.examples import commands_of
+from kraftlog.pipeline import progress
+from kraftlog.report.findings import print_findings
+from kraftlog.report.rows import print_rows
+from tests.golden.cases import DATA
+from tests.unit.report_pages import finding
+from tests.unit.test_imports import ROOT, read_imports, started_with
+
+ISOLATED = str(DATA / "isolated" / "replicas")
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|9[0-7])m")
+CODES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
+TAIL = finding(
+    "uncommitted_tail_diverged", "2", "warning", offset=176,
+    message="it carries a tail that is told in many words " * 6,
+    evidence={"who": "controller 2"},
+)  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def rows(columns: int) -> list[dict[str, str]]:
+    return [{f"column_{n}": "x" * 20 for n in range(columns)} for _ in range(2)]
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_tables_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = Terminal()
+    print_rows(rows(8), "table", out)
+    lines = [CODES.sub("", line) for line in out.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width
+    upright = width == 60
+    assert (len(lines) == 2 * 9) is upright
+    assert ("row 2" in out.getvalue()) is upright
+
+
+def test_without_a_terminal_tables_are_wide_and_plain() -> None:
+    out = io.StringIO()
+    assert print_rows(rows(8), "table", out) == 2
+    header, first, _ = out.getvalue().splitlines()
+    assert header.split() == [f"column_{n}" for n in range(8)]
+    assert len(first.split()) == 8
+    assert "\x1b" not in out.getvalue()
+
+
+def test_upright_rows_are_numbered_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = io.StringIO()
+    print_rows(rows(4) * 300, "table", out)
+    numbers = [int(one) for one in re.findall(r"^row (\d+)", out.getvalue(), re.MULTILINE)]
+    assert numbers == list(range(1, 601))
+
+
+def test_json_is_one_object_a_line() -> None:
+    out = io.StringIO()
+    value = "a\nb\u2028\x1b[31m\ud800[bold]"
+    print_rows([{"a": value}, {"a": None}], "json", out)
+    assert [json.loads(line)["a"] for line in out.getvalue().split("\n")[:2]] == [value, None]
+    assert out.getvalue().isascii()
+    assert "\x1b" not in out.getvalue()
+
+
+def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
+    out = io.StringIO()
+    print_rows([{"a": "[bold]x[/bold] \x1b[31m \r\n"}], "table", out)
+    assert "[bold]x[/bold] \ufffd[31m" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+    out = io.StringIO()
+    hostile = finding("batch_crc_valid", "[red]\x1b]0;owned\x07", message="[/bold]\x1b[2J")
+    print_findings([hostile], "[/]\x1b", out)
+    assert "\x1b" not in out.getvalue()
+    assert "\x07" not in out.getvalue()
+    assert "[/bold]" in out.getvalue()
+
+
+def test_a_finding_is_one_line_for_grep() -> None:
+    out = io.StringIO()
+    print_findings([TAIL], out=out)
+    heading, line, verdict = out.getvalue().splitlines()
+    assert heading == "Kafka settles it at the next start: know what is lost"
+    assert line.startswith("  WARNING  uncommitted_tail_diverged [2] it carries a tail")
+    assert len(line) > 250
+    assert verdict.startswith("Controller 2 carries an uncommitted tail from offset 176")
+
+
+def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    print_findings([TAIL], out=out)
+    lines = [CODES.sub("", line) for line in out.getvalue().splitlines()]
+    assert max(map(len, lines)) <= 60
+    assert lines[2].startswith(" " * 11)
+    assert COLOUR.search(out.getvalue())
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    print_findings([TAIL], out=out)
+    assert not COLOUR.search(out.getvalue())
+
+
+# --- progress -----------------------------------------------------------------------------------
+
+
+def test_a_finished_step_is_one_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.step("decode"):
+        pass
+    told = capsys.readouterr()
+    assert re.fullmatch(r"decode: \d+\.\d s\n", told.err)
+    assert not told.out
+
+
+def test_a_long_step_says_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_SECONDS", 0.01)
+    with progress.step("decode"):
+        time.sleep(0.2)
+    assert "decode … 0 s" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_waiting_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.waiting("audit"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_step_that_breaks_ends_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError), progress.step("decode"):
+        raise ValueError
+    assert not capsys.readouterr().err
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def test_commands_start_without_what_only_the_page_needs() -> None:
+    started = {name.split(".")[0] for name in started_with("kraftlog.cli", read_imports(ROOT))}
+    assert "rich" in started
+    assert not started & {"altair", "jinja2", "markupsafe", "vl_convert"}
+
+
+def test_every_command_has_examples_that_parse() -> None:
+    found = dict(commands_of(build_parser()))
+    assert {"run", "audit", "records", "plan truncation"} <= set(found)
+    for name, command in found.items():
+        assert command.epilog, name
+        lines = re.findall(r"^  kraftlog ([^|#\n]+?)(?:  .*)?(?:\|.*)?$", command.epilog, re.M)
+        assert lines, name
+        for line in lines:
+            build_parser().parse_args(shlex.split(line))
+        assert "kraftlog" in command.format_help().split("example", 1)[1], name
+
+
+def test_an_audit_as_json_says_nothing_else_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "new" / "report.html"
+    arguments = ["audit", "--input", ISOLATED, "--format", "json", "--report", str(page)]
+    assert main(arguments) == 0
+    told = capsys.readouterr()
+    assert len([json.loads(line) for line in told.out.splitlines()]) > 50
+    assert told.err == f"page: {page}\n"
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [one.name for one in page.parent.iterdir()] == ["report.html"]
+
+
+def test_a_page_that_was_asked_for_and_is_missing_fails_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    report = str(tmp_path / "file" / "report.html")
+    assert main(["audit", "--input", ISOLATED, "--report", report]) == 2
+    told = capsys.readouterr()
+    assert "uncommitted tail" in told.out, "the result is not lost"
+    assert "could not be written" in told.err
+
+
+def test_pages_below_an_input_or_of_many_quorums_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["audit", "--input", ISOLATED, "--report", f"{ISOLATED}/report.html"]) == 2
+    assert "lies below the input" in capsys.readouterr().err
+    assert main(["audit", "--each", ISOLATED, "--report", "r.html"]) == 2
+    assert "no page" in capsys.readouterr().err
