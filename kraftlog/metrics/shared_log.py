@@ -5,7 +5,6 @@ however many replicas hold it, uncommitted tails left out. Times are ms since 19
 what is shared.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.audit.evidence import Ids, Longs
-from kraftlog.audit.lineage import history
+from kraftlog.audit.lineage import chain
 from kraftlog.audit.quorum import Quorum
 
 
@@ -93,28 +92,25 @@ class SharedLog:
 
 def shared_log(quorum: Quorum) -> SharedLog:
     """The main lineage of a quorum."""
-    of_log: dict[str, list[int]] = defaultdict(list)
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, link in enumerate(history(quorum)):
-        of_log[link.log.label].append(link.row)
-        places[link.log.label].append(place)
-    labels = list(of_log)
-    order = np.argsort(np.concatenate([places[one] for one in labels] or [[]]), kind="stable")
-    parts = [(quorum.by_label[one].evidence.log, np.array(of_log[one])) for one in labels]
+    links = chain(quorum)
+    order = np.argsort(links.log, kind="stable")
+    back = np.argsort(order, kind="stable")
+    counts = np.bincount(links.log, minlength=len(links.logs))
+    rows = np.split(links.row[order], np.cumsum(counts)[:-1]) if len(links.logs) else []
+    parts = [(log.evidence.log, held) for log, held in zip(links.logs, rows, strict=True)]
 
     def gathered(name: str) -> Longs:
-        found = [getattr(log, name)[rows].astype(np.int64) for log, rows in parts]
-        return np.concatenate(found)[order] if found else np.empty(0, np.int64)
+        found = [getattr(log, name)[held].astype(np.int64) for log, held in parts]
+        return np.concatenate(found)[back] if found else np.empty(0, np.int64)
 
-    ids = [log.ids[rows] for log, rows in parts]
     return SharedLog(
-        gathered("base_offsets"),
-        gathered("last_offsets"),
+        links.base,
+        links.end - 1,
         gathered("sizes"),
         gathered("record_counts"),
         gathered("epochs"),
         gathered("base_timestamps"),
         gathered("max_timestamps"),
-        np.concatenate(ids)[order] if ids else np.empty((0, 2), np.uint64),
+        links.ids,
         {epoch: leader for log in quorum.peers for epoch, leader in log.leaders.items()},
     )
