@@ -20,7 +20,7 @@ from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
-from kraftlog.pipeline.histories import fault_rows, write_faults, write_history
+from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.pipeline.shares import fold_stretch, sources_of
 from kraftlog.pipeline.standing import Standing, outline_from
