@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-browser lint type check bench docs wheel lock clean
+.PHONY: help setup run test test-kafka test-browser lint type check bench bench-large docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ type: .venv/.stamp ## mypy, strict
 
 bench: .venv/.stamp ## Measure against the references; equal answers first, times second
 	$(BIN)/python -m tests.benchmark
+
+bench-large: .venv/.stamp ## The same for logs of 1 GB; the first run writes them
+	$(BIN)/python -m tests.benchmark --size 1G --runs 1 --markdown
 
 docs: .venv/.stamp ## Write the reference pages anew from what the code declares
 	$(BIN)/python -m kraftlog.reference

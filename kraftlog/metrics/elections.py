@@ -30,6 +30,8 @@ def election_rows(log: SharedLog) -> list[Row]:
     """A row per epoch, in order. The first epoch of a log that does not begin at offset 0 began
     earlier.
     """
+    if not len(log):
+        return []
     at = epoch_starts(log)
     ends = np.append(at[1:], len(log))
     times = log.base_timestamps[at]

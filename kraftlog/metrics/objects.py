@@ -52,10 +52,6 @@ class Lives:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def alive_at(self, offset: int) -> int:
-        """Objects that the state before an offset holds."""
-        return int(((self.valid_from <= offset) & (offset < self.valid_to)).sum())
-
     def added(self) -> Flags:
         """Versions that no version of the same object went before without a gap."""
         order = np.lexsort((self.valid_from, self.codes))
@@ -121,15 +117,6 @@ def _ms(column: pa.ChunkedArray) -> Longs:
     return found
 
 
-def changed_between(every: Lives, start: int, end: int) -> int:
-    """Objects that were modified or deleted after `start` and up to `end` (R52): those of which a
-    version ended there. One that was only added does not count; one that was added and then
-    modified or deleted does. Each object counts once.
-    """
-    ended = (every.valid_to > start) & (every.valid_to <= end)
-    return len(np.unique(every.codes[ended]))
-
-
 class Changes:
     """All changes (ends of versions) of several tables in offset order, to ask for the dirty ratio
     many times. The ratio is `count` over `alive_at` (R51). Before `known_from`, where the last base
@@ -160,7 +147,10 @@ class Changes:
         return int(began - np.searchsorted(self._to, offset, "right"))
 
     def count(self, start: int, end: int) -> int:
-        """As `changed_between`."""
+        """Objects that were modified or deleted after `start` and up to `end` (R52): those of which
+        a version ended there. One that was only added does not count; one that was added and then
+        modified or deleted does. Each object counts once.
+        """
         first, after = np.searchsorted(self.offsets, [start, end], "right")
         return int((self._before[first:after] <= start).sum())
 

@@ -6,14 +6,14 @@ QuorumConfig and MetadataLogConfig (4.3.1).
 
 from dataclasses import dataclass
 
-MIB = 1 << 20
-DAY_MS = 86_400_000
+from kraftlog.metrics.growth import DAY_MS
+from kraftlog.metrics.sizes import MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of `server.properties`. `shipped` is None where Kafka has none of that name;
-    `instead` names what does its work there. `minimum` is of a number; None for texts.
+    """One setting of `server.properties`. `is_shipped` is False where Kafka reads none of that
+    name here; `instead` names what does its work there. `minimum` is of a number; None for texts.
     """
 
     name: str

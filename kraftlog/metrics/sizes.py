@@ -32,11 +32,6 @@ def replicas_per_broker(topics: int, partitions: int, replication_factor: int, b
     return -(-topics * partitions * replication_factor // brokers)
 
 
-def is_balanced_possible(partitions: int, replication_factor: int, brokers: int) -> bool:
-    """Whether each broker can hold at most one replica of a topic, as the KIP assumes."""
-    return partitions * replication_factor <= brokers
-
-
 def fan_out_bytes(size_bytes: float, replicas: int) -> float:
     """What the leader sends so that every other replica of the log holds these bytes."""
     return size_bytes * max(replicas - 1, 0)

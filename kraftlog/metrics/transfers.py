@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.audit.evidence import Longs
+from kraftlog.metrics.sizes import MIB
 
-MIB = 1 << 20
 FETCH_BYTES = MIB
 """Default of controller.quorum.fetch.max.bytes and …fetch.snapshot.max.bytes since KIP-1219."""
 OLD_FETCH_BYTES = 8 * MIB

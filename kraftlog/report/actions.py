@@ -111,14 +111,14 @@ ACTIONS = (
 )
 
 _BY_CHECK = {check: action for action in ACTIONS for check in action.checks}
-_KNOW = ACTIONS[-1]
+_WATCH, _KNOW = ACTIONS[-3], ACTIONS[-1]
 
 
 def action_of(finding: Row) -> Action:
     """What a finding asks for; that of a check which no group names is to be looked into."""
     if finding["severity"] == "info":
         return _KNOW
-    return _BY_CHECK.get(finding["check"], _BY_CHECK["election_storm"])
+    return _BY_CHECK.get(finding["check"], _WATCH)
 
 
 def grouped(findings: Iterable[Row]) -> list[tuple[Action, list[Row]]]:

@@ -10,7 +10,6 @@ from typing import Any
 import altair as alt
 
 from kraftlog.report.marks import (
-    Window,
     bound_marks,
     edge_marks,
     epoch_marks,
@@ -21,6 +20,7 @@ from kraftlog.report.marks import (
 )
 from kraftlog.report.svg import drawn, layer
 from kraftlog.report.view import PageData
+from kraftlog.report.windows import Window
 
 _BAR, _SPAN, _ABOVE, _BELOW = 16, 24, -19, 18
 _NAMES_ROOM, _ENDS_ROOM = 230, 84

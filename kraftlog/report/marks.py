@@ -6,85 +6,13 @@ watermark and log end over offsets and epochs.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 
 from kraftlog.report.view import SEVERITIES, PageData, Row, status_of
+from kraftlog.report.windows import Window
 
 EPOCH_COLOURS = 6
 _RESOLUTION = 600
 """Epochs shorter than this part of a window are drawn together."""
-_UNSEEN = 400
-"""Places nearer to each other than this part of the axis cannot be told apart on it."""
-_NEAR = 0.05
-_ZOOMED = 0.25
-_LEAST_WINDOW = 24
-ZOOM_LIMIT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Offsets [low, high) of one drawing."""
-
-    low: int
-    high: int
-
-    @property
-    def size(self) -> int:
-        return max(1, self.high - self.low)
-
-    def holds(self, offset: int) -> bool:
-        """Whether a mark at an offset can be drawn; the end of the last record counts."""
-        return self.low <= offset <= self.high
-
-
-def whole(data: PageData) -> Window:
-    """From the lowest log start to the furthest log end."""
-    starts = [row["log_start_offset"] or 0 for row in data.replicas]
-    ends = [row["log_end_offset"] or 0 for row in data.replicas]
-    low, high = min(starts, default=0), max(ends, default=1)
-    return Window(low, max(high, low + 1))
-
-
-def zooms(data: PageData) -> list[Window]:
-    """Windows around what the whole axis is too coarse for: ends, bounds, damage, divergences.
-
-    Places that lie near each other share a window. There is none where all can be told apart
-    already, or where it would show much of the axis again."""
-    axis = whole(data)
-    places = sorted({place for place in _places(data) if axis.holds(place)})
-    clusters: list[list[int]] = []
-    for place in places:
-        if clusters and place - clusters[-1][-1] <= _NEAR * axis.size:
-            clusters[-1].append(place)
-        else:
-            clusters.append([place])
-    windows = [_around(cluster, axis) for cluster in clusters if _too_near(cluster, axis)]
-    return [one for one in windows if one.size <= _ZOOMED * axis.size][-ZOOM_LIMIT:]
-
-
-def _too_near(places: list[int], axis: Window) -> bool:
-    return any((b - a) * _UNSEEN < axis.size for a, b in pairwise(places))
-
-
-def _places(data: PageData) -> Iterator[int]:
-    for row in data.replicas:
-        yield row["log_end_offset"] or 0
-    for bound in data.committed:
-        if bound:
-            yield bound
-    for finding in data.findings:
-        if finding["severity"] != "info" and finding["replica"]:
-            yield from (finding[name] for name in ("offset", "end_offset") if finding[name])
-
-
-def _around(places: list[int], axis: Window) -> Window:
-    spread = places[-1] - places[0]
-    margin = max(_LEAST_WINDOW // 2, spread // 5)
-    return Window(max(axis.low, places[0] - margin), min(axis.high, places[-1] + margin))
-
-
-# --- marks ---------------------------------------------------------------------------------------
 
 
 def replica_marks(data: PageData) -> list[Row]:
@@ -98,8 +26,7 @@ def replica_marks(data: PageData) -> list[Row]:
 def _sentence(data: PageData, row: Row) -> str:
     epochs = [one[0] for one in row["epochs"] or []]
     ends = ", ".join(f"{one[0]:,}" for one in row["snapshots"] or []) or "none"
-    told = f"epochs {epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"epoch {epochs or '?'}"
-    told = told.replace("[", "").replace("]", "")
+    told = f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
     return (
         f"{data.names[row['replica']]}: log from offset {row['log_start_offset'] or 0:,} to "
         f"{row['log_end_offset'] or 0:,}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"

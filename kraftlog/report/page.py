@@ -19,10 +19,10 @@ from kraftlog.audit.guidance import guidance_of
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
-from kraftlog.report.marks import Window, whole, zooms
 from kraftlog.report.plain import printable
 from kraftlog.report.verdict import verdict
 from kraftlog.report.view import PageData, Row, status_of
+from kraftlog.report.windows import Window, whole, zooms
 
 FINDINGS_SHOWN, EVIDENCE_SHOWN = 40, 2000
 """Findings of one group, and characters of one finding's evidence; the tables hold the rest."""

@@ -8,6 +8,7 @@ each rule tried on damaged copies.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kraftlog.audit.epochs import EpochVector
 from kraftlog.simulate.extent import Extent, SnapshotId
@@ -24,12 +25,20 @@ class SnapshotFile:
     is_complete: bool = True
 
 
+class BadRecord(NamedTuple):
+    """A record of a valid batch that cannot be decoded."""
+
+    offset: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
     """What lies on one node's disk.
 
     `vector` is the log up to the first batch that is no valid one, where recovery cuts it: `cut`
-    says what it meets there, None for a sound log. `problems` are reasons to refuse to start.
+    says what it meets there, None for a sound log. `problems` are reasons to refuse to start;
+    `bad_records` are one where they are replayed.
     """
 
     start_offset: int
@@ -37,6 +46,7 @@ class Disk:
     snapshots: tuple[SnapshotFile, ...] = ()
     cut: str | None = None
     problems: tuple[str, ...] = ()
+    bad_records: tuple[BadRecord, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -69,11 +79,15 @@ def boot(disk: Disk) -> Boot:
     latest = usable[-1] if usable else None
     if latest is not None and latest.unreadable:
         refusals.append(f"{_name(latest.id)} cannot be loaded: {latest.unreadable}")
+    replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)
+    for one in disk.bad_records:
+        if replay_from <= one.offset < extent.end_offset:
+            refusals.append(f"the record at offset {one.offset} cannot be decoded: {one.text}")
+            break
     discarded = None if disk.cut is None else disk.vector.end_offset
     if extent is not found and not found.is_empty:
         discarded = disk.start_offset
     reason = "; ".join(refusals) or "; ".join(_words(disk, found, latest)) or None
-    replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)
     return Boot(not refusals, reason, extent, latest.id if latest else None, replay_from, discarded)
 
 

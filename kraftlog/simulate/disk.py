@@ -17,7 +17,7 @@ from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
-from kraftlog.simulate.boot import Disk, SnapshotFile
+from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -38,8 +38,9 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         _vector(log, start, end),
         tuple(_snapshot_file(each) for each in shipped),
         None if cut is None else cut[1],
-        tuple(_problems(one, log.contents, end)),
-        tuple(_notes(log, end, [each for each in snapshots if each not in shipped])),
+        tuple(_problems(one)),
+        tuple(_bad_records(one, log.contents)),
+        tuple(_notes(log, end)),
     )
 
 
@@ -103,10 +104,11 @@ def _why_unloadable(one: SnapshotView) -> str | None:
     return "a record in it cannot be decoded" if undecodable else None
 
 
-def _problems(one: ReplicaEvidence, contents: tuple[Content, ...], end_row: int) -> Iterator[str]:
+def _problems(one: ReplicaEvidence) -> Iterator[str]:
     """Why a node refuses to start, beside its snapshots."""
     yield from _identity_problems(one)
-    for path in one.foreign_names:
+    plain = [file.path for file in one.snapshots if file.name_form == names.KIP_PLAIN]
+    for path in (*one.foreign_names, *plain):
         yield f"{_base(path)} is no name that Kafka can parse"
     for problem in one.problems:
         if _refuses(problem):
@@ -125,7 +127,6 @@ def _problems(one: ReplicaEvidence, contents: tuple[Content, ...], end_row: int)
     found = one.partition_metadata.value if one.partition_metadata is not None else None
     if found and found["topic_id"] != METADATA_TOPIC_ID:
         yield f"partition.metadata names another topic id, {found['topic_id']}"
-    yield from _undecodable(one, contents, end_row)
 
 
 def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
@@ -159,27 +160,23 @@ def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
     return [segment for segment in one.segments if segment.problem]
 
 
-def _undecodable(
-    one: ReplicaEvidence, contents: tuple[Content, ...], end_row: int
-) -> Iterator[str]:
-    """Kafka decodes every record of the log when it starts; the first that it cannot decode stops
-    it."""
-    for row in np.flatnonzero(one.log.content[:end_row] >= 0).tolist():
-        issues = contents[int(one.log.content[row])].issues
-        broken = next((issue for issue in issues if issue.byte_in_batch is not None), None)
-        if broken is not None and one.log.crc_valid[row]:
-            offset = int(one.log.base_offsets[row]) + broken.record_index
-            yield f"the record at offset {offset} cannot be decoded: {broken.text}"
-            return
+def _bad_records(one: ReplicaEvidence, contents: tuple[Content, ...]) -> Iterator[BadRecord]:
+    """Kafka decodes every record that it replays; the limit of what we unpack is only ours."""
+    for row in np.flatnonzero((one.log.content >= 0) & one.log.crc_valid).tolist():
+        for issue in contents[int(one.log.content[row])].issues:
+            if issue.byte_in_batch is not None and issue.kind != FaultKind.DECOMPRESSION_LIMIT:
+                offset = int(one.log.base_offsets[row]) + issue.record_index
+                yield BadRecord(offset, issue.text)
 
 
-def _notes(log: LogView, end_row: int, misnamed: list[SnapshotView]) -> Iterator[str]:
+def _notes(log: LogView, end_row: int) -> Iterator[str]:
     for hole in log.holes:
         if hole.row < end_row:
             yield f"offsets {hole.start} to {hole.end - 1} are missing, and Kafka does not notice"
             break
-    for one in misnamed:
-        yield f"{one.evidence.name} is not in the shipped form of names, and is not found"
+    for file in log.evidence.snapshots:
+        if file.name_form == names.KIP_PADDED:
+            yield f"{file.name} is not in the shipped form of names, and is not found"
 
 
 def _base(path: str) -> str:

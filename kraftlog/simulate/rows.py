@@ -50,14 +50,20 @@ class Plans:
         return log if log is not None and held >= quorum.bounds.lower else quorum.newest_log
 
     def committed_reach(self, log: LogView) -> int:
-        """How far a replica holds what is committed, by its log or by a credible snapshot."""
-        reach, extent = log.end_offset or 0, self.extent(log)
+        """How far a replica holds what is committed: by a credible snapshot that it loads, and by
+        its log from there on, up to the first offset that it lacks or holds differently.
+        """
+        extent = self.extent(log)
+        credible = [s.end_offset for s in self.quorum.credible_snapshots if s.replica == log.label]
+        loaded = extent.latest_snapshot
+        start = loaded.end_offset if loaded and loaded.end_offset in credible else 0
+        stops = [(hole.start, hole.end) for hole in log.holes]
         if self._witness is not None and self._witness is not log:
-            common = self.quorum.comparisons[log.label, self._witness.label].common_end
-            reach = reach if common is None else common
-        reach = min([reach, extent.end_offset, *(hole.start for hole in log.holes[:1])])
-        credible = [s for s in self.quorum.credible_snapshots if s.replica == log.label]
-        return max([reach, *(s.end_offset for s in credible if s.id in extent.snapshots)])
+            runs = self.quorum.comparisons[log.label, self._witness.label].runs
+            stops += [(run.start, run.end) for run in runs]
+        first = min((max(begin, start) for begin, end in stops if end > start), default=None)
+        reached = extent.end_offset if first is None else min(first, extent.end_offset)
+        return max(start, reached)
 
 
 def boot_rows(quorum: Quorum) -> Iterator[Row]:

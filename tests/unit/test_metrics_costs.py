@@ -18,7 +18,6 @@ from kraftlog.metrics.sizes import (
     MIB,
     appended_snapshot_bytes,
     fan_out_bytes,
-    is_balanced_possible,
     message_size_bytes,
     replicas_per_broker,
 )
@@ -45,8 +44,7 @@ def test_message_sizes_are_those_of_the_kip() -> None:
 
 def test_each_broker_of_the_example_holds_30_000_replicas() -> None:
     assert replicas_per_broker(100_000, 10, 3, 100) == 30_000
-    assert is_balanced_possible(10, 3, 100)
-    assert not is_balanced_possible(10, 3, 29)
+    assert replicas_per_broker(1, 1, 3, 2) == 2
 
 
 def test_replication_costs_of_the_example() -> None:

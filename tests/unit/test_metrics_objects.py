@@ -1,5 +1,6 @@
 """Lives of objects: the counting rule of the dirty ratio, churn per hour, spans of tombstones."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraftlog.metrics.amplification import Event, amplification_rows
 from kraftlog.metrics.churn import churn_rows
-from kraftlog.metrics.objects import VALIDITY, Changes, Lives, changed_between, lives
+from kraftlog.metrics.elections import election_rows, elections_per_day
+from kraftlog.metrics.objects import VALIDITY, Changes, Lives, lives
 from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
@@ -68,11 +71,10 @@ def test_new_objects_do_not_count_and_changed_ones_count_once() -> None:
         base=("old", "gone", "left"),
         start=10,
     )
-    assert changed_between(found, 10, 18) == 4  # old, brief, grown, gone
-    assert changed_between(found, 10, 11) == 1
-    assert changed_between(found, 11, 12) == 0
     changes = Changes([found])
-    assert changes.count(10, 18) == 4
+    assert changes.count(10, 18) == 4  # old, brief, grown, gone
+    assert changes.count(10, 11) == 1
+    assert changes.count(11, 12) == 0
     assert changes.alive_at(10) == 3
     assert changes.alive_at(18) == 4
     assert changes.count(10, 18) / changes.alive_at(10) == pytest.approx(4 / 3)
@@ -104,6 +106,34 @@ def test_changes_agree_with_the_rule_told_in_sets(
     reached = changes.reached(start, wanted)
     first = next((at for at in range(start, len(puts) + 1) if dirty(at) >= wanted), None)
     assert reached == first
+
+
+def test_a_log_without_batches_has_no_measures() -> None:
+    log = log_of(0)
+    assert election_rows(log) == []
+    assert elections_per_day(log) is None
+    assert churn_rows(log, {"topics": history([], base=("a",), start=7)}) == []
+    assert amplification_rows(log, [Event(3, 1, "fenced", "X")], lambda: (), 3) == []
+    changes = Changes([history([], base=("a",), start=7)])
+    simulator = Simulator(log, changes, Limits())
+    for rule in simulator.rules().values():
+        (only,) = simulator.intervals(rule)
+        assert (only.start_offset, only.end_offset, only.trigger) == (7, 7, None)
+
+
+def test_leadership_that_goes_to_and_fro() -> None:
+    hour = HOUR_MS
+    whole = log_of(7, [0, 10, 20, 30, hour + 5, hour + 6, 5 * hour])
+    epochs = np.array([1, 1, 2, 5, 6, 6, 7])
+    log = replace(whole, epochs=epochs, leaders={1: 1, 2: 2, 5: 1, 6: 3, 7: 1})
+    rows = election_rows(log)
+    assert [row["batch_leader_epoch"] for row in rows] == [1, 2, 5, 6, 7]
+    assert [row["skipped_epochs"] for row in rows] == [0, 0, 2, 0, 0]
+    assert [row["tenure_ms"] for row in rows] == [20, 10, hour - 25, 4 * hour - 5, 0]
+    assert [row["is_shortest"] for row in rows] == [False, True, False, False, False]
+    assert [row["leader_came_back"] for row in rows] == [False, False, True, False, True]
+    assert [row["elections_in_hour"] for row in rows] == [1, 2, 3, 3, 1]
+    assert elections_per_day(log) == pytest.approx(4 * 24 / 5)
 
 
 def test_a_state_is_known_from_its_base_snapshot_on() -> None:

@@ -10,9 +10,10 @@ from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
 from kraftlog.report.actions import ACTIONS, grouped
-from kraftlog.report.marks import epoch_marks, finding_marks, start_marks, whole, zooms
+from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import verdict
+from kraftlog.report.windows import whole, zooms
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (

@@ -3,7 +3,7 @@
 import pytest
 
 from kraftlog.audit.epochs import EpochVector
-from kraftlog.simulate.boot import Disk, SnapshotFile, boot
+from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
 from kraftlog.simulate.election import EMPTY_LOG, Outcome, Voter, grants, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
@@ -90,6 +90,19 @@ def test_a_cut_below_the_snapshot_drops_the_whole_log() -> None:
     started = boot(Disk(100, LOG.truncated(150), (snapshot(160, 2),), cut="zeros"))
     assert started.discarded_from_offset == 100
     assert started.extent == Extent(160, EpochVector((), 160), (SnapshotId(2, 160),))
+
+
+@pytest.mark.parametrize(
+    ("offset", "boots"), [(159, True), (160, False), (199, False), (200, True)]
+)
+def test_a_record_that_cannot_be_decoded_matters_where_it_is_replayed(
+    offset: int, boots: bool
+) -> None:
+    bad = (BadRecord(offset, "name wants 16 bytes"), BadRecord(300, "never reached"))
+    started = boot(Disk(100, LOG, (snapshot(160, 2),), bad_records=bad))
+    assert started.boots == boots
+    text = f"the record at offset {offset} cannot be decoded: name wants 16 bytes"
+    assert started.reason == (None if boots else text)
 
 
 def test_every_reason_to_refuse_is_told() -> None:

@@ -139,6 +139,23 @@ def test_a_missing_segment_is_not_noticed_by_kafka_but_told(tmp_path: Path) -> N
     assert elections["1"]["lacks_committed_from_offset"] == 6
 
 
+def test_what_a_snapshot_holds_is_not_lacking(tmp_path: Path) -> None:
+    """Offset 3 is missing, below the snapshot that ends at 6."""
+    node = quorum(tmp_path)[0]
+    log = [one.raw() for one in healthy_log() if one.base < 6 and one.base != 3]
+    node.segment(0).write_bytes(b"".join(log))
+    _, _, boots, elections = plans(tmp_path)
+    assert "offsets 3 to 3 are missing" in boots["1"]["reason"]
+    assert elections["1"]["lacks_committed_from_offset"] is None
+
+
+def test_an_unpadded_name_stops_a_node(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    node.checkpoint(6, 1).rename(node.folder / f"{6:020d}-1.checkpoint")
+    _, _, boots, _ = plans(tmp_path)
+    assert boots["1"]["reason"] == f"{6:020d}-1.checkpoint is no name that Kafka can parse"
+
+
 def test_a_misnamed_snapshot_is_not_found(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     kip = node.folder / f"{6:020d}-{1:018d}.checkpoint"
