@@ -11,10 +11,11 @@ from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.run import ERRORED, AuditResult, audit_quorum
 from kraftlog.config import Options
+from kraftlog.pipeline.comparisons import with_comparisons
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, SNAPSHOT_COMPARISONS
 
 Row = dict[str, Any]
 
@@ -26,7 +27,9 @@ def audit(options: Options) -> int:
     lake = lake_of(options)
     run = newest_run(lake)
     if min(lake.run_number(one.name) for one in (FINDINGS, CHECK_RESULTS)) < run["number"]:
-        result = audit_quorum(quorum_of(lake, options).evidence)
+        rows = lake.rows_of_run(SNAPSHOT_COMPARISONS.name, run["run_id"])
+        evidence = with_comparisons(quorum_of(lake, options).evidence, rows)
+        result = audit_quorum(evidence)
         _write(lake, result, run)
     return recorded_exit_code(lake, run["run_id"], options.fail_on)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from blake3 import blake3
 
 from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
+from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import LINEAGES
 
@@ -73,7 +74,10 @@ def _digest(stretch: Stretch, count: int) -> str:
 
 def base_ids_of(stretch: Stretch) -> pa.Array:
     """Ids of the batches of a stretch's base snapshot."""
-    if stretch.base is None:
-        return pa.array([], pa.string())
-    batches = stretch.base.evidence.batches
+    return pa.array([], pa.string()) if stretch.base is None else batch_ids(stretch.base)
+
+
+def batch_ids(snapshot: SnapshotView) -> pa.Array:
+    """Ids of the batches of a snapshot, in file order."""
+    batches = snapshot.evidence.batches
     return pa.array([batches.id_text(row) for row in range(len(batches))], pa.string())

@@ -8,43 +8,49 @@ lake, and then fold one share each: a shuffle of nested rows through the JVM too
 million records where this takes seconds.
 """
 
+import json
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kraftlog.decode.rows import row_schema
+from kraftlog.pipeline.comparisons import Judged, differing_partitions, kind_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.scan import SCAN, added_row
-from kraftlog.pipeline.standing import PUT, Standing, as_base, with_origins
+from kraftlog.pipeline.standing import (
+    CHANGE,
+    PUT,
+    RECORD_COLUMNS,
+    Standing,
+    as_base,
+    no_rows,
+    with_origins,
+)
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.outline import Outline
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, filesystem_of
 
-CHANGE = "PARTITION_CHANGE_RECORD"
-_COLUMNS = ("batch_id", "offset", "timestamp", "batch_leader_epoch", "record_version")
 BASE, STANDING = "base", "standing"
 
-Written = tuple[str, AddedFile]
 Tables = dict[str, pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Parquet file of `records`: its record type, and whether it is read for the base snapshot.
-
-    `kind` is PUT, CHANGE or BASE."""
+    """A Parquet file of `records`, and what it is read for: PUT and CHANGE of the log, BASE, or a
+    snapshot that is judged.
+    """
 
     kind: str
     path: str
@@ -66,11 +72,20 @@ class Stretch:
     base_ids: pa.Array | None
     standing: Standing | None
     fork_offset: int
+    judged: tuple[Judged, ...]
     count: int
 
 
-def fold_stretch(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> list[Written]:
-    """Fold everything; the files that wait for their commit."""
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The files that wait for their commit, by table, and what differs in judged snapshots."""
+
+    written: list[tuple[str, AddedFile]]
+    differing: list[dict[str, Any]]
+
+
+def fold_stretch(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> Folded:
+    """Fold everything."""
     if stretch.count == 1:
         return _fold(stretch, _together([_read(stretch, one) for one in _inputs(stretch)]))
     spark = start_spark()
@@ -84,7 +99,7 @@ def fold_stretch(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> l
             filesystem.delete_dir(path)
 
 
-def _folded_in_tasks(spark: SparkSession, stretch: Stretch, folder: str) -> list[Written]:
+def _folded_in_tasks(spark: SparkSession, stretch: Stretch, folder: str) -> Folded:
     inputs = _inputs(stretch)
     filesystem_of(folder)[0].create_dir(filesystem_of(folder)[1], recursive=True)
     laid = _mapped(spark, len(inputs), partial(_lay_out, stretch, folder, inputs))
@@ -93,7 +108,13 @@ def _folded_in_tasks(spark: SparkSession, stretch: Stretch, folder: str) -> list
         paths[share].append(path)
     shares = [paths.get(share, []) for share in range(stretch.count)]
     folded = _mapped(spark, stretch.count, partial(_fold_share, stretch, shares))
-    return [(table, AddedFile.from_json(added)) for table, added, _ in folded]
+    return Folded(
+        [(name, AddedFile.from_json(told)) for name, told, _ in folded if name != _DIFFERING],
+        [json.loads(told) for name, told, _ in folded if name == _DIFFERING],
+    )
+
+
+_DIFFERING = "differing"
 
 
 Row = tuple[str, str, int]
@@ -123,14 +144,14 @@ def _read(stretch: Stretch, source: Source | None) -> tuple[str, pa.Table]:
     if source is None:
         assert stretch.standing is not None
         return STANDING, stretch.standing.rows()
-    record_type = PUT if source.kind == BASE else source.kind
-    ids = stretch.base_ids if source.kind == BASE else stretch.log_ids
+    record_type = CHANGE if source.kind == CHANGE else PUT
+    ids = {BASE: stretch.base_ids} | {kind_of(one): one.ids for one in stretch.judged}
     filesystem, path = filesystem_of(source.path)
-    wanted = [*_COLUMNS, record_type.lower()]
+    wanted = ["batch_id", *RECORD_COLUMNS, record_type.lower()]
     rows = pq.read_table(
         path, columns=wanted, filesystem=filesystem, read_dictionary=["batch_id"], partitioning=None
     )
-    rows = rows.filter(_is_in(rows.column("batch_id"), ids))
+    rows = rows.filter(_is_in(rows.column("batch_id"), ids.get(source.kind, stretch.log_ids)))
     return source.kind, rows.drop_columns(["batch_id"])
 
 
@@ -192,8 +213,11 @@ def _fold_share(stretch: Stretch, shares: list[list[str]], share: int) -> Iterat
         filesystem, inner = filesystem_of(path)
         with filesystem.open_input_file(inner) as file, pa.ipc.open_file(file) as reader:
             parts.append((inner.rsplit("/", 1)[1].split("-")[0], reader.read_all()))
-    for table, added in _fold(stretch, _together(parts)):
+    folded = _fold(stretch, _together(parts))
+    for table, added in folded.written:
         yield table, added.to_json(), 0
+    for one in folded.differing:
+        yield _DIFFERING, json.dumps(one), 0
 
 
 def _together(parts: list[tuple[str, pa.Table]]) -> Tables:
@@ -204,37 +228,39 @@ def _together(parts: list[tuple[str, pa.Table]]) -> Tables:
     return {kind: pa.concat_tables(tables) for kind, tables in gathered.items()}
 
 
-def _fold(stretch: Stretch, tables: Tables) -> list[Written]:
+def _fold(stretch: Stretch, tables: Tables) -> Folded:
     base = tables.get(BASE)
     standing = tables.get(STANDING)
     if base is not None:
         base = base.sort_by("offset")
     if standing is not None:
         base = as_base(standing)
-    puts, changes = (tables.get(kind, _no_rows(kind)) for kind in (PUT, CHANGE))
+    puts, changes = (tables.get(kind, no_rows(kind)) for kind in (PUT, CHANGE))
     folded = fold_partitions(stretch.outline, base, puts, changes)
     rows = folded.rows
     if standing is not None:
         rows = with_origins(rows, standing, stretch.outline.start_offset)
+    found = (
+        differing_partitions(rows, tables.get(kind_of(one), no_rows(PUT)), one)
+        for one in stretch.judged
+    )
+    differing = [one for one in found if one is not None]
     rows = since(rows, stretch.fork_offset)
     faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
-    return [
-        *write_history(stretch.lake, "partitions", stretch.lineage, rows),
-        *write_faults(stretch.lake, faults),
-    ]
+    written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
+    return Folded(written + write_faults(stretch.lake, faults), differing)
 
 
-def _no_rows(kind: str) -> pa.Table:
-    schema = row_schema(kind)
-    names = [name for name in (*_COLUMNS, kind.lower()) if name != "batch_id"]
-    return pa.schema([schema.field(name) for name in names]).empty_table()
-
-
-def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tuple[Source, ...]:
+def sources_of(
+    lake: Lake, low: int, end: int, base_ids: pa.Array | None, judged: tuple[Judged, ...]
+) -> tuple[Source, ...]:
     """The files of `records` that may hold partitions' records of offsets [low, end), by their
-    statistics; and, for a base snapshot, those with its records.
+    statistics; and those with records of the base snapshot, and of the judged ones.
     """
     found = []
+    snapshots = {kind_of(one): one.ids for one in judged}
+    if base_ids is not None:
+        snapshots[BASE] = base_ids
     for file, values in lake.files("records"):
         path = f"{lake.path('records')}/{file['path']}"
         if values["type"] not in (PUT, CHANGE):
@@ -242,13 +268,24 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
         least, most = file.get("min.offset"), file.get("max.offset")
         if least is None or most is None or (least < end and most >= low):
             found.append(Source(values["type"], path))
-        if values["type"] == PUT and base_ids is not None and _holds(path, base_ids):
-            found.append(Source(BASE, path))
+        if values["type"] == PUT and snapshots:
+            held = _batches_in(path)
+            found += [
+                Source(kind, path)
+                for kind, ids in snapshots.items()
+                if pc.any(pc.is_in(ids, value_set=held), min_count=0).as_py()
+            ]
     return tuple(found)
 
 
-def _holds(path: str, ids: pa.Array) -> bool:
-    """Whether a file holds a record of some batches."""
+def _batches_in(path: str) -> pa.Array:
+    """The batches that a file holds records of."""
     filesystem, inner = filesystem_of(path)
-    source = ds.dataset(inner, filesystem=filesystem, format="parquet", partitioning=None)
-    return bool(source.count_rows(filter=pc.is_in(ds.field("batch_id"), ids)))
+    rows = pq.read_table(
+        inner,
+        columns=["batch_id"],
+        filesystem=filesystem,
+        partitioning=None,
+        read_dictionary=["batch_id"],
+    )
+    return pc.unique(rows.column("batch_id").cast(pa.string()))

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.decode.rows import row_schema
-from kraftlog.state.history import SHOWN, VALIDITY, history_tables
+from kraftlog.state.history import SHOWN, history_tables
 from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent
 from kraftlog.tables.parquet import filesystem_of
 
-PUT = "PARTITION_RECORD"
+PUT, CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
+RECORD_COLUMNS = ("offset", "timestamp", "batch_leader_epoch", "record_version")
+"""What a fold needs of each record beside its fields."""
 _PAYLOAD = PUT.lower()
 _BEGUN = ("valid_from_offset", "valid_from", "record_offset", "record_type", "batch_leader_epoch")
 _KEY = ("topic_id", "partition_id")
@@ -112,4 +114,8 @@ def outline_from(outline: Outline, offset: int) -> Outline | None:
     )
 
 
-VALIDITY_NAMES = tuple(one.name for one in VALIDITY)
+def no_rows(record_type: str) -> pa.Table:
+    """No record of a type, with the columns that a fold needs."""
+    schema = row_schema(record_type)
+    names = (*RECORD_COLUMNS, record_type.lower())
+    return pa.schema([schema.field(name) for name in names]).empty_table()

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
+from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.shares import Stretch as ShareStretch
@@ -45,6 +46,7 @@ class States:
     lake: Lake
     run_id: str
     start_spark: StartSpark
+    comparisons: Comparisons
     grown_from: int | None = None
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
@@ -65,9 +67,15 @@ class States:
             for event in self._events(base_ids_of(stretch)):
                 outliner.base(event)
         last_ms = timestamp
+        begin = max(stretch.start_offset, self.grown_from or 0)
+        waiting = list(self._judged(lineage, begin, stretch.end_offset))
         for event in self._events(_ids(stretch.links)):
+            while waiting and (event.origin.offset or 0) >= waiting[0].end_offset:
+                self._compare(waiting.pop(0), outliner, stretch)
             outliner.feed(event)
             last_ms = event.origin.timestamp
+        for one in waiting:
+            self._compare(one, outliner, stretch)
         closes = () if stretch.is_last else (stretch.end_offset + 1, last_ms)
         outline = outliner.finish(*closes)
         for name, part in outliner.history.rows():
@@ -81,6 +89,22 @@ class States:
         ]
         self._take(write_faults(self.lake, fault_rows(self.run_id, lineage.name, told)))
         return outline
+
+    def _judged(self, lineage: Lineage, start: int, end: int) -> tuple[Judged, ...]:
+        """The snapshots that are held against this part of the shared lineage."""
+        return self.comparisons.within(start, end) if lineage.name == MAIN else ()
+
+    def _compare(self, judged: Judged, outliner: Outliner, stretch: Stretch) -> None:
+        """Keep the small tables as they stand, and as the snapshot has them."""
+        snapshot = Outliner(judged.end_offset, 0, judged.end_offset)
+        for event in self._events(judged.ids):
+            snapshot.base(event)
+        base = "the log from offset 0 on"
+        if stretch.base is not None:
+            base = f"{stretch.base.evidence.name} of {stretch.base.replica} and the log after it"
+        self.comparisons.expected[judged.number] = outliner.replay.state.fork()
+        self.comparisons.found[judged.number] = snapshot.replay.state.fork()
+        self.comparisons.basis[judged.number] = f"the replay of {base}"
 
     def _events(self, ids: pa.Array) -> Iterator[Event]:
         """All records of some batches but those of partitions, in offset order."""
@@ -121,19 +145,24 @@ class States:
         links = links.filter(pc.greater(links.column("end_offset"), start))
         records = max(0, stretch.end_offset - start)
         base_ids = ids if stretch.base is not None and found is None else None
+        judged = self._judged(lineage, start, stretch.end_offset)
         share = ShareStretch(
             self.lake,
             self.run_id,
             lineage.name,
             outline,
-            sources_of(self.lake, start, stretch.end_offset, base_ids),
+            sources_of(self.lake, start, stretch.end_offset, base_ids, judged),
             _ids(links),
             base_ids,
             found,
             lineage.fork_offset,
+            judged,
             records // ROWS_PER_SHARE + 1,
         )
-        self._take(fold_stretch(share, self.start_spark))
+        folded = fold_stretch(share, self.start_spark)
+        self._take(folded.written)
+        for one in folded.differing:
+            self.comparisons.take(one)
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:
         """Known history from which the fold of a stretch can go on."""

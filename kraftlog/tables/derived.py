@@ -13,6 +13,7 @@ from kraftlog.tables.spec import (
     LINEAGE,
     LINEAGES,
     REPLAY_FAULTS,
+    SNAPSHOT_COMPARISONS,
     TableSpec,
     per_run,
 )
@@ -24,6 +25,6 @@ def derived_tables() -> dict[str, TableSpec]:
     replicas = per_run(relations.REPLICAS)
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
     reports = [CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
-    follows = [replicas, per_run(relations.EPOCHS), LINEAGES, REPLAY_FAULTS]
+    follows = [replicas, per_run(relations.EPOCHS), SNAPSHOT_COMPARISONS, REPLAY_FAULTS, LINEAGES]
     specs = [*follows, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}
