@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import NoReturn
 
 from kraftlog import __version__
@@ -54,9 +55,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """All commands and their options; for those that list rows of files only these.
-
-    Listing starts at once: what the other commands import takes longer than most lists.
+    """All commands and their options; for those that look at one replica only their own family:
+    what the others import takes longer than most of their answers.
     """
     parser = _Parser(
         prog="kraftlog",
@@ -66,12 +66,20 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    if command in ("batches", "records"):
-        listing.add_commands(commands)
-    else:
-        from kraftlog.commands import audit, plan, restorable, run, state
-
-        for family in (run, audit, listing, state, restorable, plan):
-            family.add_commands(commands)
+    for family in _families(command):
+        family.add_commands(commands)
     add_examples(parser)
     return parser
+
+
+def _families(command: str) -> tuple[ModuleType, ...]:
+    """The modules that a command line needs."""
+    if command in ("batches", "records"):
+        return (listing,)
+    from kraftlog.commands import state
+
+    if command in ("state", "diff", "checkpoint"):
+        return (state,)
+    from kraftlog.commands import audit, plan, restorable, run
+
+    return run, audit, listing, state, restorable, plan

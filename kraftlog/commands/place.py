@@ -15,7 +15,6 @@ from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.image import Image, image_of
 
@@ -126,6 +125,9 @@ def images_of(chosen: argparse.Namespace, redactor: Redactor) -> Images:
     if not chosen.quorum:
         return Images(None, redactor)
     options = load_options({"input": chosen.quorum})
+    # Few ask for it, and it takes longer to import than most states to build.
+    from kraftlog.pipeline.judge import evidence_of
+
     return Images(Quorum(evidence_of(list(options.input), options, replay=False)), redactor)
 
 
