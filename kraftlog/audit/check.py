@@ -43,6 +43,12 @@ class NotApplicable(Exception):
     """
 
 
+class PartlyApplicable(NotApplicable):
+    """Raised by a query, after its rows, that could judge some places but not these: what it says
+    of the others stands, and the sentence goes with it.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A name, how bad it is, what it looks at, its source, when it holds, and the query."""

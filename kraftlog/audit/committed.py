@@ -21,6 +21,9 @@ class Committed(NamedTuple):
 def committed_in(quorum: Quorum, label: str) -> Committed:
     """The committed bound of one replica: the quorum's, or where the replica's own log departs from
     it.
+
+    This is about which of the records that it holds are committed: holes and an early end do not
+    lower it, where `simulate.rows.Plans.committed_reach` asks how far a started node lacks nothing.
     """
     bounds = quorum.bounds
     departs = [

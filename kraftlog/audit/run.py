@@ -9,18 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable
+from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable, PartlyApplicable
 from kraftlog.audit.evidence import QuorumEvidence
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.thresholds import Thresholds
 
+HOLDS = "it holds"
 PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one check. `reason` says why it was skipped or errored; `finding_count`
-    counts what was cut off too.
+    """What became of one check. `reason` says why it was skipped or errored, or which places it
+    could not judge; `finding_count` counts what was cut off too.
     """
 
     check: str
@@ -71,7 +72,7 @@ class AuditResult:
             yield finding.as_row()
         for one in self.results:
             if one.result != FAILED:
-                row = BadRow(None, one.reason or "it holds")
+                row = BadRow(None, one.reason or HOLDS)
                 yield _line(one.check, one.severity, one.scope, one.result, None, row)
 
 
@@ -119,6 +120,8 @@ def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
     try:
         for row in check.query(quorum):
             rows.append(row)
+    except PartlyApplicable as why:
+        reason = str(why)
     except NotApplicable as why:
         outcome, reason = SKIPPED, str(why)
     # Whatever a check stumbles over, the others still run; KeyboardInterrupt and the like pass.

@@ -8,12 +8,13 @@ R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kraftlog.audit.check import BadRow, Check, NotApplicable
+from kraftlog.audit.check import BadRow, Check, NotApplicable, PartlyApplicable
 from kraftlog.audit.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
 from kraftlog.audit.quorum import Quorum
 
 _NOT_REPLAYED = "the records were not replayed in this run"
+_TOLD = 4
 
 
 def _state(quorum: Quorum) -> StateEvidence:
@@ -39,10 +40,15 @@ def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
 
 
 def _skip(state: StateEvidence, name: str) -> None:
-    """Say so where a check could be judged nowhere."""
+    """Say where a check could not be judged: a snapshot after a hole is never told as whole."""
     skipped = [f"{label}: {why}" for check, label, why in state.skipped if check == name]
-    if skipped and name not in state.judged:
-        raise NotApplicable("; ".join(skipped[:4]))
+    if not skipped:
+        return
+    more = f"; {len(skipped) - _TOLD} more" if len(skipped) > _TOLD else ""
+    told = "; ".join(skipped[:_TOLD]) + more
+    if name not in state.judged:
+        raise NotApplicable(told)
+    raise PartlyApplicable(f"not everything could be judged: {told}")
 
 
 def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:

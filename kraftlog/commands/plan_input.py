@@ -18,7 +18,7 @@ from kraftlog.decode.listing import fault_row
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.pipeline.evidence import described_of
-from kraftlog.report.rows import FORMATS
+from kraftlog.report.rows import FORMAT_HELP, FORMATS
 from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
@@ -26,9 +26,11 @@ Row = dict[str, Any]
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     """The options that all plans have."""
-    parser.add_argument("--input", nargs="+", required=True, metavar="ROOT")
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+    )
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    parser.add_argument("--format", choices=FORMATS, default="table")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
 
 
 def options_of(chosen: argparse.Namespace) -> Options:

@@ -13,7 +13,7 @@ from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.restorable import lost_everywhere, restorable
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
-from kraftlog.report.rows import FORMATS, print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 _DESCRIPTION = """\
 From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
@@ -42,9 +42,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--input", nargs="+", required=True, metavar="ROOT", help="folders")
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+    )
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    parser.add_argument("--format", choices=FORMATS, default="table")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     parser.set_defaults(command=_restorable)
 
 

@@ -1,20 +1,18 @@
 """What one event of a broker makes the controller write: R10's fan-out, measured.
 
-In: versions of brokers (one lineage), the shared log, and the partition changes as Arrow batches.
+In: versions of brokers (one lineage), the shared log, offsets and sizes of the partition changes.
 Out: rows of the table `event_amplification`. KIP-630 imagined one FenceBroker event of 8 bytes; as
 shipped, a PartitionChangeRecord per affected partition goes with it. A burst is the event's batch
 and those next to it that were appended within BURST_GAP_MS of each other. Source: R10, R13, R22.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kraftlog.audit.evidence import Longs
-from kraftlog.metrics.record_totals import frame_sizes
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -25,14 +23,6 @@ from kraftlog.metrics.sizes import (
 from kraftlog.relations import moment
 
 Row = dict[str, Any]
-READS = (
-    "offset",
-    "timestamp_delta",
-    "offset_delta",
-    "key_size_bytes",
-    "value_size_bytes",
-)
-"""Columns of partition changes that are needed."""
 BURST_GAP_MS = 10
 """Batches of one controller operation are appended within a few ms; NoOps come every 500 ms."""
 
@@ -80,53 +70,48 @@ def _kinds(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[st
         yield "fenced" if new["fenced"] else "unfenced"
 
 
-def amplification_rows(
-    log: SharedLog,
-    events: list[Event],
-    changes: Callable[[], Iterable[pa.RecordBatch]],
-    replicas: int,
-) -> list[Row]:
-    """A row per event; `changes` streams the log's partition changes, `replicas` counts the copies
-    of the log.
+class Bursts:
+    """The events of a log, the burst around each, and the partition changes that fall into it. Feed
+    it the changes in any order.
     """
-    held = [one for one in events if log.row_at(one.offset + 1) > 0]
-    spans = np.array([_burst(log, one.offset) for one in held], np.int64).reshape(-1, 2)
-    counts, sizes = _within(spans, changes() if held else ())
+
+    def __init__(self, log: SharedLog, events: Iterable[Event]) -> None:
+        self.log = log
+        self.events = [one for one in events if log.row_at(one.offset + 1) > 0]
+        offsets = np.array([one.offset for one in self.events], np.int64)
+        rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1
+        self.spans = _bursts(log)[rows] if self.events else np.empty((0, 2), np.int64)
+        self.counts = np.zeros(len(self.events), np.int64)
+        self.sizes = np.zeros(len(self.events), np.int64)
+
+    def add(self, offsets: Longs, sizes: Longs) -> None:
+        """Take in partition changes: the offset and the bytes of each."""
+        if np.any(offsets[1:] < offsets[:-1]):
+            order = np.argsort(offsets, kind="stable")
+            offsets, sizes = offsets[order], sizes[order]
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        first, after = (np.searchsorted(offsets, self.spans[:, side]) for side in (0, 1))
+        self.counts += after - first
+        self.sizes += before[after] - before[first]
+
+
+def _bursts(log: SharedLog) -> Longs:
+    """Per batch, the offsets [start, end) of its burst: batches of one epoch, with small gaps."""
+    breaks = log.base_timestamps[1:] - log.max_timestamps[:-1] > BURST_GAP_MS
+    breaks |= log.epochs[1:] != log.epochs[:-1]
+    firsts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(breaks) + 1])
+    lengths = np.diff(np.append(firsts, len(log)))
+    spans = [log.base_offsets[firsts], log.last_offsets[firsts + lengths - 1] + 1]
+    found: Longs = np.repeat(np.stack(spans, axis=1), lengths, axis=0)
+    return found
+
+
+def amplification_rows(found: Bursts, replicas: int) -> list[Row]:
+    """A row per event; `replicas` counts the copies of the log."""
     return [
-        _row(log, one, spans[at], int(counts[at]), int(sizes[at]), replicas)
-        for at, one in enumerate(held)
+        _row(found.log, one, found.spans[at], int(found.counts[at]), int(found.sizes[at]), replicas)
+        for at, one in enumerate(found.events)
     ]
-
-
-def _burst(log: SharedLog, offset: int) -> tuple[int, int]:
-    """Offsets [start, end) of the burst around an event."""
-    first = last = log.row_at(offset + 1) - 1
-    times, ends = log.base_timestamps, log.max_timestamps
-    while first and times[first] - ends[first - 1] <= BURST_GAP_MS and _follows(log, first):
-        first -= 1
-    while last + 1 < len(log) and times[last + 1] - ends[last] <= BURST_GAP_MS:
-        if not _follows(log, last + 1):
-            break
-        last += 1
-    return int(log.base_offsets[first]), int(log.last_offsets[last]) + 1
-
-
-def _follows(log: SharedLog, row: int) -> bool:
-    """Whether a batch is of the epoch of the one before it."""
-    return bool(log.epochs[row] == log.epochs[row - 1])
-
-
-def _within(spans: Longs, changes: Iterable[pa.RecordBatch]) -> tuple[Longs, Longs]:
-    """Count and bytes of the partition changes in each span."""
-    counts, sizes = np.zeros(len(spans), np.int64), np.zeros(len(spans), np.int64)
-    for rows in changes:
-        offsets = rows.column("offset").to_numpy()
-        order = np.argsort(offsets, kind="stable")
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(frame_sizes(rows)[order])])
-        first, after = (np.searchsorted(offsets[order], spans[:, side]) for side in (0, 1))
-        counts += after - first
-        sizes += before[after] - before[first]
-    return counts, sizes
 
 
 def _row(log: SharedLog, event: Event, span: Longs, count: int, size: int, replicas: int) -> Row:

@@ -57,7 +57,7 @@ def _rows(name: str, lives: Lives, hours: Longs, starts: Longs, first: int) -> l
         "modified_count": changed,
         "deleted_count": _counts(to_window, deleted, len(hours)),
     }
-    alive = _alive(lives, starts)
+    alive = _up_to(from_window, len(hours)) - _up_to(to_window, len(hours))
     rows = []
     for at in np.flatnonzero(sum(counts.values())).tolist():
         row = {key: int(values[at]) for key, values in counts.items()}
@@ -92,11 +92,13 @@ def _distinct(windows: Longs, codes: Longs, count: int) -> Longs:
     if not kept.any():
         return np.zeros(count, np.int64)
     span = int(codes.max()) + 1
-    pairs = np.unique(windows[kept] * span + codes[kept])
-    return np.bincount(pairs // span, minlength=count)
+    # Sorted, and not by np.unique, which hashes: ten times as slow with this many.
+    pairs = np.sort(windows[kept] * span + codes[kept])
+    first = np.append(True, pairs[1:] != pairs[:-1])
+    return np.bincount(pairs[first] // span, minlength=count)
 
 
-def _alive(lives: Lives, offsets: Longs) -> Longs:
-    began = np.searchsorted(np.sort(lives.valid_from), offsets, "right")
-    found: Longs = began - np.searchsorted(np.sort(lives.valid_to), offsets, "right")
+def _up_to(windows: Longs, count: int) -> Longs:
+    """How many lie at or before the beginning of each hour, which is in the window before."""
+    found: Longs = np.cumsum(np.bincount(windows + 1, minlength=count))[:count]
     return found

@@ -9,26 +9,17 @@ patched: the reason why KRaft's log is not compacted. Source: R7, R24; KIP-630 "
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.evidence import Flags, Longs
-from kraftlog.metrics.record_totals import frame_sizes
+from kraftlog.metrics.record_totals import numbers
 
-READS = (
-    "batch_id",
-    "offset",
-    "timestamp",
-    "type",
-    "timestamp_delta",
-    "offset_delta",
-    "key_size_bytes",
-    "value_size_bytes",
-)
-"""Columns that are read beside the fields of the key."""
+_MERGED_ROWS = 1 << 20
+"""So many last records of single batches are gathered before they are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,80 +99,82 @@ class OffsetMap:
 
     def __init__(self) -> None:
         self._ids: dict[tuple[int, object], int] = {}
-        self._columns = {
-            name: np.full(1024, -1, np.int64) for name in ("offset", "size", "time", "type")
-        }
-        self._tombstone = np.zeros(1024, np.bool_)
+        self._last = Survivors(*(np.empty(0, np.int64) for _ in range(5)), np.empty(0, np.bool_))
+        self._parts: list[Survivors] = []
         self.counts: dict[str, int] = dict.fromkeys(KEYS, 0)
         self.sizes: dict[str, int] = dict.fromkeys(KEYS, 0)
 
-    def add(self, kind: str, rows: pa.RecordBatch) -> None:
-        """Take in records of one type; `rows` has READS and the type's payload."""
+    def add(self, kind: str, rows: pa.RecordBatch, sizes: Longs) -> None:
+        """Take in records of one type: offset, timestamp and the payload's fields (KeyOf.columns);
+        `sizes` are their frame sizes.
+        """
         if not rows.num_rows:
             return
         how, payload = KEYS[kind], rows.column(kind.lower())
-        codes = self._codes(how, payload, rows.num_rows)
-        offsets = rows.column("offset").to_numpy()
-        sizes = frame_sizes(rows)
+        keys, offsets = self._keys(how, payload, rows.num_rows), numbers(rows, "offset", 0)
         self.counts[kind] += rows.num_rows
         self.sizes[kind] += int(sizes.sum())
-        last = _last_of_each(codes, offsets)
-        codes, offsets = codes[last], offsets[last]
-        self._room(int(codes.max()) + 1)
-        newer = offsets > self._columns["offset"][codes]
-        at, last = codes[newer], last[newer]
-        times = rows.column("timestamp").cast(pa.int64()).fill_null(0).to_numpy() // 1000
-        self._columns["offset"][at] = offsets[newer]
-        self._columns["size"][at] = sizes[last]
-        self._columns["time"][at] = times[last]
-        self._columns["type"][at] = _TYPES[kind]
-        self._tombstone[at] = _tombstones(how, payload)[last]
+        last = _last_of_each(keys, offsets)
+        times = numbers(rows, "timestamp", 0)[last] // 1000
+        types = np.full(len(last), _TYPES[kind])
+        stones = _tombstones(how, payload)[last]
+        self._parts.append(Survivors(keys[last], offsets[last], sizes[last], times, types, stones))
+        if sum(len(one.keys) for one in self._parts) > max(_MERGED_ROWS, len(self._last.keys)):
+            self._merge()
 
     def survivors(self) -> Survivors:
         """The last record of every key so far."""
-        found = np.flatnonzero(self._columns["offset"] >= 0)
-        of = {name: column[found] for name, column in self._columns.items()}
-        stones = self._tombstone[found]
-        return Survivors(found, of["offset"], of["size"], of["time"], of["type"], stones)
+        if self._parts:
+            self._merge()
+        return self._last
 
-    def _codes(self, how: KeyOf, payload: pa.StructArray, count: int) -> Longs:
-        """A number per key: fields are numbered one after the other, each with what went before."""
-        codes = np.full(count, self._id((-1, how.table)), np.int64)
-        for field in how.fields:
-            pairs, back = np.unique(
-                codes << 32 | self._values(payload.field(field)), return_inverse=True
-            )
-            ids = [self._id((pair >> 32, pair & 0xFFFFFFFF)) for pair in pairs.tolist()]
-            codes = np.array(ids, np.int64)[back]
-        return codes
+    def _merge(self) -> None:
+        parts = [self._last, *self._parts]
+        columns = [
+            np.concatenate([getattr(one, field.name) for one in parts])
+            for field in fields(Survivors)
+        ]
+        last = _last_of_each(columns[0], columns[1])
+        self._last, self._parts = Survivors(*(column[last] for column in columns)), []
 
-    def _values(self, column: pa.Array) -> Longs:
+    def _keys(self, how: KeyOf, payload: pa.StructArray, count: int) -> Longs:
+        """A number per key: the number of what goes before the last field, and that of its value.
+        Numbers stay far below 2**31: there are no more than there are distinct values.
+        """
+        keys = np.full(count, self._id((-1, how.table)), np.int64)
+        for at, field in enumerate(how.fields):
+            if at:
+                keys = self._numbered(pa.array(keys))
+            keys = keys << 32 | self._numbered(payload.field(field))
+        return keys
+
+    def _numbered(self, column: pa.Array) -> Longs:
+        """A number per value, asked for once per distinct one."""
         if pa.types.is_nested(column.type):
             column = pa.array([json.dumps(one) for one in column.to_pylist()], pa.string())
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        ids = [self._id((-2, one)) for one in encoded.dictionary.to_pylist()]
-        found: Longs = np.array(ids, np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
+        if pa.types.is_dictionary(column.type) and column.null_count:
+            column = column.cast(column.type.value_type)
+        if not pa.types.is_dictionary(column.type):
+            column = pc.dictionary_encode(column, null_encoding="encode")
+        ids = [self._id((-2, one)) for one in column.dictionary.to_pylist()]
+        found: Longs = np.array(ids, np.int64)[column.indices.to_numpy(zero_copy_only=False)]
         return found
 
     def _id(self, named: tuple[int, object]) -> int:
         return self._ids.setdefault(named, len(self._ids))
 
-    def _room(self, wanted: int) -> None:
-        have = len(self._tombstone)
-        if wanted <= have:
-            return
-        more = max(wanted, 2 * have) - have
-        for name, column in self._columns.items():
-            self._columns[name] = np.concatenate([column, np.full(more, -1, np.int64)])
-        self._tombstone = np.concatenate([self._tombstone, np.zeros(more, np.bool_)])
 
-
-def _last_of_each(codes: Longs, offsets: Longs) -> Longs:
+def _last_of_each(keys: Longs, offsets: Longs) -> Longs:
     """The place of the record with the highest offset of each key."""
-    order = np.lexsort((offsets, codes))
-    ends = np.append(codes[order][1:] != codes[order][:-1], True)
-    found: Longs = order[ends]
-    return found
+    encoded = pa.array(keys).dictionary_encode()
+    places, codes = np.arange(len(keys)), encoded.indices.to_numpy()
+    if np.any(offsets[1:] < offsets[:-1]):
+        places = np.argsort(offsets, kind="stable")
+        codes = codes[places]
+    # Of several values for one index, the last one stays.
+    last = np.empty(len(encoded.dictionary), np.int64)
+    last[codes] = places
+    return last
 
 
 def _tombstones(how: KeyOf, payload: pa.StructArray) -> Flags:

@@ -12,7 +12,7 @@ from kraftlog.metrics.compaction import KEYS, KeyOf, OffsetMap
 from kraftlog.metrics.growth import DAY_MS
 from kraftlog.metrics.objects import Lives
 from kraftlog.metrics.shared_log import SharedLog
-from kraftlog.metrics.tombstones import deletions
+from kraftlog.metrics.tombstones import Deletions, deletions
 
 Row = dict[str, Any]
 HORIZONS: dict[str, int | None] = {"never": None, "after one day": DAY_MS, "at once": 0}
@@ -23,6 +23,8 @@ def compaction_rows(log: SharedLog, offsets: OffsetMap, every: dict[str, Lives])
     """A row per horizon and record type with a key that the log holds."""
     survivors = offsets.survivors()
     now = int(log.max_timestamps.max()) if len(log) else 0
+    deleting = {KEYS[kind].table for kind in KEYS if offsets.counts[kind] and KEYS[kind].deletes}
+    gone = {name: deletions(every[name]) for name in sorted(deleting & every.keys())}
     rows = []
     for horizon, horizon_ms in HORIZONS.items():
         kept = survivors.kept(now, horizon_ms)
@@ -43,20 +45,20 @@ def compaction_rows(log: SharedLog, offsets: OffsetMap, every: dict[str, Lives])
                     "tombstone_count": int(stones.sum()),
                     "tombstone_size_bytes": int(survivors.sizes[stones].sum()),
                     "lost_object_count": int(mine.sum()) if how.is_patch else 0,
-                    **_deceived(how, now, horizon_ms, every),
+                    **_deceived(how, now, horizon_ms, gone),
                 }
             )
     return rows
 
 
-def _deceived(how: KeyOf, now: int, horizon_ms: int | None, every: dict[str, Lives]) -> Row:
+def _deceived(how: KeyOf, now: int, horizon_ms: int | None, every: dict[str, Deletions]) -> Row:
     """Whom the end of these tombstones deceives; nulls for a type that deletes nothing."""
     found: Row = dict.fromkeys(
         ("worst_position_offset", "kept_for_ever_count", "longest_span_offsets", "longest_span_ms")
     )
     if not how.deletes or how.table not in every:
         return found
-    gone = deletions(every[how.table])
+    gone = every[how.table]
     worst = gone.worst_position(gone.gone(now, horizon_ms))
     return {
         "worst_position_offset": worst[0] if worst else None,

@@ -13,21 +13,26 @@ from kraftlog.audit.evidence import Longs
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.snapshots import SnapshotView
-from kraftlog.metrics.transfers import (
-    CHUNKS,
-    FETCH_BYTES,
-    LINKS,
-    OLD_FETCH_BYTES,
+from kraftlog.metrics.load_time import load_ms
+from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.liveness import (
+    DEFAULT_FETCH_BYTES,
+    FORMER_FETCH_BYTES,
     Link,
-    fetch_count,
-    fits_timeout,
-    load_ms,
+    Transfer,
     recommended_chunk_bytes,
-    slowdown,
-    transfer_ms,
 )
 
 Row = dict[str, Any]
+CHUNKS = tuple(FORMER_FETCH_BYTES >> power for power in range(7, -1, -1))
+"""64 KiB to what was built in before, 8 MiB."""
+LINKS = {
+    "one rack, 10 Gbit/s, 0.2 ms": Link(1_250_000_000, 0.2),
+    "one region, 1 Gbit/s, 2 ms": Link(125_000_000, 2),
+    "two continents, 100 Mbit/s, 100 ms": Link(12_500_000, 100),
+    "slow and far, 4 Mbit/s, 200 ms": Link(500_000, 200),
+}
+"""Examples from a rack to the slow but reliable connection that KIP-1219 is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +86,31 @@ def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:
     if source is None:
         return []
     loading = load_ms(source.snapshot_bytes, source.log_bytes, load_rate)
-    return [_row(source, link, chunk, loading) for link in LINKS for chunk in CHUNKS]
+    return [_row(source, name, chunk, loading) for name in LINKS for chunk in CHUNKS]
 
 
-def _row(source: Source, link: Link, chunk: int, loading: float) -> Row:
-    size, log_size = source.snapshot_bytes, source.log_bytes
-    requests = fetch_count(source.batch_sizes, chunk)
-    snapshot_ms = transfer_ms(size, chunk, link)
-    log_ms = requests * link.rtt_ms + log_size / link.bytes_per_second * 1000
+def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
+    link, log_size = LINKS[name], source.log_bytes
+    snapshot = Transfer(source.snapshot_bytes, link, chunk)
+    requests = sum(1 for _ in log_chunks(source.batch_sizes, chunk))
+    log_ms = requests * link.round_trip_ms + log_size * 1000 / link.bandwidth_bytes_per_s
     return {
         "source_replica": source.replica,
-        "link": link.name,
-        "rtt_ms": link.rtt_ms,
-        "bytes_per_second": link.bytes_per_second,
+        "link": name,
+        "rtt_ms": float(link.round_trip_ms),
+        "bytes_per_second": float(link.bandwidth_bytes_per_s),
         "chunk_size_bytes": chunk,
-        "is_default_chunk": chunk == FETCH_BYTES,
+        "is_default_chunk": chunk == DEFAULT_FETCH_BYTES,
         "snapshot_end_offset": source.snapshot.end_offset if source.snapshot else None,
-        "snapshot_size_bytes": size,
+        "snapshot_size_bytes": snapshot.size_bytes,
         "log_size_bytes": log_size,
-        "snapshot_request_count": -(-size // chunk),
+        "snapshot_request_count": snapshot.request_count,
         "log_request_count": requests,
-        "snapshot_transfer_ms": snapshot_ms,
+        "snapshot_transfer_ms": snapshot.transfer_ms,
         "log_transfer_ms": log_ms,
         "load_ms": loading,
-        "total_ms": snapshot_ms + log_ms + loading,
-        "slowdown": slowdown(size, chunk, link, OLD_FETCH_BYTES),
-        "fits_fetch_timeout": fits_timeout(chunk, link),
+        "total_ms": snapshot.transfer_ms + log_ms + loading,
+        "slowdown": snapshot.slowdown if source.snapshot else None,
+        "fits_fetch_timeout": link.fits(chunk),
         "is_recommended_chunk": chunk == recommended_chunk_bytes(link),
     }

@@ -1,7 +1,7 @@
-"""How long kraftlog itself takes to load snapshots: measured, as Kafka keeps no
-LoadSnapshotLatencyMs.
+"""How long a node takes to load its state: measured here on each snapshot, as Kafka keeps no
+LoadSnapshotLatencyMs, and predicted from sizes.
 
-In: replicas as found on disk. Out: milliseconds by path. What this measures is this
+In: replicas as found on disk; or sizes and a rate. Out: milliseconds. What is measured is this
 machine and this program; it compares snapshots, and days, with each other. Source: R4, R90.
 """
 
@@ -32,3 +32,8 @@ def load_times(
                 load_snapshot(one, redactor, limits)
                 found[file.path] = (time.perf_counter() - begun) * 1000
     return found
+
+
+def load_ms(snapshot_bytes: float, debt_bytes: float, bytes_per_second: float) -> float:
+    """Predicted load time of a node that starts: its snapshot, and its replay debt (R4)."""
+    return (snapshot_bytes + debt_bytes) / bytes_per_second * 1000

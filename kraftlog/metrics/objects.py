@@ -9,6 +9,7 @@ sorted arrays. Offsets are those of visibility: a version holds from `valid_from
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -52,31 +53,29 @@ class Lives:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @cached_property
+    def _neighbours(self) -> tuple[Flags, Flags]:
+        """Versions that follow one of the same object without a gap, and those that one follows."""
+        order = sorted_by(self.codes, self.valid_from)
+        codes, before, after = self.codes[order], order[:-1], order[1:]
+        meet = (codes[1:] == codes[:-1]) & (self.valid_to[before] == self.valid_from[after])
+        follows, followed = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
+        follows[after[meet]], followed[before[meet]] = True, True
+        return follows, followed
+
     def added(self) -> Flags:
         """Versions that no version of the same object went before without a gap."""
-        order = np.lexsort((self.valid_from, self.codes))
-        fresh = np.ones(len(self), np.bool_)
-        if len(self) > 1:
-            before, after = order[:-1], order[1:]
-            same = self.codes[before] == self.codes[after]
-            fresh[after] = ~(same & (self.valid_to[before] == self.valid_from[after]))
-        return fresh
+        return ~self._neighbours[0]
 
     def deleted(self) -> Flags:
         """Versions that ended, and that no version of the same object follows without a gap."""
-        order = np.lexsort((self.valid_from, self.codes))
-        last: Flags = self.valid_to != OPEN
-        if len(self) > 1:
-            before, after = order[:-1], order[1:]
-            same = self.codes[before] == self.codes[after]
-            last[before] &= ~(same & (self.valid_to[before] == self.valid_from[after]))
-        return last
+        return (self.valid_to != OPEN) & ~self._neighbours[1]
 
 
 def lives(table: str, rows: pa.Table) -> Lives:
     """The lives of one history table's objects; `rows` has its KEYS and VALIDITY."""
     if table == "features":
-        rows = rows.filter(pc.not_equal(rows.column("name"), "kraft.version"))
+        rows = rows.filter(pc.not_equal(rows.column("name").cast(pa.string()), "kraft.version"))
     return Lives(
         _codes([rows.column(name) for name in KEYS[table]], rows.num_rows),
         _longs(rows.column("valid_from_offset"), 0),
@@ -97,11 +96,21 @@ def _codes(columns: Sequence[pa.ChunkedArray], count: int) -> Longs:
     return codes
 
 
+def sorted_by(first: Longs, then: Longs) -> Longs:
+    """The order by two arrays of numbers from 0 on; of equal pairs, in any order."""
+    span = int(then.max(initial=0)) + 1
+    if int(first.max(initial=0)) >= OPEN // span - 1:
+        return np.lexsort((then, first))
+    return np.argsort(first * span + then)
+
+
 def _one_code(column: pa.ChunkedArray) -> tuple[Longs, int]:
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([[json.dumps(one) for one in column.to_pylist()]], pa.string())
     whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    encoded = pc.dictionary_encode(whole, null_encoding="encode")
+    encoded = whole
+    if not pa.types.is_dictionary(whole.type):
+        encoded = pc.dictionary_encode(whole, null_encoding="encode")
     codes: Longs = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, max(len(encoded.dictionary), 1)
 
@@ -137,9 +146,9 @@ class Changes:
             codes.append(one.codes[ended] + first)
             first += int(one.codes.max()) + 1 if len(one) else 0
         unsorted = np.concatenate(offsets)
-        order = np.argsort(unsorted, kind="stable")
+        order = np.argsort(unsorted)
         self.offsets: Longs = unsorted[order]
-        self._before = _previous(np.concatenate(codes)[order], self.offsets)
+        self._before = _previous(np.concatenate(codes), unsorted)[order]
 
     def alive_at(self, offset: int) -> int:
         """Objects that a snapshot with this end offset holds."""
@@ -167,7 +176,7 @@ class Changes:
 def _previous(codes: Longs, offsets: Longs) -> Longs:
     """The offset of the change of the same object before each one; −1 for the first."""
     before = np.full(len(codes), -1, np.int64)
-    order = np.argsort(codes, kind="stable")
+    order = sorted_by(codes, offsets)
     same = codes[order][1:] == codes[order][:-1]
     before[order[1:][same]] = offsets[order[:-1][same]]
     return before

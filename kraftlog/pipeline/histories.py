@@ -20,18 +20,28 @@ def write_history(
     lake: Lake, name: str, lineage: str, rows: pa.Table
 ) -> list[tuple[str, AddedFile]]:
     """Write rows of one history table and lineage: what still holds, and what has ended."""
-    current = pc.is_null(rows.column("valid_to_offset"))
     written = []
-    for is_current, chosen in ((True, current), (False, pc.invert(current))):
-        kept = rows.filter(chosen)
+    for is_current, kept in zip(("false", "true"), _parted(rows), strict=True):
         if kept.num_rows:
-            values = {"lineage": lineage, "is_current": "true" if is_current else "false"}
+            values = {"lineage": lineage, "is_current": is_current}
             written.append((name, write_file(lake.path(name), kept, values)))
     return written
 
 
+def _parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """What has ended, and what still holds: two slices where the rows lie in that order."""
+    holds = pc.is_null(rows.column("valid_to_offset"))
+    count = pc.sum(holds).as_py() or 0
+    ended = rows.num_rows - count
+    if pc.all(holds.slice(ended), min_count=0).as_py():
+        return rows.slice(0, ended), rows.slice(ended)
+    return rows.filter(pc.invert(holds)), rows.filter(holds)
+
+
 def since(rows: pa.Table, offset: int) -> pa.Table:
-    """The versions that hold at an offset or later."""
+    """The versions that hold at an offset or later; all of them for 0."""
+    if offset == 0:
+        return rows
     ends = rows.column("valid_to_offset")
     return rows.filter(pc.or_kleene(pc.is_null(ends), pc.greater(ends, offset)))
 

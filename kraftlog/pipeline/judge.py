@@ -8,7 +8,7 @@ from typing import Any
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.evidence import QuorumEvidence
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import HOLDS, audit_quorum
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
@@ -66,6 +66,6 @@ def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
     for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
         if row["result"] != "failed":
             known = {name: row[name] for name in ("check", "severity", "scope", "result")}
-            message = row["reason"] or "it holds"
+            message = row["reason"] or HOLDS
             rows.append({**nothing, **known, "message": message, "evidence": {}})
     return rows

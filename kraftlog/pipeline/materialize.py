@@ -42,8 +42,7 @@ def materialize(start_spark: Callable[[], SparkSession], options: Options) -> No
     since = grown_from(lake, found[0]) if lake.run_number("partitions") < number else None
     comparisons, since = _comparisons(lake, quorum, since)
     states = States(lake, run["run_id"], start_spark, comparisons, since)
-    for lineage in found:
-        states.fold(lineage)
+    states.fold(found)
     for name, spec in state_tables().items():
         is_kept = name == "partitions" and since is not None
         lake.commit(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kraftlog.metrics.amplification import amplification_rows, events_of
+from kraftlog.metrics.amplification import amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.compaction_rows import compaction_rows
 from kraftlog.metrics.configuration import configuration_rows
@@ -31,8 +31,7 @@ def _disk(run: Measuring) -> list[Row]:
 
 
 def _events(run: Measuring) -> list[Row]:
-    events = events_of(run.brokers)
-    return amplification_rows(run.log, events, run.partition_changes, len(run.quorum.peers))
+    return amplification_rows(run.scanned.bursts, len(run.quorum.peers))
 
 
 _ROWS: tuple[tuple[TableSpec, Callable[[Measuring], list[Row]]], ...] = (

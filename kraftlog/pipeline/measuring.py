@@ -1,11 +1,11 @@
 """What several measures of one run share, each read once: the shared log, totals of records, lives
-of objects, the offset map. Driver side; Delta tables are scanned through Arrow, batch by batch.
+of objects, the offset map. Driver side.
 
-In: the newest run. Out: values of `metrics`. Memory is that of one scanned batch, the batches of
-the shared log, and what is kept per object and version.
+In: the newest run. Out: values of `metrics`. Memory is that of a few row groups of `records`, the
+batches of the shared log, and what is kept per object and version.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from kraftlog.audit.lineages import MAIN
 from kraftlog.audit.quorum import Quorum
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.storage import absolute
-from kraftlog.metrics import amplification, compaction, compaction_rows, record_totals
+from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.growth import DAY_MS, per_day
@@ -26,14 +26,13 @@ from kraftlog.metrics.objects import KEYS, VALIDITY, Changes, Lives, lives
 from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes
+from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshots_per_day
 from kraftlog.pipeline.derive import Newest, Row
+from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import limits_of, redactor_of
-
-ROWS_AT_A_TIME = 1 << 20
-
 
 _KNOWN: dict[tuple[str, str], "Measuring"] = {}
 
@@ -66,24 +65,26 @@ class Measuring:
         return self.log.id_texts()
 
     @cached_property
-    def totals(self) -> pa.Table:
-        """Totals of the shared log's records, and of those of every checkpoint at hand."""
-        batches = [
-            (one, row)
+    def scanned(self) -> Scanned:
+        """What the records of the log, and of every checkpoint at hand, add up to."""
+        ids = [
+            one.evidence.batches.id_text(row)
             for one in self.quorum.every_snapshot
             for row in range(len(one.evidence.batches))
         ]
-        ids = [one.evidence.batches.id_text(row) for one, row in batches]
-        return record_totals.record_totals(
-            self._scan_all(), self.log_ids, pa.array(ids, pa.string())
-        )
+        bursts = amplification.Bursts(self.log, amplification.events_of(self.brokers))
+        wanted = {LOG: self.log_ids, SNAPSHOT: pa.array(ids, pa.string())}
+        return scan_records(self.newest.lake, wanted, bursts)
 
-    def _scan_all(self) -> Iterator[pa.RecordBatch]:
-        for name in ("records", "control_records"):
-            source = self.newest.lake.dataset(name)
-            yield from source.to_batches(
-                columns=list(record_totals.READS), batch_size=ROWS_AT_A_TIME
-            )
+    @property
+    def totals(self) -> pa.Table:
+        """Totals of the shared log's records, and of those of every checkpoint at hand."""
+        return self.scanned.totals
+
+    @property
+    def offsets(self) -> compaction.OffsetMap:
+        """The offset map of a compaction of the shared log."""
+        return self.scanned.offsets
 
     @cached_property
     def lives(self) -> dict[str, Lives]:
@@ -117,28 +118,6 @@ class Measuring:
         return {
             one["broker_id"]: one["rack"] for one in self.brokers if one["valid_to_offset"] is None
         }
-
-    def of_type(self, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The shared log's records of one type."""
-        wanted = (ds.field("type") == kind) & ds.field("batch_id").isin(self.log_ids)
-        source = self.newest.lake.dataset("records")
-        yield from source.to_batches(
-            columns=list(columns), filter=wanted, batch_size=ROWS_AT_A_TIME
-        )
-
-    def partition_changes(self) -> Iterator[pa.RecordBatch]:
-        """What events are followed by."""
-        return self.of_type("PARTITION_CHANGE_RECORD", amplification.READS)
-
-    @cached_property
-    def offsets(self) -> compaction.OffsetMap:
-        """The offset map of a compaction of the shared log."""
-        found = compaction.OffsetMap()
-        kinds = {one["type"] for one in self.newest.lake.open("records").partitions()}
-        for kind in compaction.KEYS.keys() & kinds:
-            for rows in self.of_type(kind, (*compaction.READS, kind.lower())):
-                found.add(kind, rows)
-        return found
 
     @cached_property
     def load_ms(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ lineage departs from it.
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +42,9 @@ class States:
     """Folds lineages of one lake; `written` gathers the files of each table.
 
     `grown_from` is the offset up to which the lake holds the shared lineage's partitions already.
-    Rows that were read once are kept in `known`: lineages share most of theirs."""
+    Rows that were read once are kept in `known`: lineages share most of theirs. `forks` holds the
+    replay of the shared lineage as it stood where another one departs from it.
+    """
 
     lake: Lake
     run_id: str
@@ -51,31 +54,28 @@ class States:
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
+    forks: dict[str, Outliner] = field(default_factory=dict)
 
-    def fold(self, lineage: Lineage) -> None:
-        """Fold every stretch of a lineage that tells something which `main` does not."""
-        for stretch in stretches(lineage):
-            if stretch.is_last or stretch.end_offset > lineage.fork_offset:
-                outline = self._small_tables(lineage, stretch)
-                self._partitions(lineage, stretch, outline)
+    def fold(self, lineages: list[Lineage]) -> None:
+        """Fold every stretch of every lineage that tells something which `main` does not."""
+        forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
+        for lineage in lineages:
+            for stretch in stretches(lineage):
+                if stretch.is_last or stretch.end_offset > lineage.fork_offset:
+                    outline = self._small_tables(lineage, stretch, forking)
+                    self._partitions(lineage, stretch, outline)
 
-    def _small_tables(self, lineage: Lineage, stretch: Stretch) -> Outline:
-        base = stretch.base
-        timestamp = (base.last_contained_timestamp if base else None) or 0
-        outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset)
-        if base is not None:
-            for event in self._events(base_ids_of(stretch)):
-                outliner.base(event)
-        last_ms = timestamp
-        begin = max(stretch.start_offset, self.grown_from or 0)
-        waiting = list(self._judged(lineage, begin, stretch.end_offset))
-        for event in self._events(_ids(stretch.links)):
-            while waiting and (event.origin.offset or 0) >= waiting[0].end_offset:
-                self._compare(waiting.pop(0), outliner, stretch)
+    def _small_tables(self, lineage: Lineage, stretch: Stretch, forking: dict[str, int]) -> Outline:
+        outliner, links = self._begun(lineage, stretch)
+        last_ms = outliner.outline.start_timestamp
+        at = self._on_the_way(lineage, stretch, outliner, forking)
+        for event in self._events(_ids(links)):
+            while at and (event.origin.offset or 0) >= at[0][0]:
+                at.pop(0)[1]()
             outliner.feed(event)
             last_ms = event.origin.timestamp
-        for one in waiting:
-            self._compare(one, outliner, stretch)
+        for _, act in at:
+            act()
         closes = () if stretch.is_last else (stretch.end_offset + 1, last_ms)
         outline = outliner.finish(*closes)
         for name, part in outliner.history.rows():
@@ -89,6 +89,40 @@ class States:
         ]
         self._take(write_faults(self.lake, fault_rows(self.run_id, lineage.name, told)))
         return outline
+
+    def _begun(self, lineage: Lineage, stretch: Stretch) -> tuple[Outliner, pa.Table]:
+        """An outliner of the stretch's beginning, and the links that it has yet to be fed."""
+        fork = self.forks.get(lineage.name)
+        if fork is not None and stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
+            fork.outline.end_offset = stretch.end_offset
+            ends = stretch.links.column("end_offset")
+            return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
+        base = stretch.base
+        timestamp = (base.last_contained_timestamp if base else None) or 0
+        outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset)
+        if base is not None:
+            for event in self._events(base_ids_of(stretch)):
+                outliner.base(event)
+        return outliner, stretch.links
+
+    def _on_the_way(
+        self, lineage: Lineage, stretch: Stretch, outliner: Outliner, forking: dict[str, int]
+    ) -> list[tuple[int, Callable[[], None]]]:
+        """What is to be done when a replay of the shared lineage has reached an offset."""
+        if lineage.name != MAIN:
+            return []
+        begin = max(stretch.start_offset, self.grown_from or 0)
+        judged = self.comparisons.within(begin, stretch.end_offset)
+        acts = [(one.end_offset, partial(self._compare, one, outliner, stretch)) for one in judged]
+        for name, offset in forking.items():
+            if stretch.start_offset < offset <= stretch.end_offset:
+                acts.append((offset, partial(self._fork, name, outliner)))
+        return sorted(acts, key=lambda act: act[0])
+
+    def _fork(self, name: str, outliner: Outliner) -> None:
+        twin = outliner.fork()
+        if twin is not None:
+            self.forks[name] = twin
 
     def _judged(self, lineage: Lineage, start: int, end: int) -> tuple[Judged, ...]:
         """The snapshots that are held against this part of the shared lineage."""

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kraftlog.audit.run import ERRORED, HOLDS, PASSED, SKIPPED
 from kraftlog.report.actions import grouped
 from kraftlog.report.plain import printable
 from kraftlog.report.terminal import console_on
@@ -23,14 +24,15 @@ _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 def print_findings(
     rows: list[Row], input_name: str | None = None, out: TextIO | None = None
 ) -> None:
-    """Print the findings among an audit's rows, what was skipped or broke, and the verdict."""
+    """Print the findings among an audit's rows, what was not judged or broke, and the verdict."""
     console = console_on(out)
     if input_name is not None:
         console.print(f"[bold]{escape(printable(input_name))}[/bold]")
     findings = [row for row in rows if row["result"] == "failed"]
     print_groups(console, findings)
     for row in rows:
-        if row["result"] in ("errored", "skipped"):
+        partly = row["result"] == PASSED and row["message"] != HOLDS
+        if row["result"] in (ERRORED, SKIPPED) or partly:
             text = printable(f"{row['result']}: {row['check']}: {row['message']}")
             console.print(f"[dim]{escape(text)}[/dim]")
     print_verdict(console, verdict(findings, rows))

@@ -26,7 +26,7 @@ class Link:
     """A way to the leader: bytes per second, and the time there and back of an empty request."""
 
     bandwidth_bytes_per_s: int
-    round_trip_ms: int
+    round_trip_ms: float
 
     def __post_init__(self) -> None:
         if self.bandwidth_bytes_per_s < 1 or self.round_trip_ms < 0:

@@ -52,6 +52,9 @@ class Plans:
     def committed_reach(self, log: LogView) -> int:
         """How far a replica holds what is committed: by a credible snapshot that it loads, and by
         its log from there on, up to the first offset that it lacks or holds differently.
+
+        This is about what a started node lacks: a hole or an early end lowers it, where
+        `audit.committed.committed_in` asks which of the records on a disk are committed.
         """
         extent = self.extent(log)
         credible = [s.end_offset for s in self.quorum.credible_snapshots if s.replica == log.label]

@@ -159,7 +159,9 @@ class _Fold:
         after = ends[np.minimum(place + 1, len(ends) - 1)]
         is_open = (place + 1 == len(ends)) | (events.keys[after] != events.keys[chosen])
         seen = is_open | (events.since[after] > events.since[chosen])
-        chosen, after, is_open = chosen[seen], after[seen], is_open[seen]
+        # What has ended first, what still holds last: so they can be parted without a copy.
+        order = np.flatnonzero(seen)[np.argsort(is_open[seen], kind="stable")]
+        chosen, after, is_open = chosen[order], after[order], is_open[order]
         columns = self._envelope(chosen, after, is_open) | self._values(chosen)
         schema = history_tables()["partitions"].schema
         arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]

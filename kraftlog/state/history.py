@@ -146,6 +146,12 @@ class History:
                     change.after,
                 )
 
+    def fork(self) -> "History":
+        """A history of its own that goes on from the versions that are open."""
+        twin = History()
+        twin._open = self._open.copy()
+        return twin
+
     def close(self, offset: int | None = None, timestamp: int | None = None) -> None:
         """End every open version at an offset, where the log breaks off; None: they hold
         until now.

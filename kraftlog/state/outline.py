@@ -95,6 +95,21 @@ class Outliner:
             shown = offset + 1 if event.origin.type == END else None
             self.outline.hidden.append(Hidden(begun, offset, shown, event.origin.timestamp))
 
+    def fork(self) -> "Outliner | None":
+        """An outliner of its own that goes on from here, without the history up to here; None
+        inside a transaction.
+        """
+        if self.replay.open_since is not None:
+            return None
+        outline = self.outline
+        twin = Outliner(outline.start_offset, outline.start_timestamp, outline.end_offset)
+        twin.outline.topics = outline.topics.copy()
+        twin.outline.clears = outline.clears.copy()
+        twin.outline.hidden = outline.hidden.copy()
+        twin.history = self.history.fork()
+        twin.replay = Replay(self.replay.state.fork())
+        return twin
+
     def finish(
         self, close_offset: int | None = None, close_timestamp: int | None = None
     ) -> Outline:

@@ -285,7 +285,7 @@ CATCH_UP = _table(
         "a chunk arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never "
         "catches up",
     ),
-    column("is_recommended_chunk", BOOL, "the largest that needs at most half of the timeout"),
+    column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
 )
 
 COMPACTION = _table(

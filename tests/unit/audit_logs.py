@@ -115,7 +115,7 @@ def change_isr(number: int, isr: list[int]) -> bytes:
 TRANSACTION = {
     "begin": b"\x01\x17\x00\x00",
     "end": b"\x01\x18\x00\x00",
-    "abort": b"\x01\x19\x00\x00\x00",
+    "abort": b"\x01\x19\x00\x00",
 }
 
 

@@ -203,6 +203,11 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["end"])
 
 
+@fault("transactions_well_formed", "critical", offset=12, says="while none is open")
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, TRANSACTION["abort"])
+
+
 @fault("transactions_well_formed", "info", offset=12, says="still open")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["begin"])
@@ -519,6 +524,21 @@ def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     assert [row.row.message for row in result.findings] == []
     assert {one.result for one in result.results} == {"passed"}
     assert result.exit_code("info") == 0
+
+
+def test_a_snapshot_that_no_replay_reaches_is_named(tmp_path: Path) -> None:
+    """The one at offset 6 holds; of the one behind a record that does not decode nobody knows."""
+    nodes = quorum(tmp_path)
+    everywhere(nodes, TRANSACTION["abort"] + b"\0", NO_OP)
+    nodes[0].checkpoint(14, 2).write_bytes(snapshot(healthy_log()[1:2], 2, LATER))
+    results = {one.check: one for one in audit(tmp_path).results}
+    for check in ("snapshot_equals_replay", "references_exist"):
+        assert results[check].result == "passed"
+        assert "could be judged: 1: offset 12 cannot be read" in (results[check].reason or "")
+    reason = results["snapshot_equals_replay"].reason or ""
+    assert f"1: {nodes[0].checkpoint(14, 2).name} is where the replay begins" in reason
+    rows = {row["check"]: row["message"] for row in audit(tmp_path).rows()}
+    assert rows["snapshot_equals_replay"] == reason
 
 
 def test_every_check_has_a_fault_that_it_finds() -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from kraftlog.metrics.cost_rows import EXAMPLE, MEASURED, Measured, cost_rows
 from kraftlog.metrics.election_costs import follower_cost, handover_elections_per_day
 from kraftlog.metrics.growth import DAY_MS, days_to_fill, per_day, write_amplification
+from kraftlog.metrics.joiner import CHUNKS, LINKS
+from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -21,20 +23,10 @@ from kraftlog.metrics.sizes import (
     message_size_bytes,
     replicas_per_broker,
 )
-from kraftlog.metrics.transfers import (
-    CHUNKS,
-    LINKS,
-    Link,
-    fetch_count,
-    fetch_sizes,
-    fits_timeout,
-    load_ms,
-    recommended_chunk_bytes,
-    slowdown,
-    transfer_ms,
-)
+from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
-SLOW = Link("slow", 200, 500_000)
+SLOW = Link(500_000, 200)
 
 
 def test_message_sizes_are_those_of_the_kip() -> None:
@@ -102,31 +94,34 @@ def test_days_to_fill() -> None:
 
 
 def test_transfer_is_chunks_times_round_trip_and_bytes() -> None:
-    link = Link("x", 100, 1e6)
-    assert transfer_ms(2_500_000, 1_000_000, link) == 3 * 100 + 2500
-    assert transfer_ms(2_000_000, 1_000_000, link) == 2 * 100 + 2000
-    assert transfer_ms(0, 1_000_000, link) == 0
+    link = Link(1_000_000, 100)
+    assert Transfer(2_500_000, link, 1_000_000).transfer_ms == 3 * 100 + 2500
+    assert Transfer(2_000_000, link, 1_000_000).transfer_ms == 2 * 100 + 2000
+    assert Transfer(0, link, 1_000_000).transfer_ms == 0
 
 
 @settings(deadline=None)
-@given(st.integers(1, 1 << 32), st.sampled_from(LINKS))
+@given(st.integers(1, 1 << 32), st.sampled_from([*LINKS.values()]))
 def test_eight_times_smaller_chunks_are_never_eight_times_slower(size: int, link: Link) -> None:
-    found = slowdown(size, 1 << 20, link, 8 << 20)
-    assert found is not None
-    assert 1 <= found < 8
+    assert 1 <= Transfer(size, link, 1 << 20).slowdown < 8
 
 
 def test_a_chunk_of_8_mib_never_arrives_over_a_slow_link() -> None:
-    assert not fits_timeout(8 << 20, SLOW)
+    assert not SLOW.fits(8 << 20)
     assert recommended_chunk_bytes(SLOW) == 256 << 10
-    assert recommended_chunk_bytes(LINKS[0]) == max(CHUNKS)
-    assert recommended_chunk_bytes(Link("hopeless", 5000, 1e9)) == min(CHUNKS)
+    assert recommended_chunk_bytes(LINKS["one rack, 10 Gbit/s, 0.2 ms"]) == max(CHUNKS)
+    assert recommended_chunk_bytes(Link(10**9, 5000)) is None
+
+
+def test_each_example_link_has_one_recommended_row() -> None:
+    assert {recommended_chunk_bytes(link) for link in LINKS.values()} <= {*CHUNKS}
+    assert (min(CHUNKS), len(CHUNKS)) == (64 << 10, 8)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(61, 5000), max_size=60), st.integers(1, 6000))
 def test_fetches_take_whole_batches_and_always_one(sizes: list[int], most: int) -> None:
-    answers = fetch_sizes(np.array(sizes, np.int64), most)
+    answers = [one.size_bytes for one in log_chunks(np.array(sizes, np.int64), most)]
     assert sum(answers) == sum(sizes)
     left = list(sizes)
     for answer in answers:
@@ -138,7 +133,7 @@ def test_fetches_take_whole_batches_and_always_one(sizes: list[int], most: int) 
 
 
 def test_a_limit_of_one_byte_brings_batch_by_batch() -> None:
-    assert fetch_count(np.array([70, 80, 90]), 1) == 3
+    assert len(list(log_chunks(np.array([70, 80, 90]), 1))) == 3
 
 
 def test_load_time_is_snapshot_and_debt() -> None:
