@@ -34,7 +34,8 @@ run: .venv/.stamp ## Audit the sample quorum into .lake
 	$(BIN)/kraftlog run --input examples/quorum --lake .lake
 
 test: check ## Lint, types and every test that needs only Python and Java
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --ignore tests/spark
+	$(BIN)/python -m pytest tests/spark
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java

@@ -169,7 +169,9 @@ def _by_key(values: pa.Table) -> dict[tuple[str, int], Row]:
 
 
 def with_comparisons(evidence: QuorumEvidence, rows: Iterable[Row]) -> QuorumEvidence:
-    """The evidence of a large quorum, with what the fold found of its snapshots."""
+    """The evidence of a large quorum, with what the fold found of its snapshots; those that it
+    could not judge are named as skipped.
+    """
     if evidence.state is None or evidence.state.judged:
         return evidence
     found = tuple(
@@ -186,9 +188,21 @@ def with_comparisons(evidence: QuorumEvidence, rows: Iterable[Row]) -> QuorumEvi
         )
         for row in rows
     )
-    skipped = tuple(one for one in evidence.state.skipped if one[0] != EQUALS or not found)
+    skipped = evidence.state.skipped
+    if found:
+        others = tuple(one for one in skipped if one[0] != EQUALS)
+        skipped = (*others, *_unjudged(Quorum(evidence), {one.path for one in found}))
     state = StateEvidence(found, (), skipped, (EQUALS,) if found else ())
     return replace(evidence, state=state)
+
+
+def _unjudged(quorum: Quorum, judged: set[str]) -> Iterator[tuple[str, str, str]]:
+    """The snapshots that hold a state and were held against nothing, with the reason."""
+    for one in quorum.own_snapshots:
+        if one.end_offset and one.path not in judged:
+            why = quorum.contradiction(one) or "the history at hand does not lead up to its end"
+            why = why if one.is_complete else "it is not complete"
+            yield EQUALS, one.replica, f"{one.evidence.name}: {why}"
 
 
 def _difference(row: Row) -> Difference:

@@ -66,9 +66,7 @@ CHECK_RESULTS = TableSpec(
             column("scope", TEXT, "log, snapshot, replica or state"),
             column("result", TEXT, "passed, failed, errored or skipped"),
             column("finding_count", LONG, "bad rows"),
-            column(
-                "reason", TEXT, "what it could not judge and why, or what error it met"
-            ),
+            column("reason", TEXT, "what it could not judge and why, or what error it met"),
             column("source", TEXT, "requirement or real case behind it"),
         ]
     ),

@@ -24,19 +24,27 @@ def small(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path))
 
 
-def write(lake: Lake, spec: TableSpec, rows: list[Row], by: str | None = None) -> None:
-    """One commit, as the steps write it: a file per value of the partition column."""
+def write(lake: Lake, spec: TableSpec, rows: list[Row]) -> None:
+    """One commit, as the steps write it: a file per value of the partition columns."""
+    parts: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(_text(row[name]) for name in spec.partition_by), []).append(row)
     files = []
-    for value in sorted({row[by] for row in rows} if by else {None}):
-        held = [row for row in rows if by is None or row[by] == value]
+    for values, held in parts.items():
         table = pa.Table.from_pylist(held, schema=spec.schema)
-        files.append(write_file(lake.path(spec.name), table, {by: value} if by else None))
+        named = dict(zip(spec.partition_by, values, strict=True))
+        files.append(write_file(lake.path(spec.name), table, named))
     lake.commit(spec, files, 1)
 
 
-def partition(replicas: list[int], leader: int, **others: Any) -> Row:
+def _text(value: str | bool) -> str:
+    """A partition value as Delta's log writes it."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def partition(replicas: list[int], leader: int, end: int | None = None, **others: Any) -> Row:
     given = {"lineage": "main", "partition_replicas": replicas, "leader": leader}
-    return given | others
+    return given | {"valid_to_offset": end, "is_current": end is None} | others
 
 
 def test_partitions_per_broker_are_those_of_the_newest_state(small: Lake) -> None:
@@ -45,7 +53,7 @@ def test_partitions_per_broker_are_those_of_the_newest_state(small: Lake) -> Non
         partition([1, 2], 1),
         partition([2, 1], 1),
         partition([2], -1),
-        partition([3], 3, valid_to_offset=9),
+        partition([3], 3, end=9),
         partition([3], 3, lineage="replicas/2"),
     ]
     write(small, state_tables()["partitions"], rows)
@@ -65,8 +73,8 @@ def log(small: Lake, times: list[datetime], checkpoint: list[datetime] | None = 
          "batch_id": f"{number:032x}"}
         for number, (_, when) in enumerate(told)
     ]  # fmt: skip
-    write(small, decoded_tables()["batches"], batches, "path")
-    write(small, decoded_tables()["records"], records, "type")
+    write(small, decoded_tables()["batches"], batches)
+    write(small, decoded_tables()["records"], records)
 
 
 def test_records_are_counted_by_type_and_time(small: Lake) -> None:

@@ -107,6 +107,14 @@ def test_a_finding_is_one_line_for_grep() -> None:
     assert verdict.startswith("Controller 2 carries an uncommitted tail from offset 176")
 
 
+def test_what_a_passed_check_could_not_judge_is_told() -> None:
+    out = io.StringIO()
+    whole = {"check": "a", "result": "passed", "severity": "info", "message": "it holds"}
+    partly = whole | {"check": "b", "message": "not everything could be judged: 1: a hole"}
+    print_findings([whole, partly], out=out)
+    assert out.getvalue().splitlines()[0] == f"passed: b: {partly['message']}"
+
+
 def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
