@@ -1,5 +1,6 @@
 """What all tests share: one Spark session, as its start and first queries cost most of a run."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,11 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A worker of pytest-xdist has a bare main module, which PySpark takes for a run of its doctests,
+# and ends the process.
+if not hasattr(sys.modules["__main__"], "__file__"):
+    sys.modules["__main__"].__file__ = __file__
 
 
 @pytest.fixture(scope="session")

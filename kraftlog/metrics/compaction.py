@@ -68,6 +68,8 @@ KEYS: Mapping[str, KeyOf] = {
 """Types with a key. The others (NoOp, transaction markers, ClearElr over many topics) have none: a
 compacted topic could not hold them at all.
 """
+_PAIR, _VALUE = "a pair of numbers", "a value"
+"""What is numbered beside the first fields of each table."""
 _TYPES = {name: index for index, name in enumerate(KEYS)}
 
 
@@ -98,8 +100,9 @@ class OffsetMap:
     """Key → its last record. Feed it batches in any order."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[int, object], int] = {}
-        self._last = Survivors(*(np.empty(0, np.int64) for _ in range(5)), np.empty(0, np.bool_))
+        self._ids: dict[tuple[str, object], int] = {}
+        none = np.empty(0, np.int64)
+        self._last = Survivors(none, none, none, none, none, np.empty(0, np.bool_))
         self._parts: list[Survivors] = []
         self.counts: dict[str, int] = dict.fromkeys(KEYS, 0)
         self.sizes: dict[str, int] = dict.fromkeys(KEYS, 0)
@@ -110,7 +113,8 @@ class OffsetMap:
         """
         if not rows.num_rows:
             return
-        how, payload = KEYS[kind], rows.column(kind.lower())
+        how = KEYS[kind]
+        payload = rows.column(kind.lower()) if how.columns else pa.nulls(rows.num_rows)
         keys, offsets = self._keys(how, payload, rows.num_rows), numbers(rows, "offset", 0)
         self.counts[kind] += rows.num_rows
         self.sizes[kind] += int(sizes.sum())
@@ -138,17 +142,21 @@ class OffsetMap:
         self._last, self._parts = Survivors(*(column[last] for column in columns)), []
 
     def _keys(self, how: KeyOf, payload: pa.StructArray, count: int) -> Longs:
-        """A number per key: the number of what goes before the last field, and that of its value.
-        Numbers stay far below 2**31: there are no more than there are distinct values.
+        """A number per key. The first field is numbered within its table, so that no two tables
+        share a number; a further field takes the low half. Numbers stay far below 2**31: there
+        are no more than there are distinct values.
         """
-        keys = np.full(count, self._id((-1, how.table)), np.int64)
-        for at, field in enumerate(how.fields):
+        if not how.fields:
+            return np.full(count, self._id((how.table, None)), np.int64)
+        first, *more = how.fields
+        keys = self._numbered(payload.field(first), how.table)
+        for at, field in enumerate(more):
             if at:
-                keys = self._numbered(pa.array(keys))
-            keys = keys << 32 | self._numbered(payload.field(field))
+                keys = self._numbered(pa.array(keys), _PAIR)
+            keys = keys << 32 | self._numbered(payload.field(field), _VALUE)
         return keys
 
-    def _numbered(self, column: pa.Array) -> Longs:
+    def _numbered(self, column: pa.Array, space: str) -> Longs:
         """A number per value, asked for once per distinct one."""
         if pa.types.is_nested(column.type):
             column = pa.array([json.dumps(one) for one in column.to_pylist()], pa.string())
@@ -156,12 +164,13 @@ class OffsetMap:
             column = column.cast(column.type.value_type)
         if not pa.types.is_dictionary(column.type):
             column = pc.dictionary_encode(column, null_encoding="encode")
-        ids = [self._id((-2, one)) for one in column.dictionary.to_pylist()]
+        ids = [self._id((space, one)) for one in column.dictionary.to_pylist()]
         found: Longs = np.array(ids, np.int64)[column.indices.to_numpy(zero_copy_only=False)]
         return found
 
-    def _id(self, named: tuple[int, object]) -> int:
-        return self._ids.setdefault(named, len(self._ids))
+    def _id(self, named: tuple[str, object]) -> int:
+        # From 1 on: a key of two fields is then never as small as one of one field.
+        return self._ids.setdefault(named, len(self._ids) + 1)
 
 
 def _last_of_each(keys: Longs, offsets: Longs) -> Longs:

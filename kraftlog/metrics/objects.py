@@ -56,7 +56,7 @@ class Lives:
     @cached_property
     def _neighbours(self) -> tuple[Flags, Flags]:
         """Versions that follow one of the same object without a gap, and those that one follows."""
-        order = sorted_by(self.codes, self.valid_from)
+        order = _order_of_both(self.codes, self.valid_from)
         codes, before, after = self.codes[order], order[:-1], order[1:]
         meet = (codes[1:] == codes[:-1]) & (self.valid_to[before] == self.valid_from[after])
         follows, followed = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
@@ -69,7 +69,8 @@ class Lives:
 
     def deleted(self) -> Flags:
         """Versions that ended, and that no version of the same object follows without a gap."""
-        return (self.valid_to != OPEN) & ~self._neighbours[1]
+        last: Flags = (self.valid_to != OPEN) & ~self._neighbours[1]
+        return last
 
 
 def lives(table: str, rows: pa.Table) -> Lives:
@@ -96,12 +97,22 @@ def _codes(columns: Sequence[pa.ChunkedArray], count: int) -> Longs:
     return codes
 
 
-def sorted_by(first: Longs, then: Longs) -> Longs:
-    """The order by two arrays of numbers from 0 on; of equal pairs, in any order."""
-    span = int(then.max(initial=0)) + 1
-    if int(first.max(initial=0)) >= OPEN // span - 1:
-        return np.lexsort((then, first))
-    return np.argsort(first * span + then)
+def _order_of(values: Longs) -> Longs:
+    """The stable order of numbers from 0 on. Each is sorted with its place in its low bits: NumPy
+    sorts plain numbers five times as fast as places.
+    """
+    bits = len(values).bit_length()
+    if int(values.max(initial=0)) > OPEN >> bits or int(values.min(initial=0)) < 0:
+        return np.argsort(values, kind="stable")
+    packed = np.sort(values << bits | np.arange(len(values)))
+    found: Longs = packed & ((1 << bits) - 1)
+    return found
+
+
+def _order_of_both(first: Longs, then: Longs) -> Longs:
+    """The stable order by two arrays."""
+    order = _order_of(then)
+    return order[_order_of(first[order])]
 
 
 def _one_code(column: pa.ChunkedArray) -> tuple[Longs, int]:
@@ -136,19 +147,20 @@ class Changes:
         every = list(tables)
         nothing = np.empty(0, np.int64)
         self._from = np.sort(np.concatenate([nothing, *(one.valid_from for one in every)]))
-        self._to = np.sort(np.concatenate([nothing, *(one.valid_to for one in every)]))
         based = [int(one.valid_from[one.based].max()) for one in every if one.based.any()]
         self.known_from = max([first_offset, *based])
         offsets, codes, first = [nothing], [nothing], 0
         for one in every:
-            ended = np.flatnonzero((one.valid_to != OPEN) & (one.valid_to > first_offset))
+            ended = np.flatnonzero(one.valid_to != OPEN)
             offsets.append(one.valid_to[ended])
             codes.append(one.codes[ended] + first)
             first += int(one.codes.max()) + 1 if len(one) else 0
-        unsorted = np.concatenate(offsets)
-        order = np.argsort(unsorted)
-        self.offsets: Longs = unsorted[order]
-        self._before = _previous(np.concatenate(codes), unsorted)[order]
+        unsorted, owners = np.concatenate(offsets), np.concatenate(codes)
+        order = _order_of(unsorted)
+        self._to: Longs = unsorted[order]
+        known = int(np.searchsorted(self._to, first_offset, "right"))
+        self.offsets: Longs = self._to[known:]
+        self._before = _previous(owners[order[known:]], self.offsets)
 
     def alive_at(self, offset: int) -> int:
         """Objects that a snapshot with this end offset holds."""
@@ -176,7 +188,7 @@ class Changes:
 def _previous(codes: Longs, offsets: Longs) -> Longs:
     """The offset of the change of the same object before each one; −1 for the first."""
     before = np.full(len(codes), -1, np.int64)
-    order = sorted_by(codes, offsets)
+    order = _order_of(codes)
     same = codes[order][1:] == codes[order][:-1]
     before[order[1:][same]] = offsets[order[:-1][same]]
     return before

@@ -1,18 +1,17 @@
 """Counts and bytes of records by type, version, hour and snapshot batch: one pass over the lake's
 records, from which several tables are rolled up.
 
-In: Arrow batches of `records` and `control_records`, with the columns of READS. Out: one small
-Arrow table (TOTALS). Memory is that of one batch and the groups. A record's bytes on the wire are
+In: Arrow batches of `records` and `control_records`, with the columns of READS. Out: small Arrow
+tables (TOTALS). Memory is that of one batch and the groups. A record's bytes on the wire are
 its value, its frame (the varints around it) and, for the first of a batch, the batch's header; over
 all records of an uncompressed log they add up to the size of its batches. Source: R19, R20, R91.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kraftlog.audit.evidence import Flags, Longs
 from kraftlog.log.batch import HEADER_SIZE
@@ -50,27 +49,16 @@ and `most` are of the values' sizes.
 """
 
 
-def record_totals(
-    batches: Iterable[pa.RecordBatch], log_ids: pa.Array, snapshot_ids: pa.Array
-) -> pa.Table:
-    """Totals over the records of the log's batches, and of snapshots' ones; others are left out."""
-    return merged(
-        totals_of(rows, frame_sizes(rows), {LOG: log_ids, SNAPSHOT: snapshot_ids})
-        for rows in batches
-    )
-
-
-def totals_of(rows: pa.RecordBatch, sizes: Longs, wanted: Mapping[str, pa.Array]) -> pa.Table:
-    """Totals of one batch of rows; `sizes` are their frame sizes, `wanted` has the batches of each
-    source.
+def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> pa.Table:
+    """Totals of one batch of rows; `sizes` are their frame sizes, `held` tells which rows belong to
+    each source.
     """
     parts = [TOTALS.empty_table()]
-    for source, ids in wanted.items():
-        held = in_batches(rows, ids)
-        if held.all():
+    for source, mask in held.items():
+        if mask.all():
             parts.append(_grouped(_measured(rows, sizes, source)))
-        elif held.any():
-            parts.append(_grouped(_measured(rows.filter(pa.array(held)), sizes[held], source)))
+        elif mask.any():
+            parts.append(_grouped(_measured(rows.filter(pa.array(mask)), sizes[mask], source)))
     return pa.concat_tables(parts)
 
 
@@ -79,10 +67,10 @@ def merged(parts: Iterable[pa.Table]) -> pa.Table:
     return _grouped(pa.concat_tables([TOTALS.empty_table(), *parts]))
 
 
-def in_batches(rows: pa.RecordBatch, ids: pa.Array) -> Flags:
+def in_batches(rows: pa.RecordBatch, ids: Set[str]) -> Flags:
     """Which rows are records of some batches: asked once per distinct batch."""
     column = _encoded(rows, "batch_id")
-    known = pc.is_in(column.dictionary, value_set=ids).to_numpy(zero_copy_only=False)
+    known = np.array([one in ids for one in column.dictionary.to_pylist()], np.bool_)
     found: Flags = known[column.indices.to_numpy()]
     return found
 

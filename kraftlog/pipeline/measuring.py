@@ -11,6 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from kraftlog.audit.lineages import MAIN
 from kraftlog.audit.quorum import Quorum
@@ -33,6 +34,8 @@ from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.state.history import history_tables
+from kraftlog.tables.parquet import filesystem_of
 
 _KNOWN: dict[tuple[str, str], "Measuring"] = {}
 
@@ -67,13 +70,13 @@ class Measuring:
     @cached_property
     def scanned(self) -> Scanned:
         """What the records of the log, and of every checkpoint at hand, add up to."""
-        ids = [
+        ids = {
             one.evidence.batches.id_text(row)
             for one in self.quorum.every_snapshot
             for row in range(len(one.evidence.batches))
-        ]
+        }
         bursts = amplification.Bursts(self.log, amplification.events_of(self.brokers))
-        wanted = {LOG: self.log_ids, SNAPSHOT: pa.array(ids, pa.string())}
+        wanted = {LOG: {*self.log_ids.to_pylist()}, SNAPSHOT: ids}
         return scan_records(self.newest.lake, wanted, bursts)
 
     @property
@@ -89,7 +92,30 @@ class Measuring:
     @cached_property
     def lives(self) -> dict[str, Lives]:
         """The lives of the objects of each history table."""
-        return {name: lives(name, self._history(name, (*VALIDITY, *KEYS[name]))) for name in KEYS}
+        return {name: lives(name, self._versions(name)) for name in KEYS}
+
+    def _versions(self, name: str) -> pa.Table:
+        """When the versions of the shared lineage held, and of what. File by file, as ids that many
+        versions share stay dictionaries so.
+        """
+        columns = [*VALIDITY, *KEYS[name]]
+        repeated = [one for one in columns if one == "topic_id"]
+        parts = []
+        for file, values in self.newest.lake.files(name):
+            if values["lineage"] == MAIN:
+                filesystem, path = filesystem_of(f"{self.newest.lake.path(name)}/{file['path']}")
+                parts.append(
+                    pq.read_table(
+                        path,
+                        columns=columns,
+                        filesystem=filesystem,
+                        partitioning=None,
+                        read_dictionary=repeated,
+                    )
+                )
+        if not parts:
+            return history_tables()[name].schema.empty_table()
+        return pa.concat_tables(parts).unify_dictionaries()
 
     def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
         """Versions of the shared lineage; `alive`: only those that still hold."""

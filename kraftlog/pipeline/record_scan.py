@@ -7,7 +7,7 @@ results hold.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class _Part:
     sizes: Longs
 
 
-def scan_records(lake: Lake, wanted: Mapping[str, pa.Array], bursts: Bursts) -> Scanned:
+def scan_records(lake: Lake, wanted: Mapping[str, Set[str]], bursts: Bursts) -> Scanned:
     """Read every record once. `wanted` has the ids of the batches of the log, and of snapshots."""
     totals, offsets = [], OffsetMap()
     for part in _measured_ahead(_groups(lake), lambda one: _measured(one, wanted)):
@@ -97,11 +97,11 @@ def _measured_ahead(groups: Iterable[_Group], work: Callable[[_Group], _Part]) -
             yield waiting.popleft().result()
 
 
-def _measured(group: _Group, wanted: Mapping[str, pa.Array]) -> _Part:
+def _measured(group: _Group, wanted: Mapping[str, Set[str]]) -> _Part:
     rows = _read(group)
     sizes = frame_sizes(rows)
-    totals = totals_of(rows.select(list(READS)), sizes, wanted)
-    kept = in_batches(rows, wanted[LOG])
+    held = {source: in_batches(rows, ids) for source, ids in wanted.items()}
+    totals, kept = totals_of(rows.select(list(READS)), sizes, held), held[LOG]
     if not kept.all():
         rows, sizes = rows.filter(pa.array(kept)), sizes[kept]
     named = {"offset", "timestamp", group.record_type.lower()}
@@ -109,12 +109,15 @@ def _measured(group: _Group, wanted: Mapping[str, pa.Array]) -> _Part:
 
 
 def _read(group: _Group) -> pa.RecordBatch:
-    """One row group: what totals need, and the fields of the key. Texts stay dictionaries."""
+    """One row group: what totals need, and the fields of the key. Ids that many rows share stay
+    dictionaries.
+    """
     kind = group.record_type
     fields = [f"{kind.lower()}.{name}" for name in KEYS[kind].columns] if kind in KEYS else []
     columns = [*(name for name in READS if name != "type"), "offset", *fields]
+    repeated = ["batch_id", *(one for one in fields if one.endswith(".topic_id"))]
     filesystem, inner = filesystem_of(group.path)
-    file = pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=["batch_id", *fields])
+    file = pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=repeated)
     with file:
         table = file.read_row_group(group.number, columns=columns, use_threads=False)
     table = table.append_column("type", _constant(kind, table.num_rows))

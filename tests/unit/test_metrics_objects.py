@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.metrics.amplification import Event, amplification_rows
+from kraftlog.metrics.amplification import Bursts, Event, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
 from kraftlog.metrics.objects import VALIDITY, Changes, Lives, lives
@@ -113,7 +113,7 @@ def test_a_log_without_batches_has_no_measures() -> None:
     assert election_rows(log) == []
     assert elections_per_day(log) is None
     assert churn_rows(log, {"topics": history([], base=("a",), start=7)}) == []
-    assert amplification_rows(log, [Event(3, 1, "fenced", "X")], lambda: (), 3) == []
+    assert amplification_rows(Bursts(log, [Event(3, 1, "fenced", "X")]), 3) == []
     changes = Changes([history([], base=("a",), start=7)])
     simulator = Simulator(log, changes, Limits())
     for rule in simulator.rules().values():

@@ -122,7 +122,8 @@ def test_the_offset_map_holds_the_last_record_of_each_key_in_any_order(
     random.shuffle(parts)
     found = OffsetMap()
     for part in parts:
-        found.add("CONFIG_RECORD", config_batch(random.sample(part, len(part))))
+        rows_of_part = config_batch(random.sample(part, len(part)))
+        found.add("CONFIG_RECORD", rows_of_part, frame_sizes(rows_of_part))
     survivors = found.survivors()
     last = {name: (offset, value) for offset, name, value in rows}
     expected = sorted((offset, value is None) for offset, value in last.values())
