@@ -9,6 +9,8 @@ was left by a killed run, and is taken back to where it was.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +153,10 @@ class Lake:
             return int(self.open(spec.name).version())
         self.ensure(spec)
         rows = rows.select(spec.schema.names).cast(spec.schema)
-        added = [write_file(self.path(spec.name), rows)] if rows.num_rows else []
+        added = [
+            write_file(self.path(spec.name), part, values)
+            for values, part in _parts(rows, spec.partition_by)
+        ]
         return self.commit(spec, added, run_number, overwrite=overwrite)
 
     def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
@@ -188,6 +193,16 @@ def _add(file: AddedFile) -> AddAction:
     return AddAction(
         file.path, file.size_bytes, file.partition_values, file.modified_ms, True, file.stats
     )
+
+
+def _parts(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+    """Rows by the values of their partition columns; all together where there are none."""
+    if not by:
+        yield from [({}, rows)] if rows.num_rows else []
+        return
+    for values in rows.select(list(by)).group_by(list(by)).aggregate([]).to_pylist():
+        chosen = reduce(and_, (ds.field(name) == value for name, value in values.items()))
+        yield _as_text(values), rows.filter(chosen)
 
 
 def _removals(table: DeltaTable, replaces: Callable[[Row], bool]) -> list[RemoveAction]:

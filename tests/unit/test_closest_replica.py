@@ -358,8 +358,14 @@ def test_the_metadata_replicas_themselves(capsys: pytest.CaptureFixture[str]) ->
 def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     """Versions that no longer hold, and those of another lineage, are left out."""
     lake = Lake(str(tmp_path))
-    holds = {"lineage": "main", "valid_from_offset": 1, "valid_to_offset": None}
-    ended, other = holds | {"valid_to_offset": 9}, holds | {"lineage": "2"}
+    holds = {
+        "lineage": "main",
+        "is_current": True,
+        "valid_from_offset": 1,
+        "valid_to_offset": None,
+    }
+    ended = holds | {"is_current": False, "valid_to_offset": 9}
+    other = holds | {"lineage": "2"}
     partition = {"partition_id": 0, "topic_id": "T", "partition_replicas": [1, 2], "isr": [1, 2]}
     given: dict[str, list[Row]] = {
         "topics": [holds | {"name": "t", "topic_id": "T"}, ended | {"name": "u", "topic_id": "T"}],
