@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# What a machine is busy with must not decide about a test.
+settings.register_profile("kraftlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kraftlog")
 
 # A worker of pytest-xdist has a bare main module, which PySpark takes for a run of its doctests,
 # and ends the process.
