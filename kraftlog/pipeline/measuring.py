@@ -121,7 +121,7 @@ class Measuring:
         """Versions of the shared lineage; `alive`: only those that still hold."""
         wanted = ds.field("lineage") == MAIN
         if alive:
-            wanted &= ds.field("valid_to_offset").is_null()
+            wanted &= ds.field("is_current")
         source = self.newest.lake.dataset(name)
         return source.to_table(columns=list(dict.fromkeys(columns)), filter=wanted)
 

@@ -53,7 +53,7 @@ def _selections(newest: Newest) -> Iterator[dict[str, Any]]:
 
 def _current(newest: Newest, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a history table that still hold on the shared lineage."""
-    holds = ds.field("valid_to_offset").is_null() & (ds.field("lineage") == MAIN)
+    holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
     batches = newest.lake.dataset(table).to_batches(columns=list(columns), filter=holds)
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

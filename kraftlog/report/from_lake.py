@@ -68,7 +68,7 @@ def broker_loads(lake: Lake) -> tuple[BrokerLoad, ...]:
     """How many partitions each broker leads and follows in the newest state of `main`."""
     if not lake.exists("partitions"):
         return ()
-    newest = (ds.field("lineage") == "main") & ds.field("valid_to_offset").is_null()
+    newest = (ds.field("lineage") == "main") & ds.field("is_current")
     scanner = lake.dataset("partitions").scanner(["partition_replicas", "leader"], filter=newest)
     holds: Counter[int] = Counter()
     leads: Counter[int] = Counter()
