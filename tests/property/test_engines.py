@@ -189,7 +189,7 @@ def some_range(raw: bytes, random: Random) -> tuple[int, int]:
     window_size=st.sampled_from([128, 700, 5000, 1 << 20]),
     batch_size=st.sampled_from([300, 1 << 20]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_byte_is_accounted_for(
     damages: list[Damage], random: Random, window_size: int, batch_size: int
 ) -> None:

@@ -142,7 +142,7 @@ def quorums(draw: st.DrawFn, prunes: bool = True) -> Quorum:
     return quorum
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(quorums())
 def test_a_plan_that_is_applied_and_fetched_gives_the_leaders_log(quorum: Quorum) -> None:
     for follower, leader in permutations(quorum.nodes, 2):
@@ -166,7 +166,7 @@ def test_a_plan_that_is_applied_and_fetched_gives_the_leaders_log(quorum: Quorum
         assert kept + fetched == leader.records[below - leader.start :]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(quorums(prunes=False))
 def test_epochs_alone_find_the_common_prefix(quorum: Quorum) -> None:
     for follower, leader in permutations(quorum.nodes, 2):
@@ -175,7 +175,7 @@ def test_epochs_alone_find_the_common_prefix(quorum: Quorum) -> None:
         event(f"cut: {cut < follower.end}")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(quorums())
 def test_whoever_can_win_holds_what_is_committed_and_cuts_none_of_it(quorum: Quorum) -> None:
     voters = [
@@ -195,7 +195,7 @@ def test_whoever_can_win_holds_what_is_committed_and_cuts_none_of_it(quorum: Quo
             assert offset >= min(held, follower.end)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(quorums(), st.sampled_from([Dialect.ADOPTED, Dialect.SHIPPED]))
 def test_a_crash_at_any_step_leaves_a_node_that_catches_up(
     quorum: Quorum, dialect: Dialect

@@ -78,7 +78,7 @@ def messages(
 
 
 @given(messages(SPECS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_decoding_undoes_encoding(message: tuple[MessageSpec, int, dict[str, Any]]) -> None:
     spec, version, data = message
     raw = encode_message(spec.at(version), data)

@@ -166,13 +166,13 @@ def as_set(table: pa.Table) -> list[str]:
 
 
 @given(histories, st.integers(0, 40), st.booleans(), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_fold_is_the_definition(log: list[Record], cut: int, closes: bool, parts: int) -> None:
     assert_folded(log, cut, closes, parts)
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_fold_of_sound_logs(seed: int) -> None:
     """Nearly no faults, so that the array operations do the work and not the definition."""
     chance = Random(seed)
