@@ -66,6 +66,6 @@ def launch_settings(folder: Path | None) -> dict[str, str]:
     logging = packaged("conf") / "log4j2.properties"
     if isinstance(logging, Path):
         # Default options stand before spark.driver.extraJavaOptions, which stays the user's.
-        option = f"-Dlog4j2.configurationFile={logging.resolve().as_uri()}"
-        settings["spark.driver.defaultJavaOptions"] = option
+        option = f" -Dlog4j2.configurationFile={logging.resolve().as_uri()}"
+        settings["spark.driver.defaultJavaOptions"] += option
     return settings

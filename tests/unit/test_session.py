@@ -84,7 +84,12 @@ def test_settings_are_spark_properties() -> None:
     packaged = settings.packaged_settings()
     assert packaged["spark.sql.session.timeZone"] == "UTC"
     assert packaged["spark.databricks.delta.snapshotPartitions"] == "2"
-    assert all(key.startswith("spark.") and " " not in value for key, value in packaged.items())
+    assert all(
+        key.startswith("spark.") and value == value.strip() for key, value in packaged.items()
+    )
+    assert [key for key, value in packaged.items() if " " in value] == [
+        "spark.driver.defaultJavaOptions"
+    ]
 
 
 def test_jar_names_carry_the_version_of_the_coordinates() -> None:
