@@ -1,16 +1,17 @@
 """Second pass, in tasks: decode each distinct batch once, write `records` and the other content
 tables as Parquet.
 
-In: the positions of one split's chosen batches. Out: rows of SCAN, one per Parquet file that waits
-for its commit. The file is read again: a batch that has changed since the first pass is left out,
-and the next run sees that the file has changed.
+In: the places (PLACES) of the batches that were chosen of a task's splits. Out: rows of SCAN, one
+per Parquet file that waits for its commit. The file is read again: a batch that has changed since
+the first pass is left out, and the next run sees that the file has changed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.audit.detect import remarkable, type_counts
 from kraftlog.decode.columnar import decode_window
@@ -19,29 +20,30 @@ from kraftlog.decode.rows import Decoded
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.pipeline.scan import SCAN, added_row
+from kraftlog.pipeline.scan import SCAN, Task, added_row
 from kraftlog.source.plan import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 from kraftlog.tables.spec import decoded_tables
 
+PLACES = pa.schema([SCAN.field(name) for name in ("batch_id", "split", "position", "size_bytes")])
 _FLUSH_ROWS = 500_000
 
-GroupTask = Callable[[pa.Table], pa.Table]
 
+def contents_task(splits: list[Split], limits: Limits, redactor: Redactor, lake: Lake) -> Task:
+    """The function that Spark maps over the chosen batches of a task's splits."""
 
-def contents_task(splits: list[Split], limits: Limits, redactor: Redactor, lake: Lake) -> GroupTask:
-    """The function that Spark applies to the chosen batches of each split."""
-
-    def task(chosen: pa.Table) -> pa.Table:
-        split = splits[chosen.column("split")[0].as_py()]
+    def task(chosen: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = _Writer(lake)
-        for start, end, ids in _ranges(chosen):
-            for found in walk_file(split.file, limits, start, end):
-                if isinstance(found, Window):
-                    _decode(found, ids, limits, redactor, writer)
-        rows = list(writer.finish())
-        return pa.Table.from_batches(rows, schema=SCAN)
+        rows = pa.Table.from_batches(chosen, PLACES)
+        for index in sorted(pc.unique(rows.column("split")).to_pylist()):
+            file = splits[index].file
+            of_split = rows.filter(pc.equal(rows.column("split"), index))
+            for start, end, ids in _ranges(of_split):
+                for found in walk_file(file, limits, start, end):
+                    if isinstance(found, Window):
+                        _decode(found, ids, limits, redactor, writer)
+        yield from writer.finish()
 
     return task
 

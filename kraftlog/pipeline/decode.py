@@ -25,7 +25,7 @@ from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import absolute, entry_of
-from kraftlog.pipeline.contents import contents_task
+from kraftlog.pipeline.contents import PLACES, contents_task
 from kraftlog.pipeline.run import Run, lake_key, lake_of
 from kraftlog.pipeline.scan import SCAN, scan_task
 from kraftlog.source.files import file_rows
@@ -127,35 +127,45 @@ def _written(
     if not splits:
         return written, counts
     spark = start_spark()
-    scanned = _scan(spark, run, splits).persist()
+    bins = _bins(spark, splits)
+    scanned = _scan(spark, run, splits, bins).persist()
     try:
         _gather(scanned, written, counts)
-        _gather(_contents(spark, run, splits, scanned), written, counts)
+        _gather(_contents(spark, run, splits, len(bins), scanned), written, counts)
     finally:
         scanned.unpersist()
     return written, counts
 
 
-def _scan(spark: SparkSession, run: Run, splits: list[Split]) -> DataFrame:
+def _bins(spark: SparkSession, splits: list[Split]) -> list[list[int]]:
+    """The splits of each task, about equally many bytes."""
     tasks = max(2, int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2))
     total = sum(split.size_bytes for split in splits)
     tasks = max(tasks, total // max(split.size_bytes for split in splits) if total else 0)
-    bins = pack([split.size_bytes for split in splits], tasks)
+    return pack([split.size_bytes for split in splits], tasks)
+
+
+def _scan(spark: SparkSession, run: Run, splits: list[Split], bins: list[list[int]]) -> DataFrame:
     numbers = spark.range(0, len(bins), 1, len(bins))
     task = scan_task(splits, bins, run.limits, run.lake)
     return numbers.mapInArrow(task, from_arrow_schema(SCAN))
 
 
-def _contents(spark: SparkSession, run: Run, splits: list[Split], scanned: DataFrame) -> DataFrame:
-    """Choose one place for each content that is not stored yet, and decode there."""
-    place = F.min(F.struct("split", "position", "size_bytes")).alias("place")
+def _contents(
+    spark: SparkSession, run: Run, splits: list[Split], tasks: int, scanned: DataFrame
+) -> DataFrame:
+    """Choose one place for each content that is not stored yet, and decode there.
+
+    The tasks are those of the scan: what Spark makes of so few bytes of places is too coarse.
+    """
+    place = F.min(F.struct("split", "position", "size_bytes", "task")).alias("place")
     chosen = scanned.where("batch_id is not null").groupBy("batch_id").agg(place)
     if run.lake.exists("contents"):
         stored = spark.read.format("delta").load(run.lake.path("contents")).select("batch_id")
         chosen = chosen.join(stored, "batch_id", "left_anti")
     task = contents_task(splits, run.limits, run.redactor, run.lake)
-    places = chosen.select("batch_id", "place.*")
-    return places.groupBy("split").applyInArrow(task, from_arrow_schema(SCAN))
+    places = chosen.repartitionById(tasks, F.col("place.task")).select("batch_id", "place.*")
+    return places.select(*PLACES.names).mapInArrow(task, from_arrow_schema(SCAN))
 
 
 def _gather(rows: DataFrame, written: Written, counts: dict[str, int]) -> None:

@@ -23,6 +23,7 @@ SCAN = pa.schema(
         ("table", pa.string()),  # of a written file; null in the row of a batch
         ("added", pa.string()),  # an AddedFile as JSON
         ("row_count", pa.int64()),
+        ("task", pa.int32()),  # which walked the split, and decodes what is chosen of it
         ("split", pa.int32()),
         ("position", pa.int64()),
         ("size_bytes", pa.int64()),
@@ -41,12 +42,14 @@ def scan_task(splits: list[Split], bins: list[list[int]], limits: Limits, lake: 
         for numbered in numbers:
             for number in numbered.column(0).to_pylist():
                 for index in bins[number]:
-                    yield from _scan_split(index, splits[index], limits, lake)
+                    yield from _scan_split(number, index, splits[index], limits, lake)
 
     return task
 
 
-def _scan_split(index: int, split: Split, limits: Limits, lake: Lake) -> Iterator[pa.RecordBatch]:
+def _scan_split(
+    task: int, index: int, split: Split, limits: Limits, lake: Lake
+) -> Iterator[pa.RecordBatch]:
     tables: list[pa.RecordBatch] = []
     faults: list[Fault] = []
     for found in walk_file(split.file, limits, split.start, split.end):
@@ -56,7 +59,7 @@ def _scan_split(index: int, split: Split, limits: Limits, lake: Lake) -> Iterato
         table = batch_table(split.file, found)
         tables.append(table)
         faults += [bad_crc(found, int(bad)) for bad in (~found.batches.crc_valid).nonzero()[0]]
-        yield _contents(index, table)
+        yield _contents(task, index, table)
         if sum(one.num_rows for one in tables) >= _FLUSH_ROWS:
             yield _written("batches", tables, split, lake)
             tables = []
@@ -66,11 +69,12 @@ def _scan_split(index: int, split: Split, limits: Limits, lake: Lake) -> Iterato
         yield _written("faults", [fault_table(split.file, faults)], split, lake)
 
 
-def _contents(index: int, table: pa.RecordBatch) -> pa.RecordBatch:
+def _contents(task: int, index: int, table: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of SCAN for the valid batches of a window."""
     valid = table.filter(table.column("crc_valid"))
     count = valid.num_rows
     given = {name: valid.column(name) for name in ("position", "size_bytes", "batch_id")}
+    given["task"] = pa.repeat(pa.scalar(task, pa.int32()), count)
     given["split"] = pa.repeat(pa.scalar(index, pa.int32()), count)
     arrays = [given.get(field.name, pa.nulls(count, field.type)) for field in SCAN]
     return pa.RecordBatch.from_arrays(arrays, schema=SCAN)

@@ -1,7 +1,7 @@
 """The partitions' history, share by share: all records of a partition are of one share, which is
 folded by columns.
 
-In: an outline, the ids of the batches that count, and what stood before them. Out: Parquet files of
+In: the ids of the batches that count, what stood before them, and an outline. Out: Parquet files of
 the tables `partitions` and `replay_faults`. Records that fit one share are folded in this process.
 Of more than that, Spark's tasks first lay every file's records out by share, in files below the
 lake, and then fold one share each: a shuffle of nested rows through the JVM took minutes for 1.9
@@ -66,7 +66,6 @@ class Stretch:
     lake: Lake
     run_id: str
     lineage: str
-    outline: Outline
     sources: tuple[Source, ...]
     log_ids: pa.Array
     base_ids: pa.Array | None
@@ -84,30 +83,47 @@ class Folded:
     differing: list[dict[str, Any]]
 
 
-def fold_stretch(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> Folded:
-    """Fold everything."""
-    if stretch.count == 1:
-        return _fold(stretch, _together([_read(stretch, one) for one in _inputs(stretch)]))
-    spark = start_spark()
-    folder = f"{stretch.lake.root.rstrip('/')}/_shares-{uuid.uuid4()}"
-    try:
-        return _folded_in_tasks(spark, stretch, folder)
-    finally:
-        filesystem, path = filesystem_of(folder)
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """The rows of a stretch: files per share in a folder, or in memory where one share is all."""
+
+    stretch: Stretch
+    tables: Tables
+    folder: str | None = None
+    shares: tuple[tuple[str, ...], ...] = ()
+
+    def remove(self) -> None:
+        """Delete the files."""
+        if self.folder is None:
+            return
+        filesystem, path = filesystem_of(self.folder)
         filesystem.delete_dir_contents(path, missing_dir_ok=True)
-        if "://" not in folder:
+        if "://" not in self.folder:
             filesystem.delete_dir(path)
 
 
-def _folded_in_tasks(spark: SparkSession, stretch: Stretch, folder: str) -> Folded:
+def lay_out(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> Laid:
+    """Read what is to be folded; of more than one share by Spark's tasks, into files."""
     inputs = _inputs(stretch)
+    if stretch.count == 1:
+        return Laid(stretch, _together([_read(stretch, one) for one in inputs]))
+    folder = f"{stretch.lake.root.rstrip('/')}/_shares-{uuid.uuid4()}"
     filesystem_of(folder)[0].create_dir(filesystem_of(folder)[1], recursive=True)
-    laid = _mapped(spark, len(inputs), partial(_lay_out, stretch, folder, inputs))
+    laid = _mapped(start_spark(), len(inputs), partial(_lay_out, stretch, folder, inputs))
     paths: dict[int, list[str]] = defaultdict(list)
     for _, path, share in laid:
         paths[share].append(path)
-    shares = [paths.get(share, []) for share in range(stretch.count)]
-    folded = _mapped(spark, stretch.count, partial(_fold_share, stretch, shares))
+    shares = tuple(tuple(paths.get(share, ())) for share in range(stretch.count))
+    return Laid(stretch, {}, folder, shares)
+
+
+def fold_stretch(laid: Laid, outline: Outline, start_spark: Callable[[], SparkSession]) -> Folded:
+    """Fold what was laid out."""
+    stretch = laid.stretch
+    if laid.folder is None:
+        return _fold(stretch, outline, laid.tables)
+    work = partial(_fold_share, stretch, outline, laid.shares)
+    folded = _mapped(start_spark(), stretch.count, work)
     return Folded(
         [(name, AddedFile.from_json(told)) for name, told, _ in folded if name != _DIFFERING],
         [json.loads(told) for name, told, _ in folded if name == _DIFFERING],
@@ -206,14 +222,16 @@ def _write_rows(path: str, rows: pa.Table) -> None:
         writer.write_table(rows)
 
 
-def _fold_share(stretch: Stretch, shares: list[list[str]], share: int) -> Iterator[Row]:
+def _fold_share(
+    stretch: Stretch, outline: Outline, shares: tuple[tuple[str, ...], ...], share: int
+) -> Iterator[Row]:
     """Fold the rows that were laid out for one share."""
     parts = []
     for path in shares[share]:
         filesystem, inner = filesystem_of(path)
         with filesystem.open_input_file(inner) as file, pa.ipc.open_file(file) as reader:
             parts.append((inner.rsplit("/", 1)[1].split("-")[0], reader.read_all()))
-    folded = _fold(stretch, _together(parts))
+    folded = _fold(stretch, outline, _together(parts))
     for table, added in folded.written:
         yield table, added.to_json(), 0
     for one in folded.differing:
@@ -228,7 +246,7 @@ def _together(parts: list[tuple[str, pa.Table]]) -> Tables:
     return {kind: pa.concat_tables(tables) for kind, tables in gathered.items()}
 
 
-def _fold(stretch: Stretch, tables: Tables) -> Folded:
+def _fold(stretch: Stretch, outline: Outline, tables: Tables) -> Folded:
     base = tables.get(BASE)
     standing = tables.get(STANDING)
     if base is not None:
@@ -236,10 +254,10 @@ def _fold(stretch: Stretch, tables: Tables) -> Folded:
     if standing is not None:
         base = as_base(standing)
     puts, changes = (tables.get(kind, no_rows(kind)) for kind in (PUT, CHANGE))
-    folded = fold_partitions(stretch.outline, base, puts, changes)
+    folded = fold_partitions(outline, base, puts, changes)
     rows = folded.rows
     if standing is not None:
-        rows = with_origins(rows, standing, stretch.outline.start_offset)
+        rows = with_origins(rows, standing, outline.start_offset)
     found = (
         differing_partitions(rows, tables.get(kind_of(one), no_rows(PUT)), one)
         for one in stretch.judged

@@ -9,6 +9,7 @@ lineage departs from it.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,11 +23,12 @@ from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.shares import Laid, fold_stretch, lay_out, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
-from kraftlog.pipeline.shares import fold_stretch, sources_of
 from kraftlog.pipeline.standing import Standing, outline_from
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
+from kraftlog.state.replay import Replay
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -59,11 +61,18 @@ class States:
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
         forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
-        for lineage in lineages:
-            for stretch in stretches(lineage):
-                if stretch.is_last or stretch.end_offset > lineage.fork_offset:
-                    outline = self._small_tables(lineage, stretch, forking)
-                    self._partitions(lineage, stretch, outline)
+        with ThreadPoolExecutor(1) as ahead:
+            for lineage in lineages:
+                for stretch in stretches(lineage):
+                    if stretch.is_last or stretch.end_offset > lineage.fork_offset:
+                        share = self._share_stretch(lineage, stretch)
+                        # Spark lays partitions out while the driver replays the small tables.
+                        laid = ahead.submit(lay_out, share, self.start_spark)
+                        try:
+                            outline = self._small_tables(lineage, stretch, forking)
+                            self._partitions(lineage, stretch, outline, laid.result())
+                        finally:
+                            laid.result().remove()
 
     def _small_tables(self, lineage: Lineage, stretch: Stretch, forking: dict[str, int]) -> Outline:
         outliner, links = self._begun(lineage, stretch)
@@ -130,14 +139,15 @@ class States:
 
     def _compare(self, judged: Judged, outliner: Outliner, stretch: Stretch) -> None:
         """Keep the small tables as they stand, and as the snapshot has them."""
-        snapshot = Outliner(judged.end_offset, 0, judged.end_offset)
+        snapshot = Replay()
         for event in self._events(judged.ids):
-            snapshot.base(event)
+            apply = snapshot.apply_control if event.is_control else snapshot.apply
+            apply(event.origin, event.data)
         base = "the log from offset 0 on"
         if stretch.base is not None:
             base = f"{stretch.base.evidence.name} of {stretch.base.replica} and the log after it"
         self.comparisons.expected[judged.number] = outliner.replay.state.fork()
-        self.comparisons.found[judged.number] = snapshot.replay.state.fork()
+        self.comparisons.found[judged.number] = snapshot.state
         self.comparisons.basis[judged.number] = f"the replay of {base}"
 
     def _events(self, ids: pa.Array) -> Iterator[Event]:
@@ -167,36 +177,57 @@ class States:
         rows = self.known[at]
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
-    def _partitions(self, lineage: Lineage, stretch: Stretch, outline: Outline) -> None:
+    def _partitions(self, lineage: Lineage, stretch: Stretch, outline: Outline, laid: Laid) -> None:
         """Fold the partitions, from known history where there is some."""
-        found = self._standing(lineage, stretch)
-        follows = None if found is None else outline_from(outline, found.offset)
-        if found is None or follows is None:
-            found, start, ids = None, stretch.start_offset, base_ids_of(stretch)
+        found = laid.stretch.standing
+        if found is None:
+            folded = fold_stretch(laid, outline, self.start_spark)
+        elif (follows := outline_from(outline, found.offset)) is not None:
+            folded = fold_stretch(laid, follows, self.start_spark)
         else:
-            outline, start, ids = follows, found.offset, None
+            whole = lay_out(self._whole_stretch(lineage, stretch), self.start_spark)
+            try:
+                folded = fold_stretch(whole, outline, self.start_spark)
+            finally:
+                whole.remove()
+        self._take(folded.written)
+        for one in folded.differing:
+            self.comparisons.take(one)
+
+    def _share_stretch(self, lineage: Lineage, stretch: Stretch) -> ShareStretch:
+        """What is to be folded, on top of known history where there is some."""
+        found = self._standing(lineage, stretch)
+        if found is None:
+            return self._whole_stretch(lineage, stretch)
+        return self._stretch_from(lineage, stretch, found.offset, None, found)
+
+    def _whole_stretch(self, lineage: Lineage, stretch: Stretch) -> ShareStretch:
+        base_ids = base_ids_of(stretch) if stretch.base is not None else None
+        return self._stretch_from(lineage, stretch, stretch.start_offset, base_ids, None)
+
+    def _stretch_from(
+        self,
+        lineage: Lineage,
+        stretch: Stretch,
+        start: int,
+        base_ids: pa.Array | None,
+        found: Standing | None,
+    ) -> ShareStretch:
         links = stretch.links
         links = links.filter(pc.greater(links.column("end_offset"), start))
-        records = max(0, stretch.end_offset - start)
-        base_ids = ids if stretch.base is not None and found is None else None
         judged = self._judged(lineage, start, stretch.end_offset)
-        share = ShareStretch(
+        return ShareStretch(
             self.lake,
             self.run_id,
             lineage.name,
-            outline,
             sources_of(self.lake, start, stretch.end_offset, base_ids, judged),
             _ids(links),
             base_ids,
             found,
             lineage.fork_offset,
             judged,
-            records // ROWS_PER_SHARE + 1,
+            max(0, stretch.end_offset - start) // ROWS_PER_SHARE + 1,
         )
-        folded = fold_stretch(share, self.start_spark)
-        self._take(folded.written)
-        for one in folded.differing:
-            self.comparisons.take(one)
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:
         """Known history from which the fold of a stretch can go on."""

@@ -3,6 +3,8 @@ it.
 """
 
 from collections.abc import Callable
+from importlib import import_module
+from threading import Thread
 
 from pyspark.sql import SparkSession
 
@@ -57,6 +59,7 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
     """All four in order, then the page; the exit code is the audit's. Contracts come after the
     metrics, which publish too.
     """
+    start_spark = _meanwhile(start_spark)
     decode_job(start_spark, options)
     materialize_job(start_spark, options)
     code = _audit(options)
@@ -64,6 +67,16 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
     broken = _contracts(options)
     _page(options)
     return code or broken
+
+
+def _meanwhile(start_spark: StartSpark) -> StartSpark:
+    """Great Expectations, which takes seconds to import, is read while Spark starts and works."""
+
+    def start() -> SparkSession:
+        Thread(target=import_module, args=("kraftlog.contracts.run",), daemon=True).start()
+        return start_spark()
+
+    return start
 
 
 def _audit(options: Options) -> int:
