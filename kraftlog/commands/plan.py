@@ -17,6 +17,7 @@ from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.source.settings import limits_of
 
@@ -50,7 +51,7 @@ PLANS = (
     Plan(
         "truncation",
         "what each replica would cut off its log if another one led",
-        lambda quorum, _, options: truncation_rows(quorum, limits_of(options)),
+        lambda quorum, _, options: truncation_rows(quorum, counted_in_files(limits_of(options))),
     ),
     Plan(
         "fetch",

@@ -7,11 +7,13 @@ sorted arrays. Offsets are those of visibility: a version holds from `valid_from
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +37,8 @@ kraft.version come from control records.
 """
 VALIDITY = ("valid_from_offset", "valid_to_offset", "valid_from", "valid_to", "record_offset")
 OPEN = np.iinfo(np.int64).max
+_STEP = 1 << 18
+"""So many changes are looked at at a time: cuts lie close together in a long log."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,25 @@ class Lives:
         return len(self.codes)
 
     @cached_property
-    def _neighbours(self) -> tuple[Flags, Flags]:
-        """Versions that follow one of the same object without a gap, and those that one follows."""
+    def _neighbours(self) -> tuple[Flags, Flags, Longs]:
+        """Versions that follow one of the same object without a gap; those that one follows; and
+        where the one before ended, with or without a gap, −1 for an object's first.
+        """
         order = _order_of_both(self.codes, self.valid_from)
         codes, before, after = self.codes[order], order[:-1], order[1:]
-        meet = (codes[1:] == codes[:-1]) & (self.valid_to[before] == self.valid_from[after])
+        same = codes[1:] == codes[:-1]
+        before, after = before[same], after[same]
+        previous = np.full(len(self), -1, np.int64)
+        previous[after] = self.valid_to[before]
+        meet = previous[after] == self.valid_from[after]
         follows, followed = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
         follows[after[meet]], followed[before[meet]] = True, True
-        return follows, followed
+        return follows, followed, previous
+
+    @property
+    def previous_end(self) -> Longs:
+        """Where the version before of the same object ended; −1 for its first."""
+        return self._neighbours[2]
 
     def added(self) -> Flags:
         """Versions that no version of the same object went before without a gap."""
@@ -73,28 +88,77 @@ class Lives:
         return last
 
 
-def lives(table: str, rows: pa.Table) -> Lives:
-    """The lives of one history table's objects; `rows` has its KEYS and VALIDITY."""
-    if table == "features":
-        rows = rows.filter(pc.not_equal(rows.column("name").cast(pa.string()), "kraft.version"))
+def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
+    """The lives of one history table's objects; each part has its KEYS and VALIDITY."""
+    keys = [_Coder() for _ in KEYS[table]]
+    codes: list[list[Longs]] = [[] for _ in keys]
+    values: list[list[npt.NDArray[Any]]] = [[] for _ in VALIDITY]
+    for rows in parts:
+        if table == "features":
+            named = rows.column("name").cast(pa.string())
+            rows = rows.filter(pc.not_equal(named, "kraft.version"))
+        for coder, found, name in zip(keys, codes, KEYS[table], strict=True):
+            found.append(coder.codes(rows.column(name)))
+        told = (
+            _longs(rows.column("valid_from_offset"), 0),
+            _longs(rows.column("valid_to_offset"), OPEN),
+            _ms(rows.column("valid_from")),
+            _ms(rows.column("valid_to")),
+            np.asarray(rows.column("record_offset").is_null(), np.bool_),
+        )
+        for array, column in zip(told, values, strict=True):
+            column.append(array)
+    count = sum(map(len, values[0]))
+    valid_from, valid_to, began_ms, ended_ms = (_whole(column, np.int64) for column in values[:4])
     return Lives(
-        _codes([rows.column(name) for name in KEYS[table]], rows.num_rows),
-        _longs(rows.column("valid_from_offset"), 0),
-        _longs(rows.column("valid_to_offset"), OPEN),
-        _ms(rows.column("valid_from")),
-        _ms(rows.column("valid_to")),
-        np.asarray(rows.column("record_offset").is_null(), np.bool_),
+        _combined(codes, keys, count),
+        valid_from,
+        valid_to,
+        began_ms,
+        ended_ms,
+        _whole(values[4], np.bool_),
     )
 
 
-def _codes(columns: Sequence[pa.ChunkedArray], count: int) -> Longs:
-    """A number per distinct key."""
-    codes = np.zeros(count, np.int64)
-    for column in columns:
-        part, distinct = _one_code(column)
-        codes = codes * distinct + part
+def _whole(parts: list[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """One array of many, which are let go: so that all of them are never there twice."""
+    found: npt.NDArray[Any] = np.concatenate([np.empty(0, kind), *parts])
+    parts.clear()
+    return found
+
+
+def _combined(codes: list[list[Longs]], keys: "list[_Coder]", count: int) -> Longs:
+    """A number per distinct key, of the numbers of its columns."""
+    combined = np.zeros(count, np.int64)
+    for parts, coder in zip(codes, keys, strict=True):
+        combined = combined * max(len(coder), 1) + _whole(parts, np.int32)
     # Products of a few distinct counts stay far below 2**63: a log has no more keys than records.
-    return codes
+    return combined
+
+
+class _Coder:
+    """A number per distinct value of a column that comes in parts."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def codes(self, column: pa.ChunkedArray) -> Longs:
+        """The numbers of a part's values."""
+        if pa.types.is_nested(column.type):
+            column = pa.chunked_array(
+                [[json.dumps(one) for one in column.to_pylist()]], pa.string()
+            )
+        encoded = pa.chunked_array(column).combine_chunks()
+        if not pa.types.is_dictionary(encoded.type):
+            encoded = pc.dictionary_encode(encoded, null_encoding="encode")
+        known = self._known
+        numbers = [known.setdefault(one, len(known)) for one in encoded.dictionary.to_pylist()]
+        indices = encoded.indices.to_numpy(zero_copy_only=False)
+        found: Longs = np.array(numbers, np.int32)[indices]
+        return found
 
 
 def _order_of(values: Longs) -> Longs:
@@ -113,17 +177,6 @@ def _order_of_both(first: Longs, then: Longs) -> Longs:
     """The stable order by two arrays."""
     order = _order_of(then)
     return order[_order_of(first[order])]
-
-
-def _one_code(column: pa.ChunkedArray) -> tuple[Longs, int]:
-    if pa.types.is_nested(column.type):
-        column = pa.chunked_array([[json.dumps(one) for one in column.to_pylist()]], pa.string())
-    whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    encoded = whole
-    if not pa.types.is_dictionary(whole.type):
-        encoded = pc.dictionary_encode(whole, null_encoding="encode")
-    codes: Longs = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, max(len(encoded.dictionary), 1)
 
 
 def _longs(column: pa.ChunkedArray, default: int) -> Longs:
@@ -149,18 +202,17 @@ class Changes:
         self._from = np.sort(np.concatenate([nothing, *(one.valid_from for one in every)]))
         based = [int(one.valid_from[one.based].max()) for one in every if one.based.any()]
         self.known_from = max([first_offset, *based])
-        offsets, codes, first = [nothing], [nothing], 0
+        offsets, before = [nothing], [nothing]
         for one in every:
             ended = np.flatnonzero(one.valid_to != OPEN)
             offsets.append(one.valid_to[ended])
-            codes.append(one.codes[ended] + first)
-            first += int(one.codes.max()) + 1 if len(one) else 0
-        unsorted, owners = np.concatenate(offsets), np.concatenate(codes)
+            before.append(one.previous_end[ended])
+        unsorted = np.concatenate(offsets)
         order = _order_of(unsorted)
         self._to: Longs = unsorted[order]
         known = int(np.searchsorted(self._to, first_offset, "right"))
         self.offsets: Longs = self._to[known:]
-        self._before = _previous(owners[order[known:]], self.offsets)
+        self._before = np.concatenate(before)[order[known:]]
 
     def alive_at(self, offset: int) -> int:
         """Objects that a snapshot with this end offset holds."""
@@ -179,16 +231,10 @@ class Changes:
         """The lowest offset up to which so many objects have changed since `start`."""
         if wanted <= 0:
             return start
-        first = int(np.searchsorted(self.offsets, start, "right"))
-        counts = np.cumsum(self._before[first:] <= start)
-        at = int(np.searchsorted(counts, wanted, "left"))
-        return int(self.offsets[first + at]) if at < len(counts) else None
-
-
-def _previous(codes: Longs, offsets: Longs) -> Longs:
-    """The offset of the change of the same object before each one; −1 for the first."""
-    before = np.full(len(codes), -1, np.int64)
-    order = _order_of(codes)
-    same = codes[order][1:] == codes[order][:-1]
-    before[order[1:][same]] = offsets[order[:-1][same]]
-    return before
+        left, at = wanted, int(np.searchsorted(self.offsets, start, "right"))
+        while at < len(self.offsets):
+            counts = np.cumsum(self._before[at : at + _STEP] <= start)
+            if counts[-1] >= left:
+                return int(self.offsets[at + int(np.searchsorted(counts, left, "left"))])
+            left, at = left - int(counts[-1]), at + _STEP
+        return None

@@ -5,7 +5,7 @@ In: the newest run. Out: values of `metrics`. Memory is that of a few row groups
 batches of the shared log, and what is kept per object and version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,7 +34,6 @@ from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import limits_of, redactor_of
-from kraftlog.state.history import history_tables
 from kraftlog.tables.parquet import filesystem_of
 
 _KNOWN: dict[tuple[str, str], "Measuring"] = {}
@@ -94,28 +93,22 @@ class Measuring:
         """The lives of the objects of each history table."""
         return {name: lives(name, self._versions(name)) for name in KEYS}
 
-    def _versions(self, name: str) -> pa.Table:
+    def _versions(self, name: str) -> Iterator[pa.Table]:
         """When the versions of the shared lineage held, and of what. File by file, as ids that many
         versions share stay dictionaries so.
         """
         columns = [*VALIDITY, *KEYS[name]]
         repeated = [one for one in columns if one == "topic_id"]
-        parts = []
         for file, values in self.newest.lake.files(name):
             if values["lineage"] == MAIN:
                 filesystem, path = filesystem_of(f"{self.newest.lake.path(name)}/{file['path']}")
-                parts.append(
-                    pq.read_table(
-                        path,
-                        columns=columns,
-                        filesystem=filesystem,
-                        partitioning=None,
-                        read_dictionary=repeated,
-                    )
+                yield pq.read_table(
+                    path,
+                    columns=columns,
+                    filesystem=filesystem,
+                    partitioning=None,
+                    read_dictionary=repeated,
                 )
-        if not parts:
-            return history_tables()[name].schema.empty_table()
-        return pa.concat_tables(parts).unify_dictionaries()
 
     def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
         """Versions of the shared lineage; `alive`: only those that still hold."""

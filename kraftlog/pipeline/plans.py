@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.audit.evidence import Longs
 from kraftlog.audit.lineages import MAIN
+from kraftlog.audit.logview import LogView
 from kraftlog.audit.restorable import restorable
 from kraftlog.pipeline.derive import Derived, Newest
+from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
@@ -19,7 +24,6 @@ from kraftlog.simulate.replica_selection import (
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
-from kraftlog.source.settings import limits_of
 from kraftlog.tables.plans import (
     BOOT_PLAN,
     ELECTION_PLAN,
@@ -33,8 +37,27 @@ from kraftlog.tables.plans import (
 
 def _truncations(newest: Newest) -> Iterator[dict[str, Any]]:
     """A map column takes pairs."""
-    for row in truncation_rows(newest.quorum, limits_of(newest.options)):
+    for row in truncation_rows(newest.quorum, _counted_in_lake(newest)):
         yield row | {"types_lost": list(row["types_lost"].items())}
+
+
+def _counted_in_lake(newest: Newest) -> TypeCounts:
+    """The lake knows what each batch holds: half a log may be lost, and need not be read for it."""
+    contents = newest.lake.dataset("contents")
+
+    def counts(log: LogView, rows: Longs) -> dict[str, int]:
+        columns = log.evidence.log
+        readable = rows[columns.crc_valid[rows]].tolist()
+        ids = pa.array([columns.id_text(row) for row in readable], pa.string())
+        held = contents.to_table(columns=["record_types"], filter=ds.field("batch_id").isin(ids))
+        flat = pa.table(
+            pc.list_flatten(held.column("record_types")).combine_chunks().flatten(),
+            names=["type", "record_count", "first_record_index"],
+        )
+        found = flat.group_by("type").aggregate([("record_count", "sum")])
+        return {row["type"]: row["record_count_sum"] for row in found.to_pylist()}
+
+    return counts
 
 
 def _selections(newest: Newest) -> Iterator[dict[str, Any]]:

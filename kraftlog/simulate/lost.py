@@ -2,11 +2,12 @@
 
 In: a log of a quorum, and rows of its batches. Out: how many records of each type they hold. Of
 most records only the head is looked at; control batches and compressed ones go to the definition.
-Reads the replica's files, a window at a time. Source: R111, R119.
+Reads the replica's files, a window at a time, unless somebody else has counted already. Source:
+R111, R119.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -26,13 +27,26 @@ UNREADABLE = "UNREADABLE"
 """Counts records of lost batches that cannot be read, or cannot be read any more."""
 _KEY_LIMIT = 1 << 15
 
+TypeCounts = Callable[[LogView, Longs], Mapping[str, int]]
+"""Records by type in some batches of a log; those that cannot be read are left out."""
 
-def lost_types(log: LogView, rows: Longs, limits: Limits) -> dict[str, int]:
+
+def counted_in_files(limits: Limits) -> TypeCounts:
+    """Counts from the replicas' own files."""
+
+    def counts(log: LogView, rows: Longs) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for window, indexes in _windows(log, rows, limits):
+            found.update(_types(window, indexes, limits))
+        return found
+
+    return counts
+
+
+def lost_types(log: LogView, rows: Longs, counted: TypeCounts) -> dict[str, int]:
     """Records by type in some batches of a log, the most frequent first."""
-    counts: Counter[str] = Counter()
+    counts = Counter(counted(log, rows))
     expected = int(log.evidence.log.record_counts[rows].sum())
-    for window, indexes in _windows(log, rows, limits):
-        counts.update(_types(window, indexes, limits))
     missing = expected - counts.total()
     if missing > 0:
         counts[UNREADABLE] += missing
@@ -51,7 +65,9 @@ def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window
                 for found in walk(handle, int(positions[0]), end, limits):
                     if isinstance(found, Fault):
                         continue
-                    wanted = np.isin(found.batches.positions, positions) & found.batches.crc_valid
+                    place = np.searchsorted(positions, found.batches.positions)
+                    wanted = positions[place % len(positions)] == found.batches.positions
+                    wanted &= found.batches.crc_valid
                     yield found, np.flatnonzero(wanted).tolist()
         except OSError:
             continue  # What could not be read is counted as unreadable.

@@ -112,10 +112,12 @@ def select_all(cluster: Cluster, selector: ReplicaSelector) -> dict[tuple[str, s
     """
     clients = [ClientMetadata(rack) for rack in cluster.racks]
     outside = isinstance(selector, SeedRackAwareSelector)
-    nodes = {one.id: Node(one.id, one.rack) for one in cluster.brokers.values() if not one.fenced}
+    nodes = [Node(one.id, one.rack) for one in cluster.brokers.values() if not one.fenced]
+    inside = {one.id: ReplicaView(one, 0) for one in nodes}
+    behind = {one.id: ReplicaView(one, -1) for one in nodes} if outside else {}
     found: dict[tuple[str, str], Served] = {}
     for one in cluster.partitions:
-        view = _view(one, nodes, outside)
+        view = _view(one, inside, behind)
         at = TopicPartition(one.topic, one.partition)
         for client in clients:
             served = found.get((client.rack_id, one.topic))
@@ -138,17 +140,14 @@ def _select(
         raise UsageError(f"the selector failed at {at.topic}-{at.partition}: {error!r}") from error
 
 
-def _view(one: Partition, nodes: Mapping[int, Node], outside: bool) -> PartitionView:
+def _view(
+    one: Partition, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
+) -> PartitionView:
+    """What a selector sees: replicas in the ISR as they are `inside`, others as they are `behind`,
+    if there."""
     isr = one.isr
-    replicas = tuple(
-        ReplicaView(nodes[broker], 0 if broker in isr else -1)
-        for broker in one.replicas
-        if broker in nodes and (outside or broker in isr)
-    )
-    leader = next((view for view in replicas if view.endpoint.id == one.leader), None)
-    if leader is None and one.leader in nodes:
-        leader = ReplicaView(nodes[one.leader])
-    return PartitionView(replicas, leader)
+    seen = (inside.get(broker) if broker in isr else behind.get(broker) for broker in one.replicas)
+    return PartitionView(tuple(view for view in seen if view is not None), inside.get(one.leader))
 
 
 def _serve(

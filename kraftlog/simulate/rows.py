@@ -14,13 +14,12 @@ from typing import Any
 from kraftlog.audit.bounds import held_by_majority
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.quorum import Quorum
-from kraftlog.log.segment import Limits
 from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
-from kraftlog.simulate.lost import lost_types
+from kraftlog.simulate.lost import TypeCounts, lost_types
 from kraftlog.simulate.truncation import truncate
 
 Row = dict[str, Any]
@@ -92,7 +91,7 @@ def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[R
     return fetch_pairs(peers, dialect)
 
 
-def truncation_rows(quorum: Quorum, limits: Limits) -> Iterator[Row]:
+def truncation_rows(quorum: Quorum, counted: TypeCounts) -> Iterator[Row]:
     """One row per ordered pair of one cluster whose logs are not equal."""
     plans = Plans(quorum)
     lower = quorum.bounds.lower
@@ -106,7 +105,7 @@ def truncation_rows(quorum: Quorum, limits: Limits) -> Iterator[Row]:
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
         columns = log.evidence.log
         if (follower, offset) not in types:
-            types[follower, offset] = lost_types(log, rows, limits)
+            types[follower, offset] = lost_types(log, rows, counted)
         committed = columns.last_offsets[rows] < min(lower, plans.committed_reach(log))
         yield {
             "follower": follower,

@@ -18,6 +18,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from tests.golden.cases import DATA, NODES, PARTITION, Replica, scenario
 
@@ -35,7 +36,7 @@ def quorums() -> dict[str, Quorum]:
 
 
 def truncations(quorum: Quorum) -> dict[tuple[str, str], Row]:
-    rows = truncation_rows(quorum, Limits())
+    rows = truncation_rows(quorum, counted_in_files(Limits()))
     return {(row["follower"], row["leader"]): row for row in rows}
 
 
@@ -335,7 +336,7 @@ FIELDS = {
     "election": "candidate can_win granted_by refused_by lacks_committed_from_offset",
 }
 ROWS: dict[str, Callable[[Quorum], list[Row]]] = {
-    "truncation": lambda quorum: list(truncation_rows(quorum, Limits())),
+    "truncation": lambda quorum: list(truncation_rows(quorum, counted_in_files(Limits()))),
     "fetch": lambda quorum: list(fetch_rows(quorum)),
     "boot": lambda quorum: list(boot_rows(quorum)),
     "election": lambda quorum: list(election_rows(quorum)),

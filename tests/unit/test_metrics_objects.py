@@ -44,7 +44,7 @@ def history(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> Live
         pa.int64(),
     ]
     schema = pa.schema([("name", pa.string()), *zip(VALIDITY, kinds, strict=True)])
-    return lives("features", pa.Table.from_pylist(rows, schema=schema))
+    return lives("features", [pa.Table.from_pylist(rows, schema=schema)])
 
 
 def log_of(count: int, times: list[int] | None = None, size: int = 100) -> SharedLog:

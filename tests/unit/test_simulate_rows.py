@@ -8,6 +8,7 @@ import pytest
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
+from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from tests.unit.audit_logs import (
     NO_OP,
@@ -34,7 +35,7 @@ def plans(root: Path) -> tuple[dict[Any, Row], dict[Any, Row], dict[Any, Row], d
     """Truncation, fetch, boot and election rows of the quorum below a folder."""
     found = read_quorum(load_options({"input": [str(root)]}), decodes=True)
     return (
-        by(truncation_rows(found, Limits()), "follower", "leader"),
+        by(truncation_rows(found, counted_in_files(Limits())), "follower", "leader"),
         by(fetch_rows(found), "follower", "leader"),
         by(boot_rows(found), "replica"),
         by(election_rows(found), "candidate"),
