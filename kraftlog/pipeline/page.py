@@ -18,6 +18,8 @@ from kraftlog.pipeline.contracts import DATA_DOCS
 from kraftlog.report.view import PageData
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.plans import RESTORABLE
+from kraftlog.tables.spec import CONTRACT_RESULTS
 
 PAGE = "report.html"
 
@@ -30,10 +32,12 @@ def page_path(lake: Lake) -> str | None:
 
 def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
     """Write the page of the newest run into its lake, or elsewhere; its path, or None where that
-    failed.
+    failed. A page that is younger than the tables is left as it is.
     """
     path = elsewhere or lake.path(PAGE)
     try:
+        if elsewhere is None and _is_told(lake):
+            return path
         from kraftlog.report.from_lake import page_of_lake
 
         _write(path, page_of_lake(lake, None if elsewhere else _docs_link(lake)))
@@ -42,6 +46,16 @@ def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
         _tell_failure(path, error)
         return None
     return path
+
+
+def _is_told(lake: Lake) -> bool:
+    """Whether the page was written after the tables that a run writes last."""
+    filesystem, inner = filesystem_of(lake.path(PAGE))
+    page = filesystem.get_file_info(inner)
+    last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, RESTORABLE.name)))
+    return bool(
+        page.is_file and last and page.mtime_ns is not None and page.mtime_ns > last * 10**6
+    )
 
 
 def write_audit_page(

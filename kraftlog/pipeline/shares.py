@@ -232,6 +232,8 @@ def _fold_share(
         with filesystem.open_input_file(inner) as file, pa.ipc.open_file(file) as reader:
             parts.append((inner.rsplit("/", 1)[1].split("-")[0], reader.read_all()))
     folded = _fold(stretch, outline, _together(parts))
+    # The worker stays; what it does not need now, the driver may need later.
+    pa.default_memory_pool().release_unused()
     for table, added in folded.written:
         yield table, added.to_json(), 0
     for one in folded.differing:

@@ -34,8 +34,8 @@ from kraftlog.tables.parquet import AddedFile
 
 StartSpark = Callable[[], SparkSession]
 
-ROWS_PER_SHARE = 3_000_000
-"""So many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark job."""
+ROWS_PER_SHARE = 1_500_000
+"""So many log records are folded at a time, in about 0.7 GB; a log of fewer needs no Spark job."""
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 
 

@@ -96,6 +96,13 @@ class Lake:
             return 0
         return self.open(name).transaction_version(_APPLICATION) or 0
 
+    def written_ms(self, name: str) -> int:
+        """When a table was last written, in ms since 1970; 0 where it is not there."""
+        if not self.exists(name):
+            return 0
+        (last,) = self.open(name).history(1)
+        return int(last["timestamp"])
+
     def ensure(self, spec: TableSpec) -> DeltaTable:
         """The table, created empty with its comments where it is missing."""
         path = self.path(spec.name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -57,7 +56,7 @@ def timed(command: Sequence[str], codes: Sequence[int], log: Path) -> Took:
     """Run a program and watch the memory of its processes.
 
     Raises CalledProcessError where it ends with another code."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    start = time.perf_counter()
     with (
         log.open("w") as said,
         subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True) as process,
@@ -68,12 +67,11 @@ def timed(command: Sequence[str], codes: Sequence[int], log: Path) -> Took:
             code = process.wait()
         finally:
             _end(process.pid)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - start
     watch.join()
     if code not in codes:
         raise subprocess.CalledProcessError(code, command)
-    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Took(wall, cpu, watch.most)
+    return Took(wall, sum(watch.cpu_seconds.values()), watch.most)
 
 
 def _end(group: int) -> None:
@@ -90,28 +88,33 @@ class _Watch(threading.Thread):
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.pid, self.most = pid, 0
+        self.cpu_seconds: dict[int, float] = {}
 
     def run(self) -> None:
         while Path(f"/proc/{self.pid}/smaps_rollup").exists():
-            self.most = max(self.most, sum(map(_pss_bytes, _family(self.pid))))
+            family = _family(self.pid)
+            self.cpu_seconds |= family
+            self.most = max(self.most, sum(map(_pss_bytes, family)))
             time.sleep(_SAMPLE_SECONDS)
 
 
-def _family(root: int) -> set[int]:
-    """A process and all that come from it."""
-    parents = {}
+def _family(root: int) -> dict[int, float]:
+    """A process and all that come from it, each with the CPU seconds that it has taken."""
+    parents, taken = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 said = (entry / "stat").read_text()
             except OSError:  # it has ended
                 continue
-            parents[int(entry.name)] = int(said.rsplit(")", 1)[1].split()[1])
+            told = said.rsplit(")", 1)[1].split()
+            parents[int(entry.name)] = int(told[1])
+            taken[int(entry.name)] = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
     found, more = {root}, {root}
     while more:
         more = {pid for pid, parent in parents.items() if parent in more} - found
         found |= more
-    return found
+    return {pid: taken.get(pid, 0.0) for pid in found}
 
 
 def _pss_bytes(pid: int) -> int:
