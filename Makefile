@@ -54,9 +54,11 @@ type: .venv/.stamp ## mypy, strict
 
 bench: .venv/.stamp ## Measure against the references; equal answers first, times second
 	$(BIN)/python -m tests.benchmark
+	$(BIN)/python -m tests.benchmark.pipeline --size 100M --case three
 
 bench-large: .venv/.stamp ## The same for logs of 1 GB; the first run writes them
 	$(BIN)/python -m tests.benchmark --size 1G --runs 1 --markdown
+	$(BIN)/python -m tests.benchmark.pipeline --size 1G
 
 docs: .venv/.stamp ## Write the reference pages anew from what the code declares
 	$(BIN)/python -m kraftlog.reference

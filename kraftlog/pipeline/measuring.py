@@ -6,6 +6,7 @@ batches of the shared log, and what is kept per object and version.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,6 +46,7 @@ def measuring_of(newest: Newest) -> "Measuring":
     if key not in _KNOWN:
         _KNOWN.clear()
         _KNOWN[key] = Measuring(newest)
+        _KNOWN[key].prepare()
     return _KNOWN[key]
 
 
@@ -53,6 +55,15 @@ class Measuring:
     """Everything that a run's measures are taken from."""
 
     newest: Newest
+
+    def prepare(self) -> None:
+        """Take the two long looks at the lake side by side: at its records, and at its history."""
+        self.log_ids, self.brokers  # noqa: B018 (both looks need them)
+        with ThreadPoolExecutor(2) as pool:
+            records = pool.submit(lambda: self.scanned)
+            history = pool.submit(lambda: self.simulator)
+            records.result()
+            history.result()
 
     @cached_property
     def quorum(self) -> Quorum:
