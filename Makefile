@@ -38,7 +38,7 @@ test: check ## Lint, types and every test that needs only Python and Java
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java
-	$(BIN)/python -m pytest -m kafka
+	$(BIN)/python -m pytest -m kafka -n auto --dist loadfile --durations 5
 
 test-browser: .venv/.stamp ## The page in a real browser (needs Chromium or Chrome, see CHROMIUM)
 	$(BIN)/python -m pytest -m browser

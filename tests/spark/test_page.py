@@ -1,5 +1,6 @@
 """The page that a run leaves in its lake, against Kafka's own answers."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -68,6 +69,18 @@ def test_lake_and_audit_show_the_same(lake: Lake) -> None:
     assert len(one.snapshots) == len(other.snapshots)
 
 
+def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake, spark: SparkSession) -> None:
+    page = Path(lake.path("report.html"))
+    options = load_options({"input": [REPLICAS], "lake": lake.root})
+    written = page.stat()
+    assert STEPS["audit"](lambda: spark, options) == 0
+    assert page.stat().st_mtime_ns == written.st_mtime_ns
+    # One that is older than a table is told anew.
+    os.utime(page, (0, 0))
+    assert STEPS["audit"](lambda: spark, options) == 0
+    assert page.stat().st_mtime_ns >= written.st_mtime_ns
+
+
 def test_a_broken_page_takes_no_result_with_it(
     lake: Lake,
     spark: SparkSession,
@@ -77,6 +90,7 @@ def test_a_broken_page_takes_no_result_with_it(
     def broken(_: object) -> str:
         raise ValueError("no such chart")
 
+    Path(lake.path("report.html")).unlink()
     monkeypatch.setattr(page_module, "render_page", broken)
     options = load_options({"input": [REPLICAS], "lake": lake.root})
     assert STEPS["audit"](lambda: spark, options) == 0
