@@ -7,7 +7,6 @@ only patches an object is the last of its key like any other, so that compaction
 patched: the reason why KRaft's log is not compacted. Source: R7, R24; KIP-630 "Motivation".
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.evidence import Flags, Longs
+from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.record_totals import numbers
 
 _MERGED_ROWS = 1 << 20
@@ -157,16 +157,8 @@ class OffsetMap:
         return keys
 
     def _numbered(self, column: pa.Array, space: str) -> Longs:
-        """A number per value, asked for once per distinct one."""
-        if pa.types.is_nested(column.type):
-            column = pa.array([json.dumps(one) for one in column.to_pylist()], pa.string())
-        if pa.types.is_dictionary(column.type) and column.null_count:
-            column = column.cast(column.type.value_type)
-        if not pa.types.is_dictionary(column.type):
-            column = pc.dictionary_encode(column, null_encoding="encode")
-        ids = [self._id((space, one)) for one in column.dictionary.to_pylist()]
-        found: Longs = np.array(ids, np.int64)[column.indices.to_numpy(zero_copy_only=False)]
-        return found
+        """A number per value of one space."""
+        return numbered(column, lambda one: self._id((space, one)))
 
     def _id(self, named: tuple[str, object]) -> int:
         # From 1 on: a key of two fields is then never as small as one of one field.

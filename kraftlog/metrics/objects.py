@@ -6,10 +6,9 @@ sorted arrays. Offsets are those of visibility: a version holds from `valid_from
 `valid_to` (exclusive; OPEN where it still holds). Source: R13, R51, R52.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.evidence import Flags, Longs
+from kraftlog.metrics.numbering import numbered
 
 KEYS: dict[str, tuple[str, ...]] = {
     "features": ("name",),
@@ -90,15 +90,16 @@ class Lives:
 
 def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
     """The lives of one history table's objects; each part has its KEYS and VALIDITY."""
-    keys = [_Coder() for _ in KEYS[table]]
-    codes: list[list[Longs]] = [[] for _ in keys]
+    known: list[dict[object, int]] = [{} for _ in KEYS[table]]
+    codes: list[list[npt.NDArray[np.int32]]] = [[] for _ in known]
     values: list[list[npt.NDArray[Any]]] = [[] for _ in VALIDITY]
     for rows in parts:
         if table == "features":
             named = rows.column("name").cast(pa.string())
             rows = rows.filter(pc.not_equal(named, "kraft.version"))
-        for coder, found, name in zip(keys, codes, KEYS[table], strict=True):
-            found.append(coder.codes(rows.column(name)))
+        for name, numbers, found in zip(KEYS[table], known, codes, strict=True):
+            number = partial(_number, numbers)
+            found.append(numbered(rows.column(name), number).astype(np.int32))
         told = (
             _longs(rows.column("valid_from_offset"), 0),
             _longs(rows.column("valid_to_offset"), OPEN),
@@ -111,7 +112,7 @@ def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
     count = sum(map(len, values[0]))
     valid_from, valid_to, began_ms, ended_ms = (_whole(column, np.int64) for column in values[:4])
     return Lives(
-        _combined(codes, keys, count),
+        _combined(codes, [len(numbers) for numbers in known], count),
         valid_from,
         valid_to,
         began_ms,
@@ -127,38 +128,17 @@ def _whole(parts: list[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
     return found
 
 
-def _combined(codes: list[list[Longs]], keys: "list[_Coder]", count: int) -> Longs:
+def _combined(codes: list[list[npt.NDArray[np.int32]]], distinct: list[int], count: int) -> Longs:
     """A number per distinct key, of the numbers of its columns."""
     combined = np.zeros(count, np.int64)
-    for parts, coder in zip(codes, keys, strict=True):
-        combined = combined * max(len(coder), 1) + _whole(parts, np.int32)
+    for parts, values in zip(codes, distinct, strict=True):
+        combined = combined * max(values, 1) + _whole(parts, np.int32)
     # Products of a few distinct counts stay far below 2**63: a log has no more keys than records.
     return combined
 
 
-class _Coder:
-    """A number per distinct value of a column that comes in parts."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def codes(self, column: pa.ChunkedArray) -> Longs:
-        """The numbers of a part's values."""
-        if pa.types.is_nested(column.type):
-            column = pa.chunked_array(
-                [[json.dumps(one) for one in column.to_pylist()]], pa.string()
-            )
-        encoded = pa.chunked_array(column).combine_chunks()
-        if not pa.types.is_dictionary(encoded.type):
-            encoded = pc.dictionary_encode(encoded, null_encoding="encode")
-        known = self._known
-        numbers = [known.setdefault(one, len(known)) for one in encoded.dictionary.to_pylist()]
-        indices = encoded.indices.to_numpy(zero_copy_only=False)
-        found: Longs = np.array(numbers, np.int32)[indices]
-        return found
+def _number(known: dict[object, int], value: object) -> int:
+    return known.setdefault(value, len(known))
 
 
 def _order_of(values: Longs) -> Longs:

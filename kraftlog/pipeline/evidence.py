@@ -6,6 +6,7 @@ replayed record by record is read from its files; the evidence of a larger one c
 tables that the decode step wrote.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,13 +76,16 @@ def _recorded(lake: Lake) -> Recorded:
         rows = faults.to_table(filter=ds.field("path") == path).to_pylist()
         return sorted(map(fault_of, rows), key=lambda one: one.position)
 
-    def types_of(ids: pa.Array) -> pa.Array:
-        chosen = pc.is_in(ds.field("batch_id"), ids)
-        rows = contents.to_table(columns=["batch_id", "record_types"], filter=chosen)
-        places = pc.index_in(ids, rows.column("batch_id").combine_chunks())
-        return rows.column("record_types").combine_chunks().take(places)
-
+    types_of = partial(record_types_of, contents)
     return Recorded(batches_of, faults_of, odd.column("batch_id").combine_chunks(), types_of)
+
+
+def record_types_of(contents: ds.Dataset, ids: pa.Array) -> pa.Array:
+    """`contents.record_types` of some batches, in their order; null where a batch is not stored."""
+    chosen = pc.is_in(ds.field("batch_id"), ids)
+    rows = contents.to_table(columns=["batch_id", "record_types"], filter=chosen)
+    places = pc.index_in(ids, rows.column("batch_id").combine_chunks())
+    return rows.column("record_types").combine_chunks().take(places)
 
 
 def described_of(options: Options) -> Described | None:

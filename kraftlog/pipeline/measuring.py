@@ -8,7 +8,7 @@ batches of the shared log, and what is kept per object and version.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -58,12 +58,11 @@ class Measuring:
 
     def prepare(self) -> None:
         """Take the two long looks at the lake side by side: at its records, and at its history."""
-        self.log_ids, self.brokers  # noqa: B018 (both looks need them)
+        read = partial(getattr, self)
+        for name in ("log_ids", "brokers"):  # what both of them need
+            read(name)
         with ThreadPoolExecutor(2) as pool:
-            records = pool.submit(lambda: self.scanned)
-            history = pool.submit(lambda: self.simulator)
-            records.result()
-            history.result()
+            list(pool.map(read, ("scanned", "simulator")))
 
     @cached_property
     def quorum(self) -> Quorum:

@@ -13,6 +13,7 @@ from kraftlog.audit.lineages import MAIN
 from kraftlog.audit.logview import LogView
 from kraftlog.audit.restorable import restorable
 from kraftlog.pipeline.derive import Derived, Newest
+from kraftlog.pipeline.evidence import record_types_of
 from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
@@ -49,12 +50,9 @@ def _counted_in_lake(newest: Newest) -> TypeCounts:
         columns = log.evidence.log
         readable = rows[columns.crc_valid[rows]].tolist()
         ids = pa.array([columns.id_text(row) for row in readable], pa.string())
-        held = contents.to_table(columns=["record_types"], filter=ds.field("batch_id").isin(ids))
-        flat = pa.table(
-            pc.list_flatten(held.column("record_types")).combine_chunks().flatten(),
-            names=["type", "record_count", "first_record_index"],
-        )
-        found = flat.group_by("type").aggregate([("record_count", "sum")])
+        held = pc.list_flatten(record_types_of(contents, ids))
+        counted = pa.Table.from_struct_array(held).group_by("type")
+        found = counted.aggregate([("record_count", "sum")])
         return {row["type"]: row["record_count_sum"] for row in found.to_pylist()}
 
     return counts

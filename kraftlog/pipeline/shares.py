@@ -12,6 +12,7 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -85,42 +87,49 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """The rows of a stretch: files per share in a folder, or in memory where one share is all."""
+    """The rows of a stretch: files per share, or in memory where one share is all."""
 
     stretch: Stretch
     tables: Tables
-    folder: str | None = None
     shares: tuple[tuple[str, ...], ...] = ()
 
-    def remove(self) -> None:
-        """Delete the files."""
-        if self.folder is None:
-            return
-        filesystem, path = filesystem_of(self.folder)
+
+@contextmanager
+def scratch_folder(lake: Lake) -> Iterator[str]:
+    """A folder below the lake for the files of shares; made when the first of them is written, and
+    deleted in the end, whatever happens.
+    """
+    folder = f"{lake.root.rstrip('/')}/_shares-{uuid.uuid4()}"
+    try:
+        yield folder
+    finally:
+        filesystem, path = filesystem_of(folder)
         filesystem.delete_dir_contents(path, missing_dir_ok=True)
-        if "://" not in self.folder:
+        if filesystem.get_file_info(path).type == pafs.FileType.Directory:
             filesystem.delete_dir(path)
 
 
-def lay_out(stretch: Stretch, start_spark: Callable[[], SparkSession]) -> Laid:
-    """Read what is to be folded; of more than one share by Spark's tasks, into files."""
+def lay_out(stretch: Stretch, folder: str, start_spark: Callable[[], SparkSession]) -> Laid:
+    """Read what is to be folded; of more than one share by Spark's tasks, into files of a
+    folder.
+    """
     inputs = _inputs(stretch)
     if stretch.count == 1:
         return Laid(stretch, _together([_read(stretch, one) for one in inputs]))
-    folder = f"{stretch.lake.root.rstrip('/')}/_shares-{uuid.uuid4()}"
-    filesystem_of(folder)[0].create_dir(filesystem_of(folder)[1], recursive=True)
+    filesystem, path = filesystem_of(folder)
+    filesystem.create_dir(path, recursive=True)
     laid = _mapped(start_spark(), len(inputs), partial(_lay_out, stretch, folder, inputs))
     paths: dict[int, list[str]] = defaultdict(list)
     for _, path, share in laid:
         paths[share].append(path)
     shares = tuple(tuple(paths.get(share, ())) for share in range(stretch.count))
-    return Laid(stretch, {}, folder, shares)
+    return Laid(stretch, {}, shares)
 
 
 def fold_stretch(laid: Laid, outline: Outline, start_spark: Callable[[], SparkSession]) -> Folded:
     """Fold what was laid out."""
     stretch = laid.stretch
-    if laid.folder is None:
+    if stretch.count == 1:
         return _fold(stretch, outline, laid.tables)
     work = partial(_fold_share, stretch, outline, laid.shares)
     folded = _mapped(start_spark(), stretch.count, work)

@@ -23,7 +23,7 @@ from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
-from kraftlog.pipeline.shares import Laid, fold_stretch, lay_out, sources_of
+from kraftlog.pipeline.shares import Laid, fold_stretch, lay_out, scratch_folder, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.pipeline.standing import Standing, outline_from
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
@@ -35,7 +35,7 @@ from kraftlog.tables.parquet import AddedFile
 StartSpark = Callable[[], SparkSession]
 
 ROWS_PER_SHARE = 1_500_000
-"""So many log records are folded at a time, in about 0.7 GB; a log of fewer needs no Spark job."""
+"""So many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark job."""
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 
 
@@ -61,18 +61,15 @@ class States:
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
         forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
-        with ThreadPoolExecutor(1) as ahead:
+        with scratch_folder(self.lake) as folder, ThreadPoolExecutor(1) as ahead:
             for lineage in lineages:
                 for stretch in stretches(lineage):
                     if stretch.is_last or stretch.end_offset > lineage.fork_offset:
                         share = self._share_stretch(lineage, stretch)
                         # Spark lays partitions out while the driver replays the small tables.
-                        laid = ahead.submit(lay_out, share, self.start_spark)
-                        try:
-                            outline = self._small_tables(lineage, stretch, forking)
-                            self._partitions(lineage, stretch, outline, laid.result())
-                        finally:
-                            laid.result().remove()
+                        laid = ahead.submit(lay_out, share, folder, self.start_spark)
+                        outline = self._small_tables(lineage, stretch, forking)
+                        self._partitions(lineage, stretch, outline, folder, laid.result())
 
     def _small_tables(self, lineage: Lineage, stretch: Stretch, forking: dict[str, int]) -> Outline:
         outliner, links = self._begun(lineage, stretch)
@@ -177,19 +174,16 @@ class States:
         rows = self.known[at]
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
-    def _partitions(self, lineage: Lineage, stretch: Stretch, outline: Outline, laid: Laid) -> None:
+    def _partitions(
+        self, lineage: Lineage, stretch: Stretch, outline: Outline, folder: str, laid: Laid
+    ) -> None:
         """Fold the partitions, from known history where there is some."""
         found = laid.stretch.standing
-        if found is None:
-            folded = fold_stretch(laid, outline, self.start_spark)
-        elif (follows := outline_from(outline, found.offset)) is not None:
-            folded = fold_stretch(laid, follows, self.start_spark)
-        else:
-            whole = lay_out(self._whole_stretch(lineage, stretch), self.start_spark)
-            try:
-                folded = fold_stretch(whole, outline, self.start_spark)
-            finally:
-                whole.remove()
+        follows = outline if found is None else outline_from(outline, found.offset)
+        if follows is None:
+            whole = self._whole_stretch(lineage, stretch)
+            laid, follows = lay_out(whole, folder, self.start_spark), outline
+        folded = fold_stretch(laid, follows, self.start_spark)
         self._take(folded.written)
         for one in folded.differing:
             self.comparisons.take(one)

@@ -3,8 +3,8 @@ it.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from threading import Thread
 
 from pyspark.sql import SparkSession
 
@@ -72,8 +72,11 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
 def _meanwhile(start_spark: StartSpark) -> StartSpark:
     """Great Expectations, which takes seconds to import, is read while Spark starts and works."""
 
+    reader = ThreadPoolExecutor(1)
+
     def start() -> SparkSession:
-        Thread(target=import_module, args=("kraftlog.contracts.run",), daemon=True).start()
+        # Where this fails, the contracts step meets the same error, and tells it.
+        reader.submit(import_module, "kraftlog.contracts.run")
         return start_spark()
 
     return start

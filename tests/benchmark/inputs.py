@@ -6,6 +6,7 @@ In: a case and a size. Out: one file, either a segment or a checkpoint.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +33,12 @@ class Case:
     def file(self, size_bytes: int) -> Path:
         """The file of this case, written when it is not there yet."""
         target = size_bytes // self.share
-        folder = DATA / f"{'idle' if self.is_idle else self.codec}-{target}"
-        if not folder.exists():
-            _generate(folder, self.codec, target, _IDLE if self.is_idle else _busy(target))
+        folder = written_once(
+            f"{'idle' if self.is_idle else self.codec}-{target}",
+            lambda out: _generate(
+                out, self.codec, target, _IDLE if self.is_idle else busy_cluster(target)
+            ),
+        )
         return max(folder.glob(f"*{self.suffix}"))
 
 
@@ -55,21 +59,30 @@ def parse_size(text: str) -> int:
 _IDLE = {"topics": 50, "partitions": 500, "brokers": 5, "noops": 4000, "wave": 1}
 
 
-def _busy(size_bytes: int) -> dict[str, int]:
+def busy_cluster(size_bytes: int) -> dict[str, int]:
+    """How large a cluster is that writes so many bytes."""
     megabytes = max(1, size_bytes >> 20)
     topics, partitions = 50 * megabytes, 2000 * megabytes
     return {"topics": topics, "partitions": partitions, "brokers": max(5, 2 * megabytes)}
 
 
+def written_once(name: str, write: Callable[[Path], None]) -> Path:
+    """The folder of that name; where it is not there yet, what `write` puts into it, as a whole."""
+    folder = DATA / name
+    if not folder.exists():
+        unfinished = folder.with_name(f"{name}.part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        write(unfinished)
+        unfinished.rename(folder)
+    return folder
+
+
 def _generate(folder: Path, codec: str, size_bytes: int, cluster: dict[str, int]) -> None:
-    unfinished = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(unfinished, ignore_errors=True)
     kafka_judge.scale_gen(
-        unfinished,
+        folder,
         size=size_bytes,
         codec=codec,
         snapshotEvery=size_bytes // 2,
         segment=SEGMENT_BYTES,
         **cluster,
     )
-    unfinished.rename(folder)

@@ -3,8 +3,9 @@ Kafka's dump tool over one of the logs.
 
 Cases: three replicas (one with a damaged batch, one with another tail), the same run again, one
 replica, one replica and its exact copy, a replica that has grown by a hundredth, one core. Answers
-come first: the findings, the count of records, and the partitions at the end of the log. Printed
-per run: wall and CPU seconds, and the most memory that all its processes held together (PSS).
+come first: the damage must be among the findings, and the partitions at the end of the log the same
+in all lakes. Printed per run: wall and CPU seconds, and the most memory that all its processes held
+together (PSS).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pyarrow.dataset as ds
 from kraftlog.tables.lake import Lake
 from tests import kafka_judge
 from tests.benchmark.inputs import DATA, parse_size
-from tests.benchmark.quorums import LOG, quorum
+from tests.benchmark.quorums import LOG, log_folder, quorum
 
 WANTED = {"batch_crc_valid", "log_matching"}
 _SAMPLE_SECONDS = 0.5
@@ -136,7 +137,7 @@ class Bench:
 
     def dump(self) -> Took:
         """Kafka's dump tool over the log of one replica."""
-        path = self.root / "replicas/1/__cluster_metadata-0" / LOG
+        path = log_folder(self.replica(1)) / LOG
         command = kafka_judge.dump_log_segments_command(path)
         return timed(command, (0,), Path(os.devnull))
 
@@ -168,10 +169,9 @@ class Bench:
     def grown(self) -> Took:
         """A replica that has grown by a hundredth since the run before."""
         root = self.work / "grows"
-        folder = root / "__cluster_metadata-0"
         shutil.copytree(self.root / "cut/1", root)
         self.run("grown", [root])
-        shutil.copy2(self.replica(1) / "__cluster_metadata-0" / LOG, folder / LOG)
+        shutil.copy2(log_folder(self.replica(1)) / LOG, log_folder(root) / LOG)
         took = self.run("grown", [root])
         self._same_partitions("one", "grown")
         return took

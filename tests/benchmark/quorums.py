@@ -13,16 +13,19 @@ from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
 
-from kraftlog.log.batch import CRC_POSITION, CRC_START, crc32c
+from kraftlog.log.batch import HEADER_SIZE, PREFIX_SIZE
 from kraftlog.log.segment import Window, walk
 from kraftlog.log.storage import open_file
 from tests import kafka_judge
-from tests.benchmark.inputs import DATA
+from tests.benchmark.inputs import busy_cluster, written_once
+from tests.property.engines import sealed
 
 LOG = "00000000000000000000.log"
-_LONG, _UINT = Struct(">q"), Struct(">I")
+_LONG = Struct(">q")
 _TIMES = 27
 """Where a batch's base timestamp lies; its max timestamp follows."""
+_LARGEST_CLUSTER = 100 << 20
+"""A cluster does not grow beyond that of a log of so many bytes, but for its topics."""
 _DIVERGED = 3
 _SHORT_SHARE = 100
 """A cut replica lacks the last hundredth of its log."""
@@ -32,49 +35,39 @@ def quorum(size_bytes: int) -> Path:
     """A root with replicas 1, 2 with a damaged batch in the middle, 3 with another tail; and beside
     it, in `twin`, an exact copy of 1, and in `cut`, 1 without its last hundredth.
     """
-    root = DATA / f"quorum-{size_bytes}"
-    if not root.exists():
-        unfinished = root.with_name(f"{root.name}.part")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        _write(unfinished, size_bytes)
-        unfinished.rename(root)
-    return root
+    return written_once(f"quorum-{size_bytes}", lambda root: _write(root, size_bytes))
+
+
+def log_folder(replica: Path) -> Path:
+    """Where the log of a replica lies."""
+    return replica / kafka_judge.PARTITION
 
 
 def _write(root: Path, size_bytes: int) -> None:
-    megabytes = max(1, size_bytes >> 20)
-    first = _folder(root / "replicas" / "1")
+    first = log_folder(root / "replicas/1")
+    first.mkdir(parents=True)
+    cluster = busy_cluster(min(size_bytes, _LARGEST_CLUSTER))
     kafka_judge.scale_gen(
         first,
         size=size_bytes,
         codec="none",
-        topics=50 * min(megabytes, 400),
-        partitions=2000 * min(megabytes, 100),
-        brokers=max(5, 2 * min(megabytes, 100)),
         snapshotEvery=size_bytes // 4,
         segment=1 << 30,
+        **cluster | {"topics": 50 * min(max(1, size_bytes >> 20), 400)},
     )
     batches = list(_batches(first / LOG))
     epoch = max(epoch for _, _, epoch in batches)
     for place in ("replicas/2", "replicas/3", "twin/4", "cut/1"):
-        copy = _folder(root / place)
-        for file in first.iterdir():
-            shutil.copy2(file, copy / file.name)
-    with (root / "replicas/2/__cluster_metadata-0" / LOG).open("r+b") as file:
+        shutil.copytree(first, log_folder(root / place))
+    with (log_folder(root / "replicas/2") / LOG).open("r+b") as file:
         _damage(file, batches[len(batches) // 2][0])
-    with (root / "replicas/3/__cluster_metadata-0" / LOG).open("r+b") as file:
+    with (log_folder(root / "replicas/3") / LOG).open("r+b") as file:
         for position, size, _ in batches[-_DIVERGED:]:
             _tell_otherwise(file, position, size)
     end = batches[len(batches) - len(batches) // _SHORT_SHARE][0]
-    os.truncate(root / "cut/1/__cluster_metadata-0" / LOG, end)
+    os.truncate(log_folder(root / "cut/1") / LOG, end)
     for place in ("replicas/1", "replicas/2", "replicas/3", "twin/4", "cut/1"):
         _identify(root / place, epoch)
-
-
-def _folder(replica: Path) -> Path:
-    folder = replica / "__cluster_metadata-0"
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _batches(path: Path) -> Iterator[tuple[int, int, int]]:
@@ -82,7 +75,7 @@ def _batches(path: Path) -> Iterator[tuple[int, int, int]]:
     with open_file(str(path)) as file:
         for found in walk(file):
             assert isinstance(found, Window), found
-            sizes = found.batches.headers["length"].astype(int) + 12
+            sizes = found.batches.headers["length"].astype(int) + PREFIX_SIZE
             epochs = found.batches.headers["batch_leader_epoch"].tolist()
             positions = found.batches.positions.tolist()
             yield from zip(positions, sizes.tolist(), epochs, strict=True)
@@ -90,7 +83,7 @@ def _batches(path: Path) -> Iterator[tuple[int, int, int]]:
 
 def _damage(file: BinaryIO, position: int) -> None:
     """Flip three bytes of a batch's records."""
-    place = position + 70
+    place = position + HEADER_SIZE + 9
     file.seek(place)
     flipped = bytes(byte ^ 0x55 for byte in file.read(3))
     file.seek(place)
@@ -103,9 +96,8 @@ def _tell_otherwise(file: BinaryIO, position: int, size: int) -> None:
     batch = bytearray(file.read(size))
     for place in (_TIMES, _TIMES + 8):
         _LONG.pack_into(batch, place, _LONG.unpack_from(batch, place)[0] + 1000)
-    _UINT.pack_into(batch, CRC_POSITION, crc32c(bytes(batch[CRC_START:])))
     file.seek(position)
-    file.write(batch)
+    file.write(sealed(bytes(batch)))
 
 
 def _identify(replica: Path, epoch: int) -> None:
@@ -116,4 +108,4 @@ def _identify(replica: Path, epoch: int) -> None:
     )
     known = {"leaderId": -1, "leaderEpoch": epoch, "votedId": -1, "data_version": 1}
     known |= {"votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA"}
-    (replica / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(known))
+    (log_folder(replica) / "quorum-state").write_text(json.dumps(known))

@@ -1,0 +1,28 @@
+"""Columns as numbers: one for each distinct value, asked for once per distinct value of a part.
+
+In: an Arrow column of any type, and what numbers a value. Out: an array of numbers.
+"""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.audit.evidence import Longs
+
+
+def numbered(column: pa.Array | pa.ChunkedArray, number: Callable[[object], int]) -> Longs:
+    """The number of each value; nested values are numbered by their JSON, null like a value."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_nested(column.type):
+        column = pa.array([json.dumps(one) for one in column.to_pylist()], pa.string())
+    if pa.types.is_dictionary(column.type) and column.null_count:
+        column = column.cast(column.type.value_type)
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column, null_encoding="encode")
+    numbers = np.array([number(one) for one in column.dictionary.to_pylist()], np.int64)
+    found: Longs = numbers[column.indices.to_numpy(zero_copy_only=False)]
+    return found
