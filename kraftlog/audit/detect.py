@@ -79,13 +79,15 @@ def type_counts(window: Window, decoded: Decoded, chosen: Sequence[int]) -> pa.L
     for code, rows in enumerate([*decoded.control.values(), *decoded.records.values()]):
         column = rows.column("batch_id")
         place = pc.index_in(column.dictionary, places).to_numpy(zero_copy_only=False)
-        held, first, count = np.unique(
-            place[column.indices.to_numpy()], return_index=True, return_counts=True
-        )
+        place = place[column.indices.to_numpy()]
+        count = np.bincount(place, minlength=len(places))
+        first = np.full(len(places), np.iinfo(np.int64).max)
+        np.minimum.at(first, place, rows.column("record_index").to_numpy().astype(np.int64))
+        held = np.flatnonzero(count)
         batches.append(held)
         types.append(np.full(len(held), code, np.int32))
-        counts.append(count)
-        firsts.append(rows.column("record_index").to_numpy()[first])
+        counts.append(count[held])
+        firsts.append(first[held])
     nothing = [np.empty(0, np.int64)]
     batch = np.concatenate([*batches, *nothing])
     order = np.argsort(batch, kind="stable")

@@ -19,9 +19,10 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
+from great_expectations.datasource.fluent.pandas_datasource import PandasDatasource
 from great_expectations.expectations.row_conditions import Column
 
-__all__ = ["Column", "RunIdentifier", "YAMLHandler", "gx", "new_context"]
+__all__ = ["Column", "RunIdentifier", "YAMLHandler", "gx", "new_context", "new_source"]
 
 
 def new_context(docs_folder: str | None) -> Any:
@@ -34,6 +35,11 @@ def new_context(docs_folder: str | None) -> Any:
         analytics_enabled=False,
     )
     return gx.get_context(project_config=config, mode="ephemeral")
+
+
+def new_source(name: str) -> Any:
+    """A source of pandas frames that no context knows yet."""
+    return PandasDatasource(name=name)
 
 
 def _site(docs_folder: str) -> dict[str, Any]:

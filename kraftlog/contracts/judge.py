@@ -1,23 +1,26 @@
 """Great Expectations judges: subjects → results, and the pages that it calls Data Docs.
 
 In: `Subject`s. Out: `ContractResult`s, in the order of the suites. A contract that could not be
-judged is errored, never passed. One checkpoint per suite; everything stays in memory but the pages.
+judged is errored, never passed. One validation per suite, with no checkpoint around it: that would
+store it once more, and look once more whether what is stored has changed. Everything stays in
+memory but the pages.
 """
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
-from kraftlog.contracts.gx import Column, RunIdentifier, gx, new_context
+from kraftlog.contracts.gx import Column, RunIdentifier, gx, new_context, new_source
 from kraftlog.contracts.subjects import Subject
 from kraftlog.contracts.suites import CONDITION, Contract, class_name
 
 _NUMBER = "number"
+_WHOLE = "run"
 _TOLD = 5
 
 
@@ -43,7 +46,7 @@ def judge(
 ) -> list[ContractResult]:
     """Judge all subjects; the pages of this run replace those of an earlier one."""
     context = new_context(docs_folder)
-    source = context.data_sources.add_pandas("lake")
+    source = _source(context, [one.suite.name for one in subjects])
     results: list[ContractResult] = []
     for subject in subjects:
         if subject.frame is not None:
@@ -56,6 +59,16 @@ def judge(
     return results
 
 
+def _source(context: Any, names: Iterable[str]) -> Any:
+    """An asset per suite, all added before the context knows of any: it writes its whole
+    configuration with every one that is added later.
+    """
+    source = new_source("lake")
+    for name in names:
+        source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(_WHOLE)
+    return context.data_sources.add_pandas(datasource=source)
+
+
 def _write_pages(context: Any, docs_folder: str) -> None:
     """Pages are an appendix: a disk that refuses them must not cost the results."""
     try:
@@ -66,7 +79,7 @@ def _write_pages(context: Any, docs_folder: str) -> None:
 
 
 def _judged(context: Any, source: Any, subject: Subject, run_id: str) -> list[ContractResult]:
-    """Run one suite's checkpoint."""
+    """Run one suite's validation."""
     suite = subject.suite
     why_not = [_why_skipped(subject, one) for one in suite.contracts]
     expectations = [
@@ -77,18 +90,14 @@ def _judged(context: Any, source: Any, subject: Subject, run_id: str) -> list[Co
     judged: dict[int, Any] = {}
     if expectations:
         rules = context.suites.add(gx.ExpectationSuite(suite.name, expectations=expectations))
-        data = source.add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("run")
+        data = source.get_asset(suite.name).get_batch_definition(_WHOLE)
         definition = context.validation_definitions.add(
             gx.ValidationDefinition(name=suite.name, data=data, suite=rules)
         )
-        checkpoint = context.checkpoints.add(
-            gx.Checkpoint(name=suite.name, validation_definitions=[definition])
-        )
-        outcome = checkpoint.run(
+        validation = definition.run(
             batch_parameters={"dataframe": subject.frame},
             run_id=RunIdentifier(run_name=run_id),
         )
-        (validation,) = outcome.run_results.values()
         # The results come in an order of their own.
         judged = {one.expectation_config.meta[_NUMBER]: one for one in validation.results}
     return [

@@ -1,241 +1,173 @@
-"""Counts over a table that may be large: one pass over the columns that they need, in Arrow.
+"""What a suite can count of a table that may be large: how many rows, or keys, break a promise.
 
-In: `Measure`s, and a function that streams columns of a table. Out: a number per measure: how many
-rows break a promise. Memory grows with the number of distinct keys of the measures that compare
-keys (record batches, not records), and not with the rows. Runs on the driver, without Spark.
+In: a measure as a suite declares it, and `Scans` of a lake. Out: a number. What is said of single
+rows is an Arrow expression, so that footers of files can answer it; what compares keys counts them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-Stream = Callable[[str, Sequence[str]], Iterator[pa.RecordBatch]]
-"""(table, columns) → its rows."""
+from kraftlog.contracts.scans import ROWS, Scans, merge_counts, total
 
-_COMPARISONS = {
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-    "==": pc.equal,
-    "!=": pc.not_equal,
+_COMPARISONS: dict[str, Callable[[Any, Any], ds.Expression]] = {
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "==": eq,
+    "!=": ne,
 }
 
 
-class Tally(ABC):
-    """A count in the making."""
+class Measure(ABC):
+    """Something to count."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that it reads."""
 
     @abstractmethod
-    def take(self, rows: pa.RecordBatch) -> None:
-        """Take in some rows of the table."""
-
-    @abstractmethod
-    def count(self, stream: Stream) -> int:
-        """The count over all rows that were taken in; `stream` reads other tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What is counted: a name of `KINDS`, its argument, and the columns that it reads."""
-
-    kind: str
-    argument: Any
-    columns: tuple[str, ...]
-
-    def tally(self) -> Tally:
-        """A new count of this measure."""
-        return KINDS[self.kind](self.argument)
+    def count(self, table: str, scans: Scans) -> int:
+        """The number of rows, or keys, of a table that break the promise."""
 
 
 def parse_measure(declared: Mapping[str, Any]) -> Measure:
     """`{kind: argument}` as a suite has it."""
     ((kind, argument),) = declared.items()
-    return Measure(kind, argument, _columns(kind, argument))
+    return KINDS[kind](argument)
 
 
-def _columns(kind: str, argument: Any) -> tuple[str, ...]:
-    if kind == "rows_where":
-        left, _, right = argument.split()
+@dataclass(frozen=True, slots=True)
+class RowsWhere(Measure):
+    """Rows for which a comparison holds: `last_offset < base_offset`, `position < 0`. Nulls are no
+    such rows.
+    """
+
+    text: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        left, _, right = self.text.split()
         return (left,) if _is_number(right) else (left, right)
-    if kind in ("nulls_in", "repeated"):
-        return tuple(argument)
-    extra = [argument[name] for name in ("when", "count") if name in argument]
-    return (argument["column"], *extra)
+
+    def count(self, table: str, scans: Scans) -> int:
+        left, comparison, right = self.text.split()
+        other = int(right) if _is_number(right) else ds.field(right)
+        return scans.count(table, _COMPARISONS[comparison](ds.field(left), other))
 
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").isdecimal()
 
 
-class RowsWhere(Tally):
-    """Rows for which a comparison holds: `last_offset < base_offset`, `position < 0`. Nulls are no
-    such rows.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._left, comparison, self._right = text.split()
-        self._compare = _COMPARISONS[comparison]
-        self._found = 0
-
-    def take(self, rows: pa.RecordBatch) -> None:
-        right = int(self._right) if _is_number(self._right) else rows.column(self._right)
-        self._found += pc.sum(self._compare(rows.column(self._left), right)).as_py() or 0
-
-    def count(self, stream: Stream) -> int:
-        return self._found
-
-
-class NullsIn(Tally):
+@dataclass(frozen=True, slots=True)
+class NullsIn(Measure):
     """Rows in which any of some columns is null."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._names = list(columns)
-        self._found = 0
+    names: tuple[str, ...]
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        without = [rows.column(name).is_null() for name in self._names]
-        missing = without[0]
-        for other in without[1:]:
-            missing = pc.or_(missing, other)
-        self._found += pc.sum(missing).as_py() or 0
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
 
-    def count(self, stream: Stream) -> int:
-        return self._found
+    def count(self, table: str, scans: Scans) -> int:
+        return scans.count(table, reduce(or_, (ds.field(one).is_null() for one in self.names)))
 
 
-class Outside(Tally):
+@dataclass(frozen=True, slots=True)
+class Outside(Measure):
     """Rows whose value is none of a list; nulls are not counted."""
 
-    def __init__(self, argument: Mapping[str, Any]) -> None:
-        self._name, self._values = argument["column"], pa.array(argument["values"])
-        self._found = 0
+    column: str
+    values: tuple[Any, ...]
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        column = rows.column(self._name)
-        known = pc.sum(pc.is_in(column, self._values)).as_py() or 0
-        self._found += len(column) - column.null_count - known
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
 
-    def count(self, stream: Stream) -> int:
-        return self._found
+    def count(self, table: str, scans: Scans) -> int:
+        value = ds.field(self.column)
+        return scans.count(table, value.is_valid() & ~value.isin(list(self.values)))
 
 
-class Repeated(Tally):
+@dataclass(frozen=True, slots=True)
+class Repeated(Measure):
     """Rows over and above the first of their key."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._keys = _KeyCounts(list(columns))
+    names: tuple[str, ...]
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        self._keys.add(rows)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
 
-    def count(self, stream: Stream) -> int:
-        counts = self._keys.counts().column("rows")
-        return int(pc.sum(counts).as_py() or 0) - len(counts)
+    def count(self, table: str, scans: Scans) -> int:
+        counts = scans.keys(table, self.names).column(ROWS)
+        return total(counts) - len(counts)
 
 
-class Orphans(Tally):
+@dataclass(frozen=True, slots=True)
+class Orphans(Measure):
     """Keys that another table does not hold; only of rows where a column is true, if one is named
     by `when`.
     """
 
-    def __init__(self, argument: Mapping[str, Any]) -> None:
-        self._name, self._table = argument["column"], argument["missing_from"]
-        self._when = argument.get("when")
-        self._keys = _KeyCounts([self._name])
+    column: str
+    missing_from: str
+    when: str | None = None
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        if self._when is not None:
-            rows = rows.filter(rows.column(self._when))
-        self._keys.add(rows)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,) if self.when is None else (self.column, self.when)
 
-    def count(self, stream: Stream) -> int:
-        held = _KeyCounts([self._name])
-        for rows in stream(self._table, [self._name]):
-            held.add(rows)
-        theirs = held.counts().column(self._name)
-        known = pc.is_in(self._keys.counts().column(self._name), theirs)
-        return len(known) - int(pc.sum(known).as_py() or 0)
+    def count(self, table: str, scans: Scans) -> int:
+        ours = scans.keys(table, [self.column], self.when).column(self.column)
+        theirs = scans.keys(self.missing_from, [self.column]).column(self.column)
+        return len(ours) - total(pc.is_in(ours, theirs))
 
 
-class Incomplete(Tally):
-    """Keys of which other tables hold more or fewer rows than the `count` column says, but for keys
-    that the table `unless_in` names.
+@dataclass(frozen=True, slots=True)
+class Incomplete(Measure):
+    """Keys of which other tables, the `parts`, hold more or fewer rows than a column says, but for
+    keys that the table `unless_in` names.
     """
 
-    def __init__(self, argument: Mapping[str, Any]) -> None:
-        self._name, self._count = argument["column"], argument["count"]
-        self._parts: Sequence[str] = argument["parts"]
-        self._unless: str = argument["unless_in"]
-        self._declared: list[pa.RecordBatch] = []
+    column: str
+    rows_column: str
+    parts: tuple[str, ...]
+    unless_in: str
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        self._declared.append(rows.select([self._name, self._count]))
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, self.rows_column)
 
-    def count(self, stream: Stream) -> int:
-        if not self._declared:
+    def count(self, table: str, scans: Scans) -> int:
+        declared = scans.open(table).to_table(columns=list(self.columns))
+        if not declared.num_rows:
             return 0
-        found = _KeyCounts([self._name])
-        for part in self._parts:
-            for rows in stream(part, [self._name]):
-                found.add(rows)
-        excepted = _KeyCounts([self._name])
-        for rows in stream(self._unless, [self._name]):
-            excepted.add(rows)
-        declared = pa.Table.from_batches(self._declared)
-        declared = declared.filter(
-            pc.invert(pc.is_in(declared.column(self._name), excepted.counts().column(self._name)))
-        )
-        joined = declared.join(found.counts(), self._name)
-        rows_held = pc.fill_null(joined.column("rows"), 0)
-        return int(pc.sum(pc.not_equal(rows_held, joined.column(self._count))).as_py() or 0)
+        found = merge_counts([scans.keys(part, [self.column]) for part in self.parts])
+        excepted = scans.keys(self.unless_in, [self.column]).column(self.column)
+        judged = declared.filter(pc.invert(pc.is_in(declared.column(self.column), excepted)))
+        joined = judged.join(found, self.column)
+        held = pc.fill_null(joined.column(ROWS), 0)
+        return total(pc.not_equal(held, joined.column(self.rows_column)))
 
 
-class _KeyCounts:
-    """How many rows each key has; partial counts are merged before they pile up."""
-
-    _PILE_ROWS = 1_000_000
-
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = columns
-        self._pile: list[pa.Table] = []
-        self._merged = 0
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        table = pa.Table.from_batches([rows]).select(self._columns)
-        # A partition column may be a dictionary, and each file has another one.
-        plain = [pa.field(one.name, _plain(one.type)) for one in table.schema]
-        table = table.cast(pa.schema(plain))
-        counted = table.group_by(self._columns).aggregate([([], "count_all")])
-        self._pile.append(counted.rename_columns([*self._columns, "rows"]))
-        if sum(one.num_rows for one in self._pile) - self._merged > self._PILE_ROWS:
-            self._merged = self.counts().num_rows
-
-    def counts(self) -> pa.Table:
-        """The keys, each once, and their `rows`."""
-        if not self._pile:
-            empty = pa.schema(
-                [*((name, pa.string()) for name in self._columns), ("rows", pa.int64())]
-            )
-            return empty.empty_table()
-        merged = pa.concat_tables(self._pile).group_by(self._columns).aggregate([("rows", "sum")])
-        self._pile = [merged.rename_columns([*self._columns, "rows"])]
-        return self._pile[0]
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-KINDS: dict[str, Callable[[Any], Tally]] = {
+KINDS: dict[str, Callable[[Any], Measure]] = {
     "rows_where": RowsWhere,
-    "nulls_in": NullsIn,
-    "outside": Outside,
-    "repeated": Repeated,
-    "orphans": Orphans,
-    "incomplete": Incomplete,
+    "nulls_in": lambda names: NullsIn(tuple(names)),
+    "outside": lambda given: Outside(given["column"], tuple(given["values"])),
+    "repeated": lambda names: Repeated(tuple(names)),
+    "orphans": lambda given: Orphans(**given),
+    "incomplete": lambda given: Incomplete(
+        given["column"], given["count"], tuple(given["parts"]), given["unless_in"]
+    ),
 }
 """Every kind of measure, by the name that a suite gives it."""

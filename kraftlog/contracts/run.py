@@ -1,10 +1,10 @@
 """All contracts of one run: its published tables, and that its checks found nothing critical.
 
 In: a lake, a run, a folder for the pages. Out: `ContractResult`s. Runs on the driver, without
-Spark: small tables are read, large ones are counted in one pass (see `measures`).
+Spark: small tables are read, large ones are counted (see `measures`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kraftlog.contracts.judge import ContractResult, judge
 from kraftlog.contracts.subjects import RunOfLake, Subject
@@ -21,16 +21,13 @@ def run_contracts(
 ) -> list[ContractResult]:
     """Judge every contract of a run, or of some suites; with a folder, write Data Docs there."""
     run = RunOfLake(lake, run_id, number)
-    subjects = [
-        _subject(run.audit_subject if one.name == AUDIT else run.table_subject, one)
-        for one in suites or [audit_suite(), *table_suites()]
-    ]
+    subjects = [_subject(run, one) for one in suites or [audit_suite(), *table_suites()]]
     return judge(subjects, run_id, docs_folder)
 
 
-def _subject(read: Callable[[Suite], Subject], suite: Suite) -> Subject:
+def _subject(run: RunOfLake, suite: Suite) -> Subject:
     """A table that cannot be read must not hide what the others say: its contracts are errored."""
     try:
-        return read(suite)
+        return run.audit_subject(suite) if suite.name == AUDIT else run.table_subject(suite)
     except Exception as error:
         return Subject(suite, broken=f"{type(error).__name__}: {error}")

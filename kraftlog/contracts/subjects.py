@@ -6,7 +6,7 @@ tables through Arrow; Spark takes no part.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from kraftlog.audit.run import ERRORED, SKIPPED
-from kraftlog.contracts.measures import Tally
+from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
 RUN_ID = "run_id"
+
+
+class MissingColumnError(Exception):
+    """A table lacks a column that a contract counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class RunOfLake:
 
     def __init__(self, lake: Lake, run_id: str, number: int) -> None:
         self._lake, self._run_id, self._number = lake, run_id, number
-        self._opened: dict[str, ds.Dataset] = {}
+        self._scans = Scans(lake)
 
     def table_subject(self, suite: Suite) -> Subject:
         """The rows, or the counts, of a suite's tables."""
@@ -84,39 +88,21 @@ class RunOfLake:
             if unpublished is not None:
                 skipped |= {_column(one): unpublished for one in contracts}
                 continue
-            try:
-                self._count(table, contracts, counts, problems)
-            # What could not be counted has no column, and its contract errors; others go on.
-            except Exception as error:
-                problems |= {_column(one): _said(error) for one in contracts}
+            for one in contracts:
+                try:
+                    counts[_column(one)] = self._count(one)
+                # What could not be counted has no column, and its contract errors; others go on.
+                except Exception as error:
+                    problems[_column(one)] = _said(error)
         return Subject(suite, pd.DataFrame([counts or {"": 0}]), None, None, skipped, problems)
 
-    def _count(
-        self,
-        table: str,
-        contracts: Sequence[Contract],
-        counts: dict[str, int],
-        problems: dict[str, str],
-    ) -> None:
-        known = set(self._open(table).schema.names)
-        tallies: dict[str, Tally] = {}
-        wanted: dict[str, None] = {}
-        for contract in contracts:
-            assert contract.counts is not None
-            absent = [name for name in contract.counts.columns if name not in known]
-            if absent:
-                problems[_column(contract)] = f"{table} has no column {', '.join(absent)}"
-                continue
-            tallies[_column(contract)] = contract.counts.tally()
-            wanted |= dict.fromkeys(contract.counts.columns)
-        for rows in self._stream(table, list(wanted)) if tallies else ():
-            for tally in tallies.values():
-                tally.take(rows)
-        for name, tally in tallies.items():
-            try:
-                counts[name] = tally.count(self._stream)
-            except Exception as error:
-                problems[name] = _said(error)
+    def _count(self, contract: Contract) -> int:
+        assert contract.counts is not None
+        known = self._scans.open(contract.table).schema.names
+        absent = [name for name in contract.counts.columns if name not in known]
+        if absent:
+            raise MissingColumnError(f"{contract.table} has no column {', '.join(absent)}")
+        return contract.counts.count(contract.table, self._scans)
 
     def _unpublished(self, table: str) -> str | None:
         """Why a table cannot be judged yet."""
@@ -126,24 +112,16 @@ class RunOfLake:
             return f"this run has not published the table {table} yet"
         return None
 
-    def _open(self, table: str) -> ds.Dataset:
-        if table not in self._opened:
-            self._opened[table] = self._lake.dataset(table)
-        return self._opened[table]
-
     def _rows(self, table: str, columns: Sequence[str]) -> pa.Table:
         """The rows of this run, as far as the columns exist: a missing one is for the contract to
         find.
         """
-        dataset = self._open(table)
+        dataset = self._scans.open(table)
         names = dataset.schema.names
         of_run = ds.field(RUN_ID) == self._run_id if RUN_ID in names else None
         known = [name for name in columns if name in names]
         # A table without any of the columns still has a number of rows.
         return dataset.to_table(columns=known or names[:1], filter=of_run)
-
-    def _stream(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from self._open(table).to_batches(columns=list(columns))
 
 
 def _column(contract: Contract) -> str:
@@ -155,4 +133,5 @@ def _reasons(results: Iterable[Mapping[str, Any]], outcome: str) -> dict[str, st
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    missing = isinstance(error, MissingColumnError)
+    return str(error) if missing else f"{type(error).__name__}: {error}"

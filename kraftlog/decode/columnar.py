@@ -18,12 +18,14 @@ from kraftlog.decode.records import FRAME_VERSION, Header, Section, read_framed
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import (
     RECORD_BITS,
+    SLICE_BITS,
     Decoded,
     Gathering,
     constant_type,
     read_batch,
     row_schema,
 )
+from kraftlog.decode.slices import hashes_at
 from kraftlog.decode.tabular import timestamps
 from kraftlog.decode.vector import Bytes, Cursors, Numbers
 from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME, PREFIX_SIZE, Headers
@@ -39,13 +41,15 @@ def decode_window(
     redactor: Redactor,
     decompressed_limit: int,
     chosen: Sequence[int] | None = None,
+    slices: int = 0,
 ) -> Decoded:
-    """The records of a window, or of its batches at the `chosen` indexes.
+    """The records of a window, or of its batches at the `chosen` indexes; those of SLICED types by
+    so many slices (a power of two), where any are asked for.
 
     Of types that are not `wanted` (None: all are) neither records nor faults of their bodies are
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
     """
-    gathering = Gathering(window)
+    gathering = Gathering(window, slices)
     raw = np.frombuffer(window.buffer, np.uint8)
     indexes = range(len(window.batches)) if chosen is None else sorted(chosen)
     frames, handed = find_frames(window, raw, indexes)
@@ -81,12 +85,18 @@ def _decode_groups(
         if reader is None:
             left.append(rows)
             continue
+        part = np.zeros(len(rows), np.int64)
+        if gathering.is_sliced(reader.spec.type):
+            part = hashes_at(raw, body.take(rows)) & (gathering.slices - 1)
+            by_slice = np.argsort(part.astype(np.uint16), kind="stable")
+            rows, part = rows.take(by_slice), part.take(by_slice)
         cursors = Cursors(raw, body.take(rows), frames.value_end.take(rows))
         normal, payload = reader.read(cursors, redactor)
         left.append(rows[~normal])
-        rows = rows[normal]
+        rows, part = rows[normal], part[normal]
         if len(rows):
             place = frames.batch_index.take(rows) << RECORD_BITS | frames.record_index.take(rows)
+            place |= part << SLICE_BITS
             piece = _piece(window, frames, rows, reader.spec, version, payload, gathering)
             gathering.add_piece(reader.spec.type, place, piece)
     return np.sort(np.concatenate(left))

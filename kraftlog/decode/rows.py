@@ -5,7 +5,7 @@ whatever is rare or abnormal, so that both paths have one meaning.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.slices import SLICED, hash_of
 from kraftlog.decode.tabular import timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
@@ -31,12 +32,14 @@ class Decoded:
     """The records of a window by type, in file order, and its faults, in file order.
 
     A type's columns are `relations.ENVELOPE` and the struct of its fields, if it has fields and is
-    known. `unknown_tagged_fields` is null where there are none.
+    known. `unknown_tagged_fields` is null where there are none. Types of `ends` are in the order of
+    their slices, each in file order: `ends` has the row after the last of each slice.
     """
 
     records: dict[str, pa.RecordBatch]
     control: dict[str, pa.RecordBatch]
     faults: list[Fault]
+    ends: dict[str, list[int]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1024)
@@ -56,9 +59,10 @@ def decode_window_reference(
     redactor: Redactor,
     decompressed_limit: int,
     chosen: Sequence[int] | None = None,
+    slices: int = 0,
 ) -> Decoded:
     """Every record of a window by the interpreter; arguments as for `columnar.decode_window`."""
-    gathering = Gathering(window)
+    gathering = Gathering(window, slices)
     for index in range(len(window.batches)) if chosen is None else sorted(chosen):
         for found in read_batch(window, index, wanted, redactor, decompressed_limit):
             gathering.add(index, found)
@@ -85,13 +89,18 @@ def read_batch(
 
 RECORD_BITS = 32
 """Batch index << RECORD_BITS | record index is a number by which records are in file order."""
+SLICE_BITS = 56
+"""Slice << SLICE_BITS before it: by slice, then in file order."""
 
 
 class Gathering:
-    """What has been decoded of one window so far, in any order."""
+    """What has been decoded of one window so far, in any order; records of SLICED types are given
+    in so many slices, if in any.
+    """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, slices: int) -> None:
         self._window = window
+        self.slices = slices
         self.batch_ids = pa.array(window.batches.batch_ids, pa.string())
         self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
         self._pieces: dict[str, list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]] = {}
@@ -122,10 +131,25 @@ class Gathering:
             if is_control:
                 control[name] = piece
             else:
-                order = [batch << RECORD_BITS | one.index for batch, one in rows]
+                order = [self._place(name, batch, one) for batch, one in rows]
                 self.add_piece(name, np.array(order, np.int64), piece)
         records = {name: _in_order(pieces) for name, pieces in self._pieces.items()}
-        return Decoded(records, control, [fault for _, _, fault in self._faults])
+        ends = {name: self._ends(name) for name in records if self.is_sliced(name)}
+        return Decoded(records, control, [fault for _, _, fault in self._faults], ends)
+
+    def is_sliced(self, name: str) -> bool:
+        """Whether records of a type are given by slices."""
+        return self.slices > 0 and name in SLICED
+
+    def _place(self, name: str, batch: int, record: Record) -> int:
+        """Where a record stands among those of its type."""
+        part = hash_of(record.data) & (self.slices - 1) if self.is_sliced(name) else 0
+        return part << SLICE_BITS | batch << RECORD_BITS | record.index
+
+    def _ends(self, name: str) -> list[int]:
+        held = np.concatenate([order >> SLICE_BITS for order, _ in self._pieces[name]])
+        ends: list[int] = np.cumsum(np.bincount(held, minlength=self.slices)).tolist()
+        return ends
 
     def _row_batch(self, name: str, rows: list[tuple[int, Record]]) -> pa.RecordBatch:
         schema = row_schema(name)
@@ -164,9 +188,9 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _in_order(pieces: "list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]") -> pa.RecordBatch:
-    if len(pieces) == 1:
-        return pieces[0][1]
     order = np.concatenate([one for one, _ in pieces])
+    if len(pieces) == 1 and np.all(order[1:] > order[:-1]):
+        return pieces[0][1]
     return pa.concat_batches([piece for _, piece in pieces]).take(np.argsort(order))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.evidence import Longs
+from kraftlog.metrics.ordering import order_of
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -87,7 +88,7 @@ class Bursts:
     def add(self, offsets: Longs, sizes: Longs) -> None:
         """Take in partition changes: the offset and the bytes of each."""
         if np.any(offsets[1:] < offsets[:-1]):
-            order = np.argsort(offsets, kind="stable")
+            order = order_of(offsets)
             offsets, sizes = offsets[order], sizes[order]
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         first, after = (np.searchsorted(offsets, self.spans[:, side]) for side in (0, 1))

@@ -6,6 +6,7 @@ assumes that "the set of keys rarely changes but that values change frequently".
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,52 +20,82 @@ from kraftlog.relations import moment
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Hours:
+    """The hours that a log reaches, by their first ms and the offset at which each begins. A record
+    at offset o shows from o + 1 on: an hour has the changes after its start and up to the next
+    one's. Changes up to offset `first` do not count.
+    """
+
+    times: Longs
+    starts: Longs
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def spans(self) -> tuple[Longs, Longs]:
+        """The offsets after which and up to which each hour's changes lie."""
+        ends = np.append(self.starts[1:], OPEN - 1)
+        return np.maximum(self.starts, self.first), np.maximum(ends, self.first)
+
+    def counts(self, ordered: Longs) -> Longs:
+        """How many changes each hour has, of offsets in order."""
+        after, until = self.spans
+        found: Longs = np.searchsorted(ordered, until, "right")
+        return found - np.searchsorted(ordered, after, "right")
+
+    def chosen(self, offsets: Longs, borders: Longs, least: Longs, most: Longs) -> Longs:
+        """How many changes each hour has, of those whose hour's border is at least and below two
+        offsets of their own.
+        """
+        counted = (offsets != OPEN) & (offsets > max(self.first, int(self.starts[0])))
+        at = np.searchsorted(self.starts, offsets[counted], "left") - 1
+        border = borders[at]
+        wanted = (least[counted] <= border) & (border < most[counted])
+        return np.bincount(at[wanted], minlength=len(self))
+
+
 def churn_rows(log: SharedLog, every: Mapping[str, Lives]) -> list[Row]:
     """A row per hour and kind of object in which something changed."""
-    hours, starts = _windows(log)
+    hours = _hours(log)
     return [
         row
         for name, lives in every.items()
-        if len(lives)
-        for row in _rows(name, lives, hours, starts, log.unbroken_from)
+        if len(lives) and len(hours)
+        for row in _rows(name, lives, hours)
     ]
 
 
-def _windows(log: SharedLog) -> tuple[Longs, Longs]:
-    """The first ms of each hour that the log reaches, and the offset at which it begins."""
+def _hours(log: SharedLog) -> _Hours:
     times = np.maximum.accumulate(log.base_timestamps)
     hours = times - times % HOUR_MS
     first = np.flatnonzero(
         np.concatenate([np.ones(min(len(log), 1), np.bool_), np.diff(hours) > 0])
     )
-    return hours[first], log.base_offsets[first]
+    return _Hours(hours[first], log.base_offsets[first], log.unbroken_from)
 
 
-def _rows(name: str, lives: Lives, hours: Longs, starts: Longs, first: int) -> list[Row]:
-    began = (lives.valid_from > first) & ~lives.based
-    added = lives.added() & began
-    deleted = lives.deleted() & (lives.valid_to > first)
-    ended = (lives.valid_to != OPEN) & (lives.valid_to > first)
-    modified = ended & ~deleted
-    from_window, to_window = _window(starts, lives.valid_from), _window(starts, lives.valid_to)
-    # What stood before the hour and was touched in it; counted once per object.
-    stood = ended & (from_window < to_window)
-    touched = _distinct(to_window[stood], lives.codes[stood], len(hours))
-    changed = _distinct(to_window[modified], lives.codes[modified], len(hours))
+def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
+    began, ended = np.sort(lives.began), np.sort(lives.ended[lives.gone])
+    deleted = hours.counts(ended)
     counts = {
-        "added_count": _counts(from_window, added, len(hours)),
-        "modification_count": _counts(to_window, modified, len(hours)),
-        "modified_count": changed,
-        "deleted_count": _counts(to_window, deleted, len(hours)),
+        "added_count": hours.counts(np.sort(lives.began[~lives.born_based])),
+        "modification_count": hours.counts(lives.ends.offsets) - deleted,
+        "modified_count": _modified(lives, hours),
+        "deleted_count": deleted,
     }
-    alive = _up_to(from_window, len(hours)) - _up_to(to_window, len(hours))
+    alive = np.searchsorted(began, hours.starts, "right")
+    alive -= np.searchsorted(ended, hours.starts, "right")
+    touched = _touched(lives, hours)
     rows = []
     for at in np.flatnonzero(sum(counts.values())).tolist():
         row = {key: int(values[at]) for key, values in counts.items()}
         keys = row["added_count"] + row["deleted_count"]
         rows.append(
             {
-                "window_start": moment(int(hours[at])),
+                "window_start": moment(int(hours.times[at])),
                 "object_kind": name,
                 **row,
                 "start_count": int(alive[at]),
@@ -75,30 +106,39 @@ def _rows(name: str, lives: Lives, hours: Longs, starts: Longs, first: int) -> l
     return rows
 
 
-def _window(starts: Longs, offsets: Longs) -> Longs:
-    """The hour in which a state first shows a change: a record at offset o counts from o + 1 on."""
-    found: Longs = np.searchsorted(starts, offsets, "left") - 1
-    return found
+def _firsts(lives: Lives, hours: _Hours, since: Longs) -> Longs:
+    """Objects that ended a version in each hour, and none after `since` before that."""
+    spans = zip(since.tolist(), *(one.tolist() for one in hours.spans), strict=True)
+    return np.array([len(lives.ends.firsts(*one)) for one in spans], np.int64)
 
 
-def _counts(windows: Longs, wanted: Flags, count: int) -> Longs:
-    kept = windows[wanted]
-    return np.bincount(kept[kept >= 0], minlength=count)
+def _touched(lives: Lives, hours: _Hours) -> Longs:
+    """Objects that stood when the hour began, and were modified or deleted in it: without those
+    that ended a version for the first time, but came only in that hour.
+    """
+    starts = hours.starts
+    came = hours.chosen(lives.first_ended, starts, lives.previous, lives.began)
+    return _firsts(lives, hours, starts) - came
 
 
-def _distinct(windows: Longs, codes: Longs, count: int) -> Longs:
-    """Distinct objects per hour."""
-    kept = windows >= 0
-    if not kept.any():
-        return np.zeros(count, np.int64)
-    span = int(codes.max()) + 1
-    # Sorted, and not by np.unique, which hashes: ten times as slow with this many.
-    pairs = np.sort(windows[kept] * span + codes[kept])
-    first = np.append(True, pairs[1:] != pairs[:-1])
-    return np.bincount(pairs[first] // span, minlength=count)
+def _modified(lives: Lives, hours: _Hours) -> Longs:
+    """Objects that were modified in the hour. An object whose first end of a version there was its
+    deletion does not count by that, but by the first end of its next life that was none.
+    """
+    after, _ = hours.spans
+    several = lives.last_began > lives.began
+    last_before = np.where(several, lives.last_began, lives.previous)
+    never = np.full(len(lives), OPEN)
+    deleted = hours.chosen(lives.ended, after, last_before, never)
+    ends = np.where(several, lives.first_ended, OPEN)
+    late = hours.chosen(ends, after, _last_modified(lives, several), lives.previous)
+    return _firsts(lives, hours, after) - deleted + late
 
 
-def _up_to(windows: Longs, count: int) -> Longs:
-    """How many lie at or before the beginning of each hour, which is in the window before."""
-    found: Longs = np.cumsum(np.bincount(windows + 1, minlength=count))[:count]
-    return found
+def _last_modified(lives: Lives, several: Flags) -> Longs:
+    """For each life, where the object was last modified in its lives before; −1 for never."""
+    known = lives.previous == -1
+    known[1:] |= several[:-1]
+    found = np.where(lives.previous == -1, -1, np.append(-1, lives.last_began[:-1]))
+    of_life: Longs = found[np.maximum.accumulate(np.where(known, np.arange(len(found)), 0))]
+    return of_life

@@ -7,7 +7,7 @@ only patches an object is the last of its key like any other, so that compaction
 patched: the reason why KRaft's log is not compacted. Source: R7, R24; KIP-630 "Motivation".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.evidence import Flags, Longs
-from kraftlog.metrics.numbering import numbered
+from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.record_totals import numbers
 
 _MERGED_ROWS = 1 << 20
@@ -68,14 +68,14 @@ KEYS: Mapping[str, KeyOf] = {
 """Types with a key. The others (NoOp, transaction markers, ClearElr over many topics) have none: a
 compacted topic could not hold them at all.
 """
-_PAIR, _VALUE = "a pair of numbers", "a value"
-"""What is numbered beside the first fields of each table."""
 _TYPES = {name: index for index, name in enumerate(KEYS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The last record of each key; one element per key. `type` is an index in `KEYS`."""
+    """The last record of each key, numbered within its table; one element per key. `types` are
+    indexes in `KEYS`.
+    """
 
     keys: Longs
     offsets: Longs
@@ -100,10 +100,7 @@ class OffsetMap:
     """Key → its last record. Feed it batches in any order."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, object], int] = {}
-        none = np.empty(0, np.int64)
-        self._last = Survivors(none, none, none, none, none, np.empty(0, np.bool_))
-        self._parts: list[Survivors] = []
+        self._tables = {how.table: _Table() for how in KEYS.values()}
         self.counts: dict[str, int] = dict.fromkeys(KEYS, 0)
         self.sizes: dict[str, int] = dict.fromkeys(KEYS, 0)
 
@@ -114,68 +111,53 @@ class OffsetMap:
         if not rows.num_rows:
             return
         how = KEYS[kind]
+        table = self._tables[how.table]
         payload = rows.column(kind.lower()) if how.columns else pa.nulls(rows.num_rows)
-        keys, offsets = self._keys(how, payload, rows.num_rows), numbers(rows, "offset", 0)
+        keys = table.numbers.of([payload.field(one) for one in how.fields], rows.num_rows)
+        offsets = numbers(rows, "offset", 0)
         self.counts[kind] += rows.num_rows
         self.sizes[kind] += int(sizes.sum())
-        last = _last_of_each(keys, offsets)
+        last = last_of_each(keys, offsets)
         times = numbers(rows, "timestamp", 0)[last] // 1000
         types = np.full(len(last), _TYPES[kind])
         stones = _tombstones(how, payload)[last]
-        self._parts.append(Survivors(keys[last], offsets[last], sizes[last], times, types, stones))
+        table.add(Survivors(keys[last], offsets[last], sizes[last], times, types, stones))
+
+    def survivors(self) -> Survivors:
+        """The last record of every key so far."""
+        return _together([table.survivors() for table in self._tables.values()])
+
+
+class _Table:
+    """The last records of one table's keys: those of all batches but the newest, merged."""
+
+    def __init__(self) -> None:
+        self.numbers = KeyNumbers()
+        self._last = _together([])
+        self._parts: list[Survivors] = []
+
+    def add(self, part: Survivors) -> None:
+        self._parts.append(part)
         if sum(len(one.keys) for one in self._parts) > max(_MERGED_ROWS, len(self._last.keys)):
             self._merge()
 
     def survivors(self) -> Survivors:
-        """The last record of every key so far."""
         if self._parts:
             self._merge()
         return self._last
 
     def _merge(self) -> None:
-        parts = [self._last, *self._parts]
-        columns = [
-            np.concatenate([getattr(one, field.name) for one in parts])
-            for field in fields(Survivors)
-        ]
-        last = _last_of_each(columns[0], columns[1])
-        self._last, self._parts = Survivors(*(column[last] for column in columns)), []
-
-    def _keys(self, how: KeyOf, payload: pa.StructArray, count: int) -> Longs:
-        """A number per key. The first field is numbered within its table, so that no two tables
-        share a number; a further field takes the low half. Numbers stay far below 2**31: there
-        are no more than there are distinct values.
-        """
-        if not how.fields:
-            return np.full(count, self._id((how.table, None)), np.int64)
-        first, *more = how.fields
-        keys = self._numbered(payload.field(first), how.table)
-        for at, field in enumerate(more):
-            if at:
-                keys = self._numbered(pa.array(keys), _PAIR)
-            keys = keys << 32 | self._numbered(payload.field(field), _VALUE)
-        return keys
-
-    def _numbered(self, column: pa.Array, space: str) -> Longs:
-        """A number per value of one space."""
-        return numbered(column, lambda one: self._id((space, one)))
-
-    def _id(self, named: tuple[str, object]) -> int:
-        # From 1 on: a key of two fields is then never as small as one of one field.
-        return self._ids.setdefault(named, len(self._ids) + 1)
+        every = _together([self._last, *self._parts])
+        last = last_of_each(every.keys, every.offsets)
+        self._last = Survivors(*(getattr(every, one.name)[last] for one in fields(Survivors)))
+        self._parts = []
 
 
-def _last_of_each(keys: Longs, offsets: Longs) -> Longs:
-    """The place of the record with the highest offset of each key."""
-    encoded = pa.array(keys).dictionary_encode()
-    places, codes = np.arange(len(keys)), encoded.indices.to_numpy()
-    if np.any(offsets[1:] < offsets[:-1]):
-        places = np.argsort(offsets, kind="stable")
-        codes = codes[places]
-    # Of several values for one index, the last one stays.
-    last = np.empty(len(encoded.dictionary), np.int64)
-    last[codes] = places
-    return last
+def _together(parts: Sequence[Survivors]) -> Survivors:
+    none = np.empty(0, np.int64)
+    empty = Survivors(none, none, none, none, none, np.empty(0, np.bool_))
+    columns = [[getattr(one, field.name) for one in (empty, *parts)] for field in fields(Survivors)]
+    return Survivors(*map(np.concatenate, columns))
 
 
 def _tombstones(how: KeyOf, payload: pa.StructArray) -> Flags:

@@ -1,10 +1,9 @@
 """Columns as numbers: one for each distinct value, asked for once per distinct value of a part.
 
-In: an Arrow column of any type, and what numbers a value. Out: an array of numbers.
+In: an Arrow column of any type, and the numbers of the values so far. Out: an array of numbers.
 """
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +12,10 @@ import pyarrow.compute as pc
 from kraftlog.audit.evidence import Longs
 
 
-def numbered(column: pa.Array | pa.ChunkedArray, number: Callable[[object], int]) -> Longs:
-    """The number of each value; nested values are numbered by their JSON, null like a value."""
+def numbered(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Longs:
+    """The number of each value; new ones are taken into what is `known`. Nested values are numbered
+    by their JSON, null like a value.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_nested(column.type):
@@ -23,6 +24,7 @@ def numbered(column: pa.Array | pa.ChunkedArray, number: Callable[[object], int]
         column = column.cast(column.type.value_type)
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column, null_encoding="encode")
-    numbers = np.array([number(one) for one in column.dictionary.to_pylist()], np.int64)
+    values = column.dictionary.to_pylist()
+    numbers = np.array([known.setdefault(one, len(known)) for one in values], np.int64)
     found: Longs = numbers[column.indices.to_numpy(zero_copy_only=False)]
     return found

@@ -8,6 +8,7 @@ all records of an uncompressed log they add up to the size of its batches. Sourc
 """
 
 from collections.abc import Iterable, Mapping, Set
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,26 +52,33 @@ and `most` are of the values' sizes.
 
 def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> pa.Table:
     """Totals of one batch of rows; `sizes` are their frame sizes, `held` tells which rows belong to
-    each source.
+    each source. Groups whose rows do not all follow each other come more than once: `merged` joins
+    them.
     """
     parts = [TOTALS.empty_table()]
     for source, mask in held.items():
-        if mask.all():
-            parts.append(_grouped(_measured(rows, sizes, source)))
-        elif mask.any():
-            parts.append(_grouped(_measured(rows.filter(pa.array(mask)), sizes[mask], source)))
+        if mask.any():
+            whole = mask.all()
+            mine = rows if whole else rows.filter(pa.array(mask))
+            parts.append(_added_up(mine, sizes if whole else sizes[mask], source))
     return pa.concat_tables(parts)
 
 
 def merged(parts: Iterable[pa.Table]) -> pa.Table:
-    """Totals of totals."""
-    return _grouped(pa.concat_tables([TOTALS.empty_table(), *parts]))
+    """Totals of totals: one row per group."""
+    whole = pa.concat_tables([TOTALS.empty_table(), *parts])
+    wanted = [(name, "sum") for name in _SUMS] + [("least", "min"), ("most", "max")]
+    found = whole.group_by(_KEYS, use_threads=False).aggregate(wanted)
+    found = found.rename_columns([*_KEYS, *_SUMS, "least", "most"])
+    return found.select(TOTALS.names).cast(TOTALS)
 
 
 def in_batches(rows: pa.RecordBatch, ids: Set[str]) -> Flags:
     """Which rows are records of some batches: asked once per distinct batch."""
     column = _encoded(rows, "batch_id")
     known = np.array([one in ids for one in column.dictionary.to_pylist()], np.bool_)
+    if known.all() or not known.any():
+        return np.full(len(column), bool(known.any()))
     found: Flags = known[column.indices.to_numpy()]
     return found
 
@@ -80,47 +88,40 @@ def _encoded(rows: pa.RecordBatch, name: str) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
-def _measured(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
-    """One row per record, in the columns of TOTALS; texts are dictionaries."""
-    values = numbers(rows, "value_size_bytes", 0)
+def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
+    """A row of TOTALS for each run of records of one group. They are few: records of a type lie in
+    offset order, and so in that of time and of batches.
+    """
+    kinds = _encoded(rows, "type")
+    ids = _encoded(rows, "batch_id") if source == SNAPSHOT else None
     hours = numbers(rows, "timestamp", 0) // (1000 * HOUR_MS) * HOUR_MS
-    sources = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, np.int8), [source])
-    ids = _encoded(rows, "batch_id")
-    if source == LOG:
-        nothing = pa.nulls(rows.num_rows, pa.int8())
-        ids = pa.DictionaryArray.from_arrays(nothing, pa.array([], pa.string()))
+    versions = rows.column("record_version")
+    keys = [hours, kinds.indices.to_numpy(), numbers(rows, "record_version", 0)]
+    keys += [versions.is_null().to_numpy(zero_copy_only=False)] if versions.null_count else []
+    keys += [ids.indices.to_numpy()] if ids is not None else []
+    first = _run_starts(keys)
+    values, places = numbers(rows, "value_size_bytes", 0), pa.array(first)
+    headers = (numbers(rows, "record_index", 0) == 0).astype(np.int64) * HEADER_SIZE
     columns = {
-        "source": sources,
-        "batch_id": ids,
-        "hour": hours,
-        "type": _encoded(rows, "type"),
-        "record_version": rows.column("record_version"),
-        "count": np.ones(rows.num_rows, np.int64),
-        "value_size_bytes": values,
-        "frame_size_bytes": sizes - values,
-        "header_size_bytes": np.where(numbers(rows, "record_index", 0) == 0, HEADER_SIZE, 0),
-        "least": values,
-        "most": values,
+        "source": pa.repeat(source, len(first)),
+        "batch_id": pa.nulls(len(first)) if ids is None else ids.take(places),
+        "hour": hours[first],
+        "type": kinds.take(places),
+        "record_version": versions.take(places),
+        "count": np.diff(first, append=rows.num_rows),
+        "value_size_bytes": np.add.reduceat(values, first),
+        "frame_size_bytes": np.add.reduceat(sizes - values, first),
+        "header_size_bytes": np.add.reduceat(headers, first),
+        "least": np.minimum.reduceat(values, first),
+        "most": np.maximum.reduceat(values, first),
     }
-    return pa.table(columns)
+    return pa.table(columns).cast(TOTALS)
 
 
-def _grouped(rows: pa.Table) -> pa.Table:
-    """One row per group. Keys that are texts are grouped by their codes, which costs a tenth."""
-    texts = {
-        name: rows.column(name).chunk(0)
-        for name in _KEYS
-        if pa.types.is_dictionary(rows.schema.field(name).type)
-    }
-    for name, column in texts.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), name, column.indices)
-    wanted = [(name, "sum") for name in _SUMS] + [("least", "min"), ("most", "max")]
-    found = rows.group_by(_KEYS, use_threads=False).aggregate(wanted)
-    found = found.rename_columns([*_KEYS, *_SUMS, "least", "most"])
-    for name, column in texts.items():
-        named = column.dictionary.take(found.column(name).combine_chunks())
-        found = found.set_column(found.schema.get_field_index(name), name, named)
-    return found.select(TOTALS.names).cast(TOTALS)
+def _run_starts(keys: Iterable[npt.NDArray[Any]]) -> Longs:
+    """Where a value of any key differs from the one before."""
+    breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
+    return np.append(np.zeros(1, np.int64), np.flatnonzero(breaks) + 1)
 
 
 def frame_sizes(rows: pa.RecordBatch) -> Longs:
@@ -128,31 +129,38 @@ def frame_sizes(rows: pa.RecordBatch) -> Longs:
     (KIP-98's record format; header-less, as Kafka writes metadata).
     """
     values, keys = numbers(rows, "value_size_bytes", -1), numbers(rows, "key_size_bytes", -1)
-    body = (
-        2  # attributes and the number of headers
-        + varint_sizes(numbers(rows, "timestamp_delta", 0))
-        + varint_sizes(numbers(rows, "offset_delta", 0))
-        + varint_sizes(keys)
-        + np.maximum(keys, 0)
-        + varint_sizes(values)
-        + np.maximum(values, 0)
-    )
-    return body + varint_sizes(body)
+    # No more than 40 bytes, of lengths and differences.
+    small = varint_sizes(numbers(rows, "timestamp_delta", 0))
+    small += varint_sizes(numbers(rows, "offset_delta", 0))
+    small += varint_sizes(keys)
+    small += varint_sizes(values)
+    small += 2  # attributes and the number of headers
+    body = np.maximum(values, 0)
+    body += small
+    if keys.max(initial=-1) > 0:
+        body += np.maximum(keys, 0)
+    body += varint_sizes(body)
+    return body
 
 
-def varint_sizes(values: npt.NDArray[np.int64]) -> Longs:
+def varint_sizes(values: Longs) -> npt.NDArray[np.uint8]:
     """Bytes of each number as a zigzag varint."""
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    sizes = np.ones(len(values), np.int64)
-    for bits in range(7, int(zigzag.max(initial=0)).bit_length(), 7):
-        sizes += zigzag >= np.uint64(1 << bits)
+    # A negative number takes as much room as the one that is not, and has the same other bits.
+    folded = values if values.min(initial=0) >= 0 else values ^ (values >> 63)
+    sizes = np.ones(len(values), np.uint8)
+    for bits in range(6, int(folded.max(initial=0)).bit_length(), 7):
+        sizes += folded >= 1 << bits
     return sizes
 
 
 def numbers(rows: pa.RecordBatch, name: str, default: int) -> Longs:
-    """A column as 64-bit numbers; times are µs."""
+    """A column as 64-bit numbers, not to be written to; times are µs."""
     column = rows.column(name)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    found: Longs = column.fill_null(default).to_numpy(zero_copy_only=False).astype(np.int64)
+    if column.null_count == len(column):
+        return np.full(len(column), default, np.int64)
+    if column.null_count:
+        column = column.fill_null(default)
+    found: Longs = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found

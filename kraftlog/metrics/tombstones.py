@@ -68,12 +68,12 @@ class Deletions:
 
 def deletions(every: Lives) -> Deletions:
     """The deletions that the log holds: of objects whose last value is one of its records."""
-    at = np.flatnonzero(every.deleted() & ~every.based)
+    at = np.flatnonzero(every.gone & ~every.last_based)
     return Deletions(
-        every.valid_from[at] - 1,
-        every.valid_to[at] - 1,
-        every.ended_ms[at],
-        every.ended_ms[at] - every.began_ms[at],
+        every.last_began[at] - 1,
+        every.ended[at] - 1,
+        every.last_to_ms[at],
+        every.last_to_ms[at] - every.last_from_ms[at],
     )
 
 

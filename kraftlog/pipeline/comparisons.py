@@ -20,9 +20,9 @@ from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.replays import EQUALS
 from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.pipeline.grown import batch_ids
-from kraftlog.pipeline.standing import CHANGE, PUT, no_rows
+from kraftlog.pipeline.standing import CHANGE, PUT, holding_at, no_rows
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.history import SHOWN, VALIDITY
+from kraftlog.state.history import SHOWN, VALIDITY, history_tables
 from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent
 from kraftlog.state.state import State
 
@@ -118,7 +118,7 @@ def kind_of(judged: Judged) -> str:
 
 def differing_partitions(rows: pa.Table, puts: pa.Table, judged: Judged) -> Row | None:
     """Some partitions' history against their records in a snapshot; None where they agree."""
-    expected = _values(_at(rows, judged.end_offset))
+    expected = _values(holding_at(rows, judged.end_offset))
     found = _values(_folded(puts, judged.end_offset))
     if expected.num_rows == found.num_rows and expected.equals(found):
         return None
@@ -133,13 +133,6 @@ def differing_partitions(rows: pa.Table, puts: pa.Table, judged: Judged) -> Row 
     }
 
 
-def _at(rows: pa.Table, offset: int) -> pa.Table:
-    """The versions that hold at an offset."""
-    ends = rows.column("valid_to_offset")
-    begun = pc.less_equal(rows.column("valid_from_offset"), offset)
-    return rows.filter(pc.and_(begun, pc.or_kleene(pc.is_null(ends), pc.greater(ends, offset))))
-
-
 def _folded(puts: pa.Table, offset: int) -> pa.Table:
     """A snapshot's partitions as history rows, its topics taken as given."""
     payload = pa.chunked_array(puts.column(PUT.lower())).combine_chunks()
@@ -152,8 +145,10 @@ def _folded(puts: pa.Table, offset: int) -> pa.Table:
 def _values(rows: pa.Table) -> pa.Table:
     """What the versions say, sorted by partition, without who said it when."""
     names = {one.name for one in VALIDITY}
+    fields = [one for one in history_tables()["partitions"].schema if one.name not in names]
     return (
-        rows.select([name for name in rows.column_names if name not in names])
+        rows.select([one.name for one in fields])
+        .cast(pa.schema(fields))
         .sort_by([(name, "ascending") for name in _KEY])
         .combine_chunks()
     )

@@ -1,15 +1,16 @@
 """Second pass, in tasks: decode each distinct batch once, write `records` and the other content
 tables as Parquet.
 
-In: the places (PLACES) of the batches that were chosen of a task's splits. Out: rows of SCAN, one
-per Parquet file that waits for its commit. The file is read again: a batch that has changed since
-the first pass is left out, and the next run sees that the file has changed.
+In: the places that were chosen in a task's splits. Out: the files that wait for their commit. The
+logs are read again: a batch that has changed since the first pass is left out, and the next run
+sees that its file has changed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,60 +18,67 @@ from kraftlog.audit.detect import remarkable, type_counts
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
+from kraftlog.decode.slices import SLICES
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.pipeline.scan import SCAN, Task, added_row
+from kraftlog.pipeline.choice import Places, read_columns
+from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.source.plan import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 from kraftlog.tables.spec import decoded_tables
 
-PLACES = pa.schema([SCAN.field(name) for name in ("batch_id", "split", "position", "size_bytes")])
 _FLUSH_ROWS = 500_000
 
 
-def contents_task(splits: list[Split], limits: Limits, redactor: Redactor, lake: Lake) -> Task:
-    """The function that Spark maps over the chosen batches of a task's splits."""
+def decode_bin(
+    splits: Sequence[Split],
+    bins: Sequence[Sequence[int]],
+    places: Mapping[int, Places],
+    limits: Limits,
+    redactor: Redactor,
+    lake: Lake,
+    number: int,
+) -> Iterator[WrittenFile]:
+    """Decode what was chosen of the splits of one bin."""
+    writer = _Writer(lake)
+    for index in sorted(bins[number]):
+        seen = _Seen(places[index].paths)
+        for start, end in places[index].ranges.tolist():
+            for found in walk_file(splits[index].file, limits, start, end):
+                if isinstance(found, Window):
+                    _decode(found, seen.unchanged(found), limits, redactor, writer)
+    yield from writer.finish()
 
-    def task(chosen: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = _Writer(lake)
-        rows = pa.Table.from_batches(chosen, PLACES)
-        for index in sorted(pc.unique(rows.column("split")).to_pylist()):
-            file = splits[index].file
-            of_split = rows.filter(pc.equal(rows.column("split"), index))
-            for start, end, ids in _ranges(of_split):
-                for found in walk_file(file, limits, start, end):
-                    if isinstance(found, Window):
-                        _decode(found, ids, limits, redactor, writer)
-        yield from writer.finish()
 
-    return task
+class _Seen:
+    """What the first pass has seen in a split: which batch lies where."""
 
+    def __init__(self, paths: Sequence[str]) -> None:
+        tables = [read_columns(path, ["position", "batch_id"]) for path in paths]
+        rows = pa.concat_tables(tables).combine_chunks()
+        self._positions: npt.NDArray[np.int64] = rows.column("position").to_numpy()
+        self._ids = rows.column("batch_id")
 
-def _ranges(chosen: pa.Table) -> Iterator[tuple[int, int, set[str]]]:
-    """Runs of chosen batches that touch: (first position, position after the last, their ids)."""
-    chosen = chosen.sort_by("position")
-    positions = chosen.column("position").to_numpy()
-    ends = positions + chosen.column("size_bytes").to_numpy()
-    ids = chosen.column("batch_id").to_pylist()
-    breaks = np.flatnonzero(positions[1:] != ends[:-1]) + 1
-    for first, after in zip([0, *breaks], [*breaks, len(ids)], strict=True):
-        yield int(positions[first]), int(ends[after - 1]), set(ids[first:after])
+    def unchanged(self, window: Window) -> list[int]:
+        """The batches of a window that lay there then. In a range that was chosen, these are
+        chosen ones, with the right CRC that they had.
+        """
+        positions = window.batches.positions
+        at = np.searchsorted(self._positions, positions).clip(max=len(self._positions) - 1)
+        same_id = pc.equal(self._ids.take(pa.array(at)), pa.array(window.batches.batch_ids))
+        same = (self._positions[at] == positions) & same_id.to_numpy()
+        return [int(index) for index in np.flatnonzero(same)]
 
 
 def _decode(
-    window: Window, ids: set[str], limits: Limits, redactor: Redactor, writer: "_Writer"
+    window: Window, chosen: list[int], limits: Limits, redactor: Redactor, writer: "_Writer"
 ) -> None:
-    batches = window.batches
-    chosen = [
-        index
-        for index, batch_id in enumerate(batches.batch_ids)
-        if batch_id in ids and batches.crc_valid[index]
-    ]
-    decoded = decode_window(window, None, redactor, limits.decompressed_size_bytes, chosen)
+    size_limit = limits.decompressed_size_bytes
+    decoded = decode_window(window, None, redactor, size_limit, chosen, SLICES)
     for name, table in decoded.records.items():
-        writer.add("records", name, table)
+        writer.add("records", name, table, decoded.ends.get(name))
     for name, table in decoded.control.items():
         writer.add("control_records", name, table)
     writer.add("contents", None, _contents_table(window, decoded, chosen))
@@ -115,31 +123,55 @@ def _record_faults(window: Window, faults: list[Fault]) -> pa.RecordBatch:
 
 class _Writer:
     """Gathers rows per table and record type, and writes a Parquet file whenever enough have come
-    together.
+    together. Rows that come in slices are written so.
     """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._waiting: dict[tuple[str, str | None], list[pa.RecordBatch]] = defaultdict(list)
-        self._written: list[pa.RecordBatch] = []
+        self._waiting: dict[tuple[str, str | None], list[_Rows]] = defaultdict(list)
+        self._written: list[WrittenFile] = []
 
-    def add(self, table: str, record_type: str | None, rows: pa.RecordBatch) -> None:
-        """Take rows of one table, and of one record type where the table is partitioned by it."""
+    def add(
+        self,
+        table: str,
+        record_type: str | None,
+        rows: pa.RecordBatch,
+        ends: Sequence[int] | None = None,
+    ) -> None:
+        """Take rows of one table, and of one record type where the table is partitioned by it;
+        `ends` are those of their slices.
+        """
         if rows.num_rows == 0:
             return
         waiting = self._waiting[table, record_type]
-        waiting.append(rows)
-        if sum(one.num_rows for one in waiting) >= _FLUSH_ROWS:
+        waiting.append((rows, ends))
+        if sum(one.num_rows for one, _ in waiting) >= _FLUSH_ROWS:
             self._flush(table, record_type)
 
-    def finish(self) -> list[pa.RecordBatch]:
-        """Write what is left; the rows of SCAN for all written files."""
+    def finish(self) -> list[WrittenFile]:
+        """Write what is left; all files that were written."""
         for table, record_type in list(self._waiting):
             self._flush(table, record_type)
         return self._written
 
     def _flush(self, table: str, record_type: str | None) -> None:
-        rows = pa.Table.from_batches(self._waiting.pop((table, record_type)))
+        rows, slices = _by_slice(self._waiting.pop((table, record_type)))
         values: dict[str, str | None] = {} if record_type is None else {"type": record_type}
-        added = write_file(self._lake.path(table), rows, values)
-        self._written.append(added_row(table, added.to_json(), rows.num_rows))
+        added = write_file(self._lake.path(table), rows, values, slices)
+        self._written.append(WrittenFile(table, added, rows.num_rows))
+
+
+_Rows = tuple[pa.RecordBatch, Sequence[int] | None]
+
+
+def _by_slice(waiting: Sequence[_Rows]) -> tuple[pa.Table, list[int]]:
+    """All rows, slice after slice, and how many each slice has; without slices, as they came."""
+    cut = [(rows, [0, *ends]) for rows, ends in waiting if ends is not None]
+    if not cut:
+        return pa.Table.from_batches([rows for rows, _ in waiting]), []
+    parts = [
+        [rows.slice(ends[part], ends[part + 1] - ends[part]) for rows, ends in cut]
+        for part in range(len(cut[0][1]) - 1)
+    ]
+    counts = [sum(rows.num_rows for rows in part) for part in parts]
+    return pa.Table.from_batches([rows for part in parts for rows in part]), counts

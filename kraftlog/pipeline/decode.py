@@ -7,16 +7,16 @@ decoded. Driver side.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark import SparkContext
 
 from kraftlog import __version__
 from kraftlog.config import Options
@@ -25,9 +25,11 @@ from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import absolute, entry_of
-from kraftlog.pipeline.contents import PLACES, contents_task
+from kraftlog.pipeline.choice import choose
+from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.run import Run, lake_key, lake_of
-from kraftlog.pipeline.scan import SCAN, scan_task
+from kraftlog.pipeline.scan import scan_bin
+from kraftlog.pipeline.tasks import WrittenFile, run_tasks
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.source.settings import limits_of, redactor_of
@@ -51,7 +53,7 @@ class Changes:
         return bool(self.read or self.gone)
 
 
-def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
+def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
     """Bring the lake up to the disks; returns the number of the lake's newest run.
 
     A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
@@ -82,8 +84,8 @@ def decode(start_spark: Callable[[], SparkSession], options: Options) -> int:
         redactor_of(options, lake_key(lake)),
     )
     read = [file for file in record_files(replicas) if file.path in changes.read]
-    splits = plan_splits(read, options.split_size_bytes)
-    written, counts = _written(start_spark, run, splits)
+    made = _written(start_spark, run, read, options.split_size_bytes)
+    written, counts = _by_table(made)
     _check_reach(lake, written, read)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(run, written, changes, files)
@@ -117,64 +119,44 @@ def _run_id(files: pa.Table, number: int) -> str:
 
 
 def _written(
-    start_spark: Callable[[], SparkSession], run: Run, splits: list[Split]
-) -> tuple[Written, dict[str, int]]:
-    """Run both passes; the Parquet files that wait for their commit, and how many rows of each
-    table they hold.
-    """
-    written: Written = defaultdict(list)
-    counts: dict[str, int] = defaultdict(int)
-    if not splits:
-        return written, counts
-    spark = start_spark()
+    start_spark: Callable[[], SparkContext], run: Run, read: list[LogFile], split_size_bytes: int
+) -> list[WrittenFile]:
+    """Run both passes; the Parquet files that wait for their commit."""
+    if not read:
+        return []
+    with ThreadPoolExecutor(1) as starter:
+        starting = starter.submit(start_spark)
+        # Cutting large files takes seconds, starting Spark does too.
+        splits = plan_splits(read, split_size_bytes)
+        spark = starting.result()
     bins = _bins(spark, splits)
-    scanned = _scan(spark, run, splits, bins).persist()
-    try:
-        _gather(scanned, written, counts)
-        _gather(_contents(spark, run, splits, len(bins), scanned), written, counts)
-    finally:
-        scanned.unpersist()
-    return written, counts
+    scan = partial(scan_bin, splits, bins, run.limits, run.lake)
+    scanned = run_tasks(spark, len(bins), scan)
+    places = choose(run.lake, scanned)
+    # Each task decodes what was chosen of the splits that it scanned; the largest ones first.
+    kept = [[index for index in one if index in places] for one in bins]
+    sizes = [sum(places[index].size_bytes for index in one) for one in kept]
+    kept = [one for _, one in sorted(zip(sizes, kept, strict=True), reverse=True) if one]
+    decode = partial(decode_bin, splits, kept, places, run.limits, run.redactor, run.lake)
+    return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 
 
-def _bins(spark: SparkSession, splits: list[Split]) -> list[list[int]]:
+def _bins(spark: SparkContext, splits: list[Split]) -> list[list[int]]:
     """The splits of each task, about equally many bytes."""
-    tasks = max(2, int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2))
+    tasks = max(2, int(spark.getConf().get("spark.sql.shuffle.partitions", "2")))
     total = sum(split.size_bytes for split in splits)
     tasks = max(tasks, total // max(split.size_bytes for split in splits) if total else 0)
     return pack([split.size_bytes for split in splits], tasks)
 
 
-def _scan(spark: SparkSession, run: Run, splits: list[Split], bins: list[list[int]]) -> DataFrame:
-    numbers = spark.range(0, len(bins), 1, len(bins))
-    task = scan_task(splits, bins, run.limits, run.lake)
-    return numbers.mapInArrow(task, from_arrow_schema(SCAN))
-
-
-def _contents(
-    spark: SparkSession, run: Run, splits: list[Split], tasks: int, scanned: DataFrame
-) -> DataFrame:
-    """Choose one place for each content that is not stored yet, and decode there.
-
-    The tasks are those of the scan: what Spark makes of so few bytes of places is too coarse.
-    """
-    place = F.min(F.struct("split", "position", "size_bytes", "task")).alias("place")
-    chosen = scanned.where("batch_id is not null").groupBy("batch_id").agg(place)
-    files = run.lake.files("contents") if run.lake.exists("contents") else []
-    if files:
-        # The files themselves: Spark's own start of a Delta table takes longer than this scan.
-        paths = [f"{run.lake.path('contents')}/{file['path']}" for file, _ in files]
-        stored = spark.read.parquet(*paths).select("batch_id")
-        chosen = chosen.join(stored, "batch_id", "left_anti")
-    task = contents_task(splits, run.limits, run.redactor, run.lake)
-    places = chosen.repartitionById(tasks, F.col("place.task")).select("batch_id", "place.*")
-    return places.select(*PLACES.names).mapInArrow(task, from_arrow_schema(SCAN))
-
-
-def _gather(rows: DataFrame, written: Written, counts: dict[str, int]) -> None:
-    for row in rows.where("added is not null").select("table", "added", "row_count").collect():
-        written[row["table"]].append(AddedFile.from_json(row["added"]))
-        counts[row["table"]] += row["row_count"]
+def _by_table(files: Iterable[WrittenFile]) -> tuple[Written, dict[str, int]]:
+    """The files of each table, and how many rows they hold."""
+    written: Written = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    for file in files:
+        written[file.table].append(file.added)
+        counts[file.table] += file.row_count
+    return written, counts
 
 
 def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from kraftlog.config import Options, load_options
 from kraftlog.errors import KraftlogError
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.steps import STEPS
-from kraftlog.session import spark_session
+from kraftlog.session import spark_context
 
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -30,9 +30,9 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def starter(app_name: str, options: Options) -> Callable[[], SparkSession]:
+def starter(app_name: str, options: Options) -> Callable[[], SparkContext]:
     """A function that starts Spark, or joins the session that is there."""
-    return lambda: spark_session(app_name, master=options.master or None)
+    return lambda: spark_context(app_name, master=options.master or None)
 
 
 def job_options(name: str, arguments: Sequence[str] | None) -> Options:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from kraftlog.audit.lineages import MAIN, lineage_of, lineages
 from kraftlog.audit.quorum import Quorum
@@ -30,7 +30,7 @@ _PER_RUN = ("replicas", "epochs", "snapshot_comparisons", "replay_faults", "line
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
 
 
-def materialize(start_spark: Callable[[], SparkSession], options: Options) -> None:
+def materialize(start_spark: Callable[[], SparkContext], options: Options) -> None:
     """Write `replicas`, `epochs` and the history tables, once per run."""
     lake = lake_of(options)
     run = newest_run(lake)

@@ -24,13 +24,14 @@ from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.growth import DAY_MS, per_day
 from kraftlog.metrics.joiner import newest_snapshot
 from kraftlog.metrics.load_time import load_times
-from kraftlog.metrics.objects import KEYS, VALIDITY, Changes, Lives, lives
+from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshots_per_day
+from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
@@ -109,16 +110,12 @@ class Measuring:
         """
         columns = [*VALIDITY, *KEYS[name]]
         repeated = [one for one in columns if one == "topic_id"]
-        for file, values in self.newest.lake.files(name):
+        for added, values in self.newest.lake.files(name):
             if values["lineage"] == MAIN:
-                filesystem, path = filesystem_of(f"{self.newest.lake.path(name)}/{file['path']}")
-                yield pq.read_table(
-                    path,
-                    columns=columns,
-                    filesystem=filesystem,
-                    partitioning=None,
-                    read_dictionary=repeated,
-                )
+                filesystem, path = filesystem_of(f"{self.newest.lake.path(name)}/{added['path']}")
+                file = pq.ParquetFile(path, filesystem=filesystem, read_dictionary=repeated)
+                with file:
+                    yield file.read(columns=columns, use_threads=False)
 
     def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
         """Versions of the shared lineage; `alive`: only those that still hold."""

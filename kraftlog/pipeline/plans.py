@@ -1,7 +1,8 @@
 """Which function of `simulate` and of `audit.restorable` fills which table of plans."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +78,20 @@ def _current(newest: Newest, table: str, *columns: str) -> Iterator[tuple[Any, .
     holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
     batches = newest.lake.dataset(table).to_batches(columns=list(columns), filter=holds)
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield from zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> Sequence[Any]:
+    """A column's values; numbers and lists of numbers by way of NumPy, in a tenth of the time, and
+    lists as tuples, which Python's garbage collector does not look at again and again.
+    """
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return tuple(column.to_numpy().tolist())
+    if pa.types.is_list(column.type) and not column.null_count:
+        values, cuts = _values(column.values), column.offsets.to_numpy().tolist()
+        return [values[start:end] for start, end in pairwise(cuts)]
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 PLANS: tuple[Derived, ...] = (

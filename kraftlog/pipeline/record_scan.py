@@ -1,13 +1,13 @@
 """One pass over the records of a lake, for all measures that are taken from single records.
 
 In: a lake, the ids of the batches that count, the events of the log. Out: totals, the offset map of
-a compaction, the partition changes around each event. Driver side: threads read and measure row
-groups, the caller's thread puts them together. Memory is that of AHEAD row groups, and what the
-results hold.
+a compaction, the partition changes around each event. Driver side: threads read and measure
+portions of files, the caller's thread puts them together. Memory is that of AHEAD portions, and
+what the results hold.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -30,7 +30,11 @@ from kraftlog.tables.parquet import filesystem_of
 
 THREADS = 2
 AHEAD = 3
-"""Row groups that are measured, or wait for the caller, at a time."""
+"""Portions that are measured, or wait for the caller, at a time."""
+_PORTION_ROWS = 1 << 19
+"""Row groups of one file are read together up to so many rows: small ones cost more each."""
+_TOTALS_ROWS = 1 << 16
+"""So many totals of portions are gathered before they are merged."""
 _CHANGE = "PARTITION_CHANGE_RECORD"
 
 
@@ -44,17 +48,17 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """One row group of a file that holds records of one type."""
+class _Portion:
+    """Row groups of a file that holds records of one type."""
 
     path: str
     record_type: str
-    number: int
+    groups: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One row group, measured: totals of all its records, and those of the log with their sizes."""
+    """One portion, measured: totals of all its records, and those of the log with their sizes."""
 
     record_type: str
     totals: pa.Table
@@ -65,8 +69,10 @@ class _Part:
 def scan_records(lake: Lake, wanted: Mapping[str, Set[str]], bursts: Bursts) -> Scanned:
     """Read every record once. `wanted` has the ids of the batches of the log, and of snapshots."""
     totals, offsets = [], OffsetMap()
-    for part in _measured_ahead(_groups(lake), lambda one: _measured(one, wanted)):
+    for part in _measured_ahead(_portions(lake), lambda one: _measured(one, wanted)):
         totals.append(part.totals)
+        if sum(one.num_rows for one in totals) > _TOTALS_ROWS:
+            totals = [merged(totals)]
         if part.record_type in KEYS:
             offsets.add(part.record_type, part.rows, part.sizes)
         if part.record_type == _CHANGE:
@@ -74,22 +80,38 @@ def scan_records(lake: Lake, wanted: Mapping[str, Set[str]], bursts: Bursts) -> 
     return Scanned(merged(totals), offsets, bursts)
 
 
-def _groups(lake: Lake) -> Iterator[_Group]:
+def _portions(lake: Lake) -> Iterator[_Portion]:
     for table in ("records", "control_records"):
         for file, values in lake.files(table):
             path = f"{lake.path(table)}/{file['path']}"
-            filesystem, inner = filesystem_of(path)
-            with filesystem.open_input_file(inner) as source:
-                count = pq.read_metadata(source).num_row_groups
-            for number in range(count):
-                yield _Group(path, values["type"], number)
+            for groups in _groups(path):
+                yield _Portion(path, values["type"], groups)
 
 
-def _measured_ahead(groups: Iterable[_Group], work: Callable[[_Group], _Part]) -> Iterator[_Part]:
-    """Work on a few groups at a time; in their order."""
+def _groups(path: str) -> Iterator[Sequence[int]]:
+    """The numbers of a file's row groups, those together that are read together."""
+    filesystem, inner = filesystem_of(path)
+    with filesystem.open_input_file(inner) as source:
+        metadata = pq.read_metadata(source)
+    together: list[int] = []
+    count = 0
+    for number in range(metadata.num_row_groups):
+        together.append(number)
+        count += metadata.row_group(number).num_rows
+        if count >= _PORTION_ROWS:
+            yield together
+            together, count = [], 0
+    if together:
+        yield together
+
+
+def _measured_ahead(
+    portions: Iterable[_Portion], work: Callable[[_Portion], _Part]
+) -> Iterator[_Part]:
+    """Work on a few portions at a time; in their order."""
     waiting: deque[Future[_Part]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
-        for one in groups:
+        for one in portions:
             waiting.append(pool.submit(work, one))
             if len(waiting) >= AHEAD:
                 yield waiting.popleft().result()
@@ -97,29 +119,33 @@ def _measured_ahead(groups: Iterable[_Group], work: Callable[[_Group], _Part]) -
             yield waiting.popleft().result()
 
 
-def _measured(group: _Group, wanted: Mapping[str, Set[str]]) -> _Part:
-    rows = _read(group)
+def _measured(portion: _Portion, wanted: Mapping[str, Set[str]]) -> _Part:
+    rows = _read(portion)
     sizes = frame_sizes(rows)
     held = {source: in_batches(rows, ids) for source, ids in wanted.items()}
     totals, kept = totals_of(rows.select(list(READS)), sizes, held), held[LOG]
     if not kept.all():
         rows, sizes = rows.filter(pa.array(kept)), sizes[kept]
-    named = {"offset", "timestamp", group.record_type.lower()}
-    return _Part(group.record_type, totals, rows.select([*named & {*rows.schema.names}]), sizes)
+    named = {"offset", "timestamp", portion.record_type.lower()}
+    return _Part(portion.record_type, totals, rows.select([*named & {*rows.schema.names}]), sizes)
 
 
-def _read(group: _Group) -> pa.RecordBatch:
-    """One row group: what totals need, and the fields of the key. Ids that many rows share stay
+def _read(portion: _Portion) -> pa.RecordBatch:
+    """One portion: what totals need, and the fields of the key. Ids that many rows share stay
     dictionaries.
     """
-    kind = group.record_type
+    kind = portion.record_type
     fields = [f"{kind.lower()}.{name}" for name in KEYS[kind].columns] if kind in KEYS else []
     columns = [*(name for name in READS if name != "type"), "offset", *fields]
     repeated = ["batch_id", *(one for one in fields if one.endswith(".topic_id"))]
-    filesystem, inner = filesystem_of(group.path)
+    filesystem, inner = filesystem_of(portion.path)
     file = pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=repeated)
     with file:
-        table = file.read_row_group(group.number, columns=columns, use_threads=False)
+        # Arrow cannot read dictionaries inside of structs from several row groups at once.
+        groups = [
+            file.read_row_group(at, columns=columns, use_threads=False) for at in portion.groups
+        ]
+    table = pa.concat_tables(groups)
     table = table.append_column("type", _constant(kind, table.num_rows))
     (rows,) = table.combine_chunks().to_batches() or [_no_rows(table.schema)]
     return rows

@@ -2,46 +2,41 @@
 folded by columns.
 
 In: the ids of the batches that count, what stood before them, and an outline. Out: Parquet files of
-the tables `partitions` and `replay_faults`. Records that fit one share are folded in this process.
-Of more than that, Spark's tasks first lay every file's records out by share, in files below the
-lake, and then fold one share each: a shuffle of nested rows through the JVM took minutes for 1.9
-million records where this takes seconds.
+the tables `partitions` and `replay_faults`. Records that fit one share are folded in this process;
+of more than that Spark's tasks fold one share each. The files of `records` hold partitions' records
+by slices, so that a share reads the row groups of its own slices and nothing else.
 """
 
-import json
-import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark import SparkContext
 
+from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.comparisons import Judged, differing_partitions, kind_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
-from kraftlog.pipeline.scan import SCAN, added_row
 from kraftlog.pipeline.standing import (
     CHANGE,
     PUT,
     RECORD_COLUMNS,
     Standing,
     as_base,
+    holding_at,
     no_rows,
     with_origins,
 )
+from kraftlog.pipeline.tasks import run_tasks
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.outline import Outline
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, filesystem_of
+from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of
 
 BASE, STANDING = "base", "standing"
 
@@ -62,7 +57,8 @@ class Source:
 class Stretch:
     """What all shares of one stretch have in common; pickles.
 
-    `standing` takes the place of the base snapshot where a fold goes on from known history.
+    `standing` takes the place of the base snapshot where a fold goes on from known history; others
+    go on from what stands at `forks`.
     """
 
     lake: Lake
@@ -74,190 +70,120 @@ class Stretch:
     standing: Standing | None
     fork_offset: int
     judged: tuple[Judged, ...]
+    forks: tuple[int, ...]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The files that wait for their commit, by table, and what differs in judged snapshots."""
+    """The files that wait for their commit, by table; what differs in judged snapshots; and the
+    versions that hold at each fork.
+    """
 
     written: list[tuple[str, AddedFile]]
     differing: list[dict[str, Any]]
+    standing: dict[int, pa.Table]
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """The rows of a stretch: files per share, or in memory where one share is all."""
-
-    stretch: Stretch
-    tables: Tables
-    shares: tuple[tuple[str, ...], ...] = ()
-
-
-@contextmanager
-def scratch_folder(lake: Lake) -> Iterator[str]:
-    """A folder below the lake for the files of shares; made when the first of them is written, and
-    deleted in the end, whatever happens.
-    """
-    folder = f"{lake.root.rstrip('/')}/_shares-{uuid.uuid4()}"
-    try:
-        yield folder
-    finally:
-        filesystem, path = filesystem_of(folder)
-        filesystem.delete_dir_contents(path, missing_dir_ok=True)
-        if filesystem.get_file_info(path).type == pafs.FileType.Directory:
-            filesystem.delete_dir(path)
-
-
-def lay_out(stretch: Stretch, folder: str, start_spark: Callable[[], SparkSession]) -> Laid:
-    """Read what is to be folded; of more than one share by Spark's tasks, into files of a
-    folder.
-    """
-    inputs = _inputs(stretch)
+def fold_stretch(
+    stretch: Stretch, outline: Outline, start_spark: Callable[[], SparkContext]
+) -> Folded:
+    """Fold the partitions of a stretch."""
     if stretch.count == 1:
-        return Laid(stretch, _together([_read(stretch, one) for one in inputs]))
-    filesystem, path = filesystem_of(folder)
-    filesystem.create_dir(path, recursive=True)
-    laid = _mapped(start_spark(), len(inputs), partial(_lay_out, stretch, folder, inputs))
-    paths: dict[int, list[str]] = defaultdict(list)
-    for _, path, share in laid:
-        paths[share].append(path)
-    shares = tuple(tuple(paths.get(share, ())) for share in range(stretch.count))
-    return Laid(stretch, {}, shares)
-
-
-def fold_stretch(laid: Laid, outline: Outline, start_spark: Callable[[], SparkSession]) -> Folded:
-    """Fold what was laid out."""
-    stretch = laid.stretch
-    if stretch.count == 1:
-        return _fold(stretch, outline, laid.tables)
-    work = partial(_fold_share, stretch, outline, laid.shares)
-    folded = _mapped(start_spark(), stretch.count, work)
+        return _fold(stretch, outline, 0)
+    work = partial(_fold_share, stretch, outline)
+    folded = run_tasks(start_spark(), stretch.count, work)
     return Folded(
-        [(name, AddedFile.from_json(told)) for name, told, _ in folded if name != _DIFFERING],
-        [json.loads(told) for name, told, _ in folded if name == _DIFFERING],
+        [file for one in folded for file in one.written],
+        [row for one in folded for row in one.differing],
+        {at: pa.concat_tables([one.standing[at] for one in folded]) for at in stretch.forks},
     )
 
 
-_DIFFERING = "differing"
+def shares_of(row_count: int, rows_per_share: int) -> int:
+    """How many shares so many records are folded in: a power of two, as slices are."""
+    return 1 << max(0, row_count // rows_per_share).bit_length()
 
 
-Row = tuple[str, str, int]
-
-
-def _mapped(spark: SparkSession, count: int, work: Callable[[int], Iterable[Row]]) -> list[Row]:
-    """Run one task per number, and gather the rows of SCAN that tell what each has written."""
-
-    def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for numbered in numbers:
-            for number in numbered.column(0).to_pylist():
-                for table, added, row_count in work(number):
-                    yield added_row(table, added, row_count)
-        yield from SCAN.empty_table().to_batches()
-
-    rows = spark.range(0, count, 1, count).mapInArrow(task, from_arrow_schema(SCAN))
-    return [(row["table"], row["added"], row["row_count"]) for row in rows.collect()]
-
-
-def _inputs(stretch: Stretch) -> list[Source | None]:
-    """What is to be read; None stands for the history before."""
-    return [*stretch.sources, *([None] if stretch.standing is not None else [])]
-
-
-def _read(stretch: Stretch, source: Source | None) -> tuple[str, pa.Table]:
-    """The rows of one input that belong to the stretch."""
-    if source is None:
-        assert stretch.standing is not None
-        return STANDING, stretch.standing.rows()
-    record_type = CHANGE if source.kind == CHANGE else PUT
-    ids = {BASE: stretch.base_ids} | {kind_of(one): one.ids for one in stretch.judged}
-    filesystem, path = filesystem_of(source.path)
-    wanted = ["batch_id", *RECORD_COLUMNS, record_type.lower()]
-    rows = pq.read_table(
-        path, columns=wanted, filesystem=filesystem, read_dictionary=["batch_id"], partitioning=None
-    )
-    rows = rows.filter(_is_in(rows.column("batch_id"), ids.get(source.kind, stretch.log_ids)))
-    return source.kind, rows.drop_columns(["batch_id"])
-
-
-def _is_in(column: pa.ChunkedArray, ids: pa.Array) -> pa.ChunkedArray:
-    """Whether each value is one of the ids: asked once per distinct value."""
-    chunks = []
-    for chunk in column.chunks:
-        known = pc.is_in(chunk.dictionary, value_set=ids)
-        chunks.append(known.take(chunk.indices))
-    return pa.chunked_array(chunks, pa.bool_())
-
-
-def _lay_out(stretch: Stretch, folder: str, inputs: list[Source | None], at: int) -> Iterator[Row]:
-    """Write the rows of one input to a file per share."""
-    kind, rows = _read(stretch, inputs[at])
-    share = _share_of(kind, rows, stretch.count)
-    order = np.argsort(share, kind="stable")
-    ends = np.searchsorted(share[order], np.arange(stretch.count + 1))
-    for number in range(stretch.count):
-        chosen = order[ends[number] : ends[number + 1]]
-        if len(chosen):
-            path = f"{folder}/{kind}-{number}-{uuid.uuid4()}.arrow"
-            _write_rows(path, rows.take(chosen))
-            yield kind, path, number
-
-
-def _share_of(kind: str, rows: pa.Table, count: int) -> np.ndarray:
-    """The share of each row, by its partition."""
-    if kind == STANDING:
-        topics, partitions = rows.column("topic_id"), rows.column("partition_id")
-    else:
-        payload = rows.column(CHANGE.lower() if kind == CHANGE else PUT.lower())
-        topics, partitions = (
-            pc.struct_field(payload, name) for name in ("topic_id", "partition_id")
-        )
-    encoded = pa.chunked_array(topics).combine_chunks().dictionary_encode()
-    codes = [google_crc32c.value(str(one).encode()) for one in encoded.dictionary.to_pylist()]
-    of_topic = np.array([*codes, 0], np.int64)
-    indexes = encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
-    numbers = partitions.fill_null(0).to_numpy()
-    shares: np.ndarray = (of_topic[indexes] + numbers) % count
-    return shares
-
-
-def _write_rows(path: str, rows: pa.Table) -> None:
-    filesystem, inner = filesystem_of(path)
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with (
-        filesystem.open_output_stream(inner) as stream,
-        pa.ipc.new_file(stream, rows.schema, options=options) as writer,
-    ):
-        writer.write_table(rows)
-
-
-def _fold_share(
-    stretch: Stretch, outline: Outline, shares: tuple[tuple[str, ...], ...], share: int
-) -> Iterator[Row]:
-    """Fold the rows that were laid out for one share."""
-    parts = []
-    for path in shares[share]:
-        filesystem, inner = filesystem_of(path)
-        with filesystem.open_input_file(inner) as file, pa.ipc.open_file(file) as reader:
-            parts.append((inner.rsplit("/", 1)[1].split("-")[0], reader.read_all()))
-    folded = _fold(stretch, outline, _together(parts))
+def _fold_share(stretch: Stretch, outline: Outline, share: int) -> Iterator[Folded]:
+    folded = _fold(stretch, outline, share)
     # The worker stays; what it does not need now, the driver may need later.
     pa.default_memory_pool().release_unused()
-    for table, added in folded.written:
-        yield table, added.to_json(), 0
-    for one in folded.differing:
-        yield _DIFFERING, json.dumps(one), 0
+    yield folded
 
 
-def _together(parts: list[tuple[str, pa.Table]]) -> Tables:
-    """The rows of each kind as one table."""
+def _read(stretch: Stretch, share: int) -> Tables:
+    """The rows of a stretch that belong to a share, by what they are read for."""
     gathered: dict[str, list[pa.Table]] = defaultdict(list)
-    for kind, rows in parts:
-        gathered[kind].append(rows)
-    return {kind: pa.concat_tables(tables) for kind, tables in gathered.items()}
+    for source in stretch.sources:
+        gathered[source.kind].append(_read_source(source, share, stretch.count))
+    ids = {BASE: stretch.base_ids} | {kind_of(one): one.ids for one in stretch.judged}
+    found = {
+        kind: _in_batches(pa.concat_tables(tables), ids.get(kind, stretch.log_ids))
+        for kind, tables in gathered.items()
+    }
+    if stretch.standing is not None:
+        standing = stretch.standing.rows()
+        topics, partitions = standing.column("topic_id"), standing.column("partition_id")
+        found[STANDING] = _of_share(standing, topics, partitions, share, stretch.count)
+    return found
 
 
-def _fold(stretch: Stretch, outline: Outline, tables: Tables) -> Folded:
+def _read_source(source: Source, share: int, count: int) -> pa.Table:
+    """The rows of one file that belong to a share. Texts that many rows share stay dictionaries."""
+    payload = (CHANGE if source.kind == CHANGE else PUT).lower()
+    texts = ("batch_id", f"{payload}.topic_id", f"{payload}.directories.list.element")
+    wanted = ["batch_id", *RECORD_COLUMNS, payload]
+    filesystem, path = filesystem_of(source.path)
+    with filesystem.open_input_file(path) as stream:
+        told = pq.read_metadata(stream)
+        present = {told.schema.column(at).path for at in range(told.num_columns)}
+        repeated = [one for one in texts if one in present]
+        file = pq.ParquetFile(stream, metadata=told, read_dictionary=repeated)
+        slices, held = slices_of(told)
+        common = min(slices, count)
+        # One group at a time: Arrow cannot read several when texts in structs are dictionaries.
+        groups = [
+            file.read_row_group(at, columns=wanted, use_threads=count == 1)
+            for at, one in enumerate(held)
+            if (one - share) % common == 0
+        ]
+        rows = (
+            pa.concat_tables(groups) if groups else file.schema_arrow.empty_table().select(wanted)
+        )
+    struct = rows.column(payload)
+    topics, partitions = (pc.struct_field(struct, name) for name in ("topic_id", "partition_id"))
+    return rows if common == count else _of_share(rows, topics, partitions, share, count)
+
+
+def _of_share(
+    rows: pa.Table, topics: pa.ChunkedArray, partitions: pa.ChunkedArray, share: int, count: int
+) -> pa.Table:
+    """The rows whose partitions belong to a share."""
+    if count == 1:
+        return rows
+    numbers = partitions.fill_null(0).to_numpy().astype(np.int64)
+    hashes = hashes_of(topics.combine_chunks(), numbers)
+    return rows.filter(pa.array(hashes & (count - 1) == share))
+
+
+def _in_batches(rows: pa.Table, ids: pa.Array | None) -> pa.Table:
+    """The rows of some batches, without their ids: asked once per distinct id of a chunk."""
+    chunks = rows.column("batch_id").chunks
+    rows = rows.drop_columns(["batch_id"])
+    if not chunks:
+        return rows
+    known = pc.is_in(pa.concat_arrays([one.dictionary for one in chunks]), value_set=ids)
+    starts = np.cumsum([0, *(len(one.dictionary) for one in chunks)])
+    flags = known.to_numpy(zero_copy_only=False)
+    if flags.all():
+        return rows
+    kept = [flags[at + one.indices.to_numpy()] for at, one in zip(starts[:-1], chunks, strict=True)]
+    return rows.filter(pa.array(np.concatenate(kept)))
+
+
+def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
+    tables = _read(stretch, share)
     base = tables.get(BASE)
     standing = tables.get(STANDING)
     if base is not None:
@@ -274,10 +200,11 @@ def _fold(stretch: Stretch, outline: Outline, tables: Tables) -> Folded:
         for one in stretch.judged
     )
     differing = [one for one in found if one is not None]
+    stands = {offset: holding_at(rows, offset) for offset in stretch.forks}
     rows = since(rows, stretch.fork_offset)
     faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
     written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
-    return Folded(written + write_faults(stretch.lake, faults), differing)
+    return Folded(written + write_faults(stretch.lake, faults), differing, stands)
 
 
 def sources_of(

@@ -28,16 +28,26 @@ _NEWEST_VERSION = 2
 """A PARTITION_RECORD of this version holds every column of the history."""
 
 
+def holding_at(rows: pa.Table, offset: int) -> pa.Table:
+    """The versions that hold at an offset."""
+    ends = rows.column("valid_to_offset")
+    begun = pc.less_equal(rows.column("valid_from_offset"), offset)
+    return rows.filter(pc.and_(begun, pc.or_kleene(pc.is_null(ends), pc.greater(ends, offset))))
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the versions that hold at `offset` lie: files of `partitions`."""
+    """The versions that hold at `offset`: `known`, or in files of `partitions`."""
 
     offset: int
     paths: tuple[str, ...]
+    known: pa.Table | None = None
 
     def rows(self) -> pa.Table:
         """The versions that hold at the offset."""
         schema = history_tables()["partitions"].schema
+        if self.known is not None:
+            return self.known.cast(schema)
         if not self.paths:
             return schema.empty_table()
         filesystem, _ = filesystem_of(self.paths[0])
@@ -87,9 +97,9 @@ def with_origins(rows: pa.Table, standing: pa.Table, offset: int) -> pa.Table:
     index = pa.array(np.where(source >= 0, source, np.arange(rows.num_rows) + standing.num_rows))
     for name in _BEGUN:
         at = rows.schema.get_field_index(name)
-        both = pa.chunked_array(
-            [*standing.column(name).chunks, *rows.column(name).chunks], rows.schema.field(at).type
-        )
+        kind = rows.schema.field(at).type
+        chunks = [*standing.column(name).cast(kind).chunks, *rows.column(name).chunks]
+        both = pa.chunked_array(chunks, kind)
         rows = rows.set_column(at, rows.schema.field(at), both.take(index))
     return rows
 

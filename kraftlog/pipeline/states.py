@@ -8,7 +8,7 @@ lineage departs from it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,26 +16,28 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
-from kraftlog.pipeline.shares import Laid, fold_stretch, lay_out, scratch_folder, sources_of
+from kraftlog.pipeline.shares import Folded, fold_stretch, shares_of, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.pipeline.standing import Standing, outline_from
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
-from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
+from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milliseconds
+from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
 from kraftlog.state.replay import Replay
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
-StartSpark = Callable[[], SparkSession]
+StartSpark = Callable[[], SparkContext]
 
 ROWS_PER_SHARE = 1_500_000
-"""So many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark job."""
+"""At most so many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark
+job.
+"""
 _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 
 
@@ -45,7 +47,8 @@ class States:
 
     `grown_from` is the offset up to which the lake holds the shared lineage's partitions already.
     Rows that were read once are kept in `known`: lineages share most of theirs. `forks` holds the
-    replay of the shared lineage as it stood where another one departs from it.
+    replay of the shared lineage as it stood where another one departs from it, `standing` its
+    partitions there.
     """
 
     lake: Lake
@@ -57,33 +60,59 @@ class States:
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
     forks: dict[str, Outliner] = field(default_factory=dict)
+    standing: dict[int, pa.Table] = field(default_factory=dict)
 
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
         forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
-        with scratch_folder(self.lake) as folder, ThreadPoolExecutor(1) as ahead:
+        with ThreadPoolExecutor(1) as aside:
             for lineage in lineages:
                 for stretch in stretches(lineage):
-                    if stretch.is_last or stretch.end_offset > lineage.fork_offset:
-                        share = self._share_stretch(lineage, stretch)
-                        # Spark lays partitions out while the driver replays the small tables.
-                        laid = ahead.submit(lay_out, share, folder, self.start_spark)
+                    if lineage.name == MAIN:
+                        # Spark's tasks fold partitions while the driver replays the small tables.
+                        outline = self._outline(stretch)
+                        forks = tuple(sorted(set(forking.values())))
+                        folded = aside.submit(self._partitions, lineage, stretch, outline, forks)
+                        self._small_tables(lineage, stretch, forking)
+                        self._gather(folded.result())
+                    elif stretch.is_last or stretch.end_offset > lineage.fork_offset:
                         outline = self._small_tables(lineage, stretch, forking)
-                        self._partitions(lineage, stretch, outline, folder, laid.result())
+                        self._gather(self._partitions(lineage, stretch, outline))
+
+    def _outline(self, stretch: Stretch) -> Outline:
+        """The outline of a stretch of the shared lineage, before its small tables are replayed."""
+        outliner = self._based(stretch, OUTLINE_TYPES)
+        ids = _ids(stretch.links)
+        for event in self._events(ids, OUTLINE_TYPES):
+            outliner.feed(event)
+        return outliner.finish(*self._closes(stretch, ids))
+
+    def _closes(self, stretch: Stretch, ids: pa.Array) -> tuple[int, int] | tuple[()]:
+        """Where what holds at the end of a stretch is closed: behind it, at the time of its last
+        record of a small table; nowhere at the end of all.
+        """
+        if stretch.is_last:
+            return ()
+        last = (-1, _start_timestamp(stretch))
+        for table, kind in self._small_types():
+            rows = self._rows(table, kind, ids)
+            if rows.num_rows:
+                end = rows.slice(rows.num_rows - 1)
+                times = milliseconds(end.column("timestamp"))
+                last = max(last, (end.column("offset")[0].as_py(), times[0].as_py()))
+        return stretch.end_offset + 1, last[1]
 
     def _small_tables(self, lineage: Lineage, stretch: Stretch, forking: dict[str, int]) -> Outline:
         outliner, links = self._begun(lineage, stretch)
-        last_ms = outliner.outline.start_timestamp
         at = self._on_the_way(lineage, stretch, outliner, forking)
-        for event in self._events(_ids(links)):
+        ids = _ids(links)
+        for event in self._events(ids):
             while at and (event.origin.offset or 0) >= at[0][0]:
                 at.pop(0)[1]()
             outliner.feed(event)
-            last_ms = event.origin.timestamp
         for _, act in at:
             act()
-        closes = () if stretch.is_last else (stretch.end_offset + 1, last_ms)
-        outline = outliner.finish(*closes)
+        outline = outliner.finish(*self._closes(stretch, ids))
         for name, part in outliner.history.rows():
             if name != "partitions":
                 rows = since(pa.Table.from_batches([part]), lineage.fork_offset)
@@ -103,13 +132,16 @@ class States:
             fork.outline.end_offset = stretch.end_offset
             ends = stretch.links.column("end_offset")
             return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
-        base = stretch.base
-        timestamp = (base.last_contained_timestamp if base else None) or 0
+        return self._based(stretch), stretch.links
+
+    def _based(self, stretch: Stretch, types: Container[str] | None = None) -> Outliner:
+        """An outliner of a stretch's beginning, fed with its base's records of some types."""
+        timestamp = _start_timestamp(stretch)
         outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset)
-        if base is not None:
-            for event in self._events(base_ids_of(stretch)):
+        if stretch.base is not None:
+            for event in self._events(base_ids_of(stretch), types):
                 outliner.base(event)
-        return outliner, stretch.links
+        return outliner
 
     def _on_the_way(
         self, lineage: Lineage, stretch: Stretch, outliner: Outliner, forking: dict[str, int]
@@ -147,14 +179,23 @@ class States:
         self.comparisons.found[judged.number] = snapshot.state
         self.comparisons.basis[judged.number] = f"the replay of {base}"
 
-    def _events(self, ids: pa.Array) -> Iterator[Event]:
-        """All records of some batches but those of partitions, in offset order."""
-        streams = []
-        for table, is_control in (("records", False), ("control_records", True)):
-            for kind in self._source(table)[1]:
-                if kind not in PARTITION_TYPES | _WITHOUT_EFFECT:
-                    streams.append(events_of(self._rows(table, kind, ids), is_control))
+    def _events(self, ids: pa.Array, types: Container[str] | None = None) -> Iterator[Event]:
+        """The records of some batches in offset order: of some types, or of all small tables."""
+        streams = [
+            events_of(self._rows(table, kind, ids), table == "control_records")
+            for table, kind in self._small_types()
+            if types is None or kind in types
+        ]
         return in_offset_order(streams)
+
+    def _small_types(self) -> list[tuple[str, str]]:
+        """All types of records but those of partitions, and their tables."""
+        return [
+            (table, kind)
+            for table in ("records", "control_records")
+            for kind in self._source(table)[1]
+            if kind not in PARTITION_TYPES | _WITHOUT_EFFECT
+        ]
 
     def _source(self, table: str) -> tuple[ds.Dataset, list[str]]:
         """A table as a dataset, and the record types that it holds."""
@@ -175,37 +216,46 @@ class States:
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
     def _partitions(
-        self, lineage: Lineage, stretch: Stretch, outline: Outline, folder: str, laid: Laid
-    ) -> None:
+        self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
+    ) -> Folded:
         """Fold the partitions, from known history where there is some."""
-        found = laid.stretch.standing
-        follows = outline if found is None else outline_from(outline, found.offset)
-        if follows is None:
-            whole = self._whole_stretch(lineage, stretch)
-            laid, follows = lay_out(whole, folder, self.start_spark), outline
-        folded = fold_stretch(laid, follows, self.start_spark)
+        share, follows = self._share_stretch(lineage, stretch, forks), outline
+        if share.standing is not None:
+            from_there = outline_from(outline, share.standing.offset)
+            if from_there is None:
+                share = self._whole_stretch(lineage, stretch, forks)
+            follows = from_there or outline
+        return fold_stretch(share, follows, self.start_spark)
+
+    def _gather(self, folded: Folded) -> None:
         self._take(folded.written)
+        self.standing |= folded.standing
         for one in folded.differing:
             self.comparisons.take(one)
 
-    def _share_stretch(self, lineage: Lineage, stretch: Stretch) -> ShareStretch:
+    def _share_stretch(
+        self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
+    ) -> ShareStretch:
         """What is to be folded, on top of known history where there is some."""
         found = self._standing(lineage, stretch)
         if found is None:
-            return self._whole_stretch(lineage, stretch)
-        return self._stretch_from(lineage, stretch, found.offset, None, found)
+            return self._whole_stretch(lineage, stretch, forks)
+        return self._stretch_from(lineage, stretch, found.offset, forks, None, found)
 
-    def _whole_stretch(self, lineage: Lineage, stretch: Stretch) -> ShareStretch:
+    def _whole_stretch(
+        self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
+    ) -> ShareStretch:
         base_ids = base_ids_of(stretch) if stretch.base is not None else None
-        return self._stretch_from(lineage, stretch, stretch.start_offset, base_ids, None)
+        return self._stretch_from(lineage, stretch, stretch.start_offset, forks, base_ids)
 
     def _stretch_from(
         self,
         lineage: Lineage,
         stretch: Stretch,
         start: int,
+        forks: tuple[int, ...],
         base_ids: pa.Array | None,
-        found: Standing | None,
+        found: Standing | None = None,
     ) -> ShareStretch:
         links = stretch.links
         links = links.filter(pc.greater(links.column("end_offset"), start))
@@ -220,7 +270,8 @@ class States:
             found,
             lineage.fork_offset,
             judged,
-            max(0, stretch.end_offset - start) // ROWS_PER_SHARE + 1,
+            tuple(one for one in forks if start < one <= stretch.end_offset),
+            shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
         )
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:
@@ -231,6 +282,8 @@ class States:
             return Standing(self.grown_from, self._files_of_main(current=True))
         if not stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
             return None
+        if lineage.fork_offset in self.standing:
+            return Standing(lineage.fork_offset, (), self.standing[lineage.fork_offset])
         written = [one for one in self.written["partitions"] if _is_of(one, MAIN)]
         paths = tuple(f"{self.lake.path('partitions')}/{one.path}" for one in written)
         if self.grown_from is not None:
@@ -253,6 +306,11 @@ class States:
 
 def _is_of(file: AddedFile, lineage: str) -> bool:
     return file.partition_values["lineage"] == lineage
+
+
+def _start_timestamp(stretch: Stretch) -> int:
+    """The time at which what a stretch begins with has come to hold."""
+    return (stretch.base.last_contained_timestamp if stretch.base else None) or 0
 
 
 def _ids(links: pa.Table) -> pa.Array:

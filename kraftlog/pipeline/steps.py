@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from kraftlog.config import Options
 from kraftlog.pipeline.audit import audit
@@ -18,7 +18,7 @@ from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
 
-StartSpark = Callable[[], SparkSession]
+StartSpark = Callable[[], SparkContext]
 Step = Callable[[StartSpark, Options], int]
 
 
@@ -74,7 +74,7 @@ def _meanwhile(start_spark: StartSpark) -> StartSpark:
 
     reader = ThreadPoolExecutor(1)
 
-    def start() -> SparkSession:
+    def start() -> SparkContext:
         # Where this fails, the contracts step meets the same error, and tells it.
         reader.submit(import_module, "kraftlog.contracts.run")
         return start_spark()

@@ -1,7 +1,8 @@
 """Starts Spark with Delta, or joins the Spark that is there.
 
 What enters: an application name, settings that win over the packaged ones, a master. What leaves:
-a `SparkSession` that reads and writes Delta tables, or a `PlatformError`. Runs on the driver only;
+a `SparkSession` that reads and writes Delta tables, a `SparkContext` for tasks, which is there
+seconds earlier, or a `PlatformError`. Runs on the driver only;
 nothing here is pickled. Spark is imported inside the functions, because `make setup` asks this room
 for Java before anything is installed.
 """
@@ -22,7 +23,7 @@ from kraftlog.session.settings import (
 )
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
@@ -49,25 +50,43 @@ def spark_session(
         return _adjusted(running, given)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _joined(app_name, given)
+    _new_context(app_name, given, master)
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+def spark_context(app_name: str, *, master: str | None = None) -> "SparkContext":
+    """The running Spark, spark-submit's, or a new one, for tasks alone: what a session builds for
+    SQL takes seconds.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        return SparkContext._active_spark_context
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _joined(app_name, {}).sparkContext
+    return _new_context(app_name, {}, master)
+
+
+def _new_context(app_name: str, given: dict[str, str], master: str | None) -> "SparkContext":
     settings = launch_settings(jars_folder()) | given
     settings["spark.app.name"] = app_name
     settings["spark.master"] = master or settings.get("spark.master", "local[*]")
     return launched(settings)
 
 
-def launched(settings: Mapping[str, str]) -> "SparkSession":
-    """A new JVM with a session; without its start-up noise, and with everything else it says."""
+def launched(settings: Mapping[str, str]) -> "SparkContext":
+    """Spark in a new JVM; without its start-up noise, and with everything else it says."""
     check_java()
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     if settings["spark.master"].startswith("local"):
         _stay_on_this_machine()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     # A JVM outlives the session that was stopped in it, and a process can have only one.
     gateway = SparkContext._gateway or _launch_jvm(conf)
-    SparkContext(conf=conf, gateway=gateway)
-    return SparkSession.builder.getOrCreate()
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def _launch_jvm(conf: "SparkConf") -> Any:

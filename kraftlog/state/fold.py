@@ -30,6 +30,7 @@ from kraftlog.state.partition_events import (
     Events,
     Flags,
     Longs,
+    coded,
     gather,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
@@ -43,7 +44,9 @@ _LAST_INT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Rows of the history table `partitions`, and the partitions' records that have no effect."""
+    """Rows of the history table `partitions`, and the partitions' records that have no effect.
+
+    Texts of the rows are codes of dictionaries (`coded`): few values that are in many rows."""
 
     rows: pa.Table
     faults: list[FaultyRecord]
@@ -58,12 +61,16 @@ def fold_partitions(
     `base`: the PARTITION_RECORDs of the span's base snapshot, in file order.
     """
     events = gather(outline, base, puts, changes)
-    schema = history_tables()["partitions"].schema
     if len(events) == 0:
-        return Folded(schema.empty_table(), [])
+        return Folded(_schema().empty_table(), [])
     fold = _Fold(outline, events)
     slow_rows, faults = fold.one_by_one()
-    return Folded(pa.concat_tables([fold.rows(), slow_rows]), faults)
+    return Folded(pa.concat_tables([fold.rows(), slow_rows.cast(_schema())]), faults)
+
+
+def _schema() -> pa.Schema:
+    plain = history_tables()["partitions"].schema
+    return pa.schema([field.with_type(coded(field.type)) for field in plain])
 
 
 class _Fold:
@@ -99,8 +106,14 @@ class _Fold:
     def _of_rows(self, name: str, otherwise: int) -> Longs:
         """A numeric field of each event's record."""
         column = self.events.payload[name]
-        values = column.fill_null(otherwise).to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.where(self.events.source >= 0, values[self.events.source], otherwise)
+        return self._of_sources(column, otherwise)
+
+    def _of_sources(self, column: pa.Array, otherwise: int) -> Longs:
+        """A number of each event's record; of one without a record, whose source is −1, the one
+        that stands at the end.
+        """
+        values = column.fill_null(otherwise).to_numpy(zero_copy_only=False)
+        return np.append(values, otherwise).astype(np.int64)[self.events.source]
 
     def _lists(self) -> None:
         """Where each list's value stands, as an index into the lists with constants after them."""
@@ -127,10 +140,7 @@ class _Fold:
         self.cleared = self.clear & self.live & (held > 0)
 
     def _lengths(self, name: str) -> Longs:
-        lists = self.events.payload[name]
-        lengths = lists.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
-        lengths = lengths.astype(np.int64)
-        return np.where(self.events.source >= 0, lengths[self.events.source], -1)
+        return self._of_sources(self.events.payload[name].value_lengths(), -1)
 
     def _numbers(self) -> None:
         leader = self._of_rows("leader", -2)
@@ -163,7 +173,7 @@ class _Fold:
         order = np.flatnonzero(seen)[np.argsort(is_open[seen], kind="stable")]
         chosen, after, is_open = chosen[order], after[order], is_open[order]
         columns = self._envelope(chosen, after, is_open) | self._values(chosen)
-        schema = history_tables()["partitions"].schema
+        schema = _schema()
         arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
         return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -181,7 +191,9 @@ class _Fold:
             "valid_from": _times(events.since_ms[chosen], np.zeros(len(chosen), np.bool_)),
             "valid_to": _times(to_ms, still),
             "record_offset": pa.array(events.offsets[chosen], mask=of_base),
-            "record_type": pa.DictionaryArray.from_arrays(pa.array(events.kinds[chosen]), names),
+            "record_type": pa.DictionaryArray.from_arrays(
+                pa.array(events.kinds[chosen].astype(np.int32)), names
+            ),
             "batch_leader_epoch": pa.array(events.epochs[chosen]),
         }
 
@@ -190,7 +202,9 @@ class _Fold:
         keys = events.keys[chosen]
         columns = {
             "partition_id": pa.array(keys.astype(np.int32)),
-            "topic_id": pa.DictionaryArray.from_arrays(pa.array(_code(keys)), events.topics),
+            "topic_id": pa.DictionaryArray.from_arrays(
+                pa.array(_code(keys).astype(np.int32)), events.topics
+            ),
             "leader": pa.array(self.leader[chosen]),
             "leader_epoch": pa.array(self.leader_epoch[chosen]),
             "partition_epoch": pa.array(self.partition_epoch[chosen]),

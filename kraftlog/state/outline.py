@@ -11,10 +11,15 @@ from typing import NamedTuple
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.history import History
 from kraftlog.state.replay import Origin, Replay
-from kraftlog.state.tables import END
+from kraftlog.state.tables import ABORT, BEGIN, END
 
 PARTITION_TYPES = frozenset({"PARTITION_RECORD", "PARTITION_CHANGE_RECORD"})
 """What is left to `fold`; everything else goes into the outline."""
+
+OUTLINE_TYPES = frozenset(
+    {"TOPIC_RECORD", "REMOVE_TOPIC_RECORD", "CLEAR_ELR_RECORD", BEGIN, END, ABORT}
+)
+"""What an outline alone is made of: fed with only these, an `Outliner` finds the same one."""
 
 BASE_TOPIC, BASE_PARTITION = -2, -1
 """Stand for the offsets of a base snapshot's records: before every record of the log."""

@@ -61,7 +61,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
     kinds = [PUT] * (len(parts) - 1) + [CHANGE]
     payload = _payload(parts)
     count = [part.num_rows for part in parts]
-    codes = payload.pop("topic_id").dictionary_encode()
+    codes = payload.pop("topic_id")
     ids = payload["partition_id"].to_numpy(zero_copy_only=False).astype(np.int64)
     row_keys = (codes.indices.to_numpy().astype(np.int64) << 32) | (ids & 0xFFFFFFFF)
     columns = {
@@ -147,9 +147,20 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
             if field.name in ("leader_epoch", "partition_epoch") and is_change:
                 column = pa.nulls(part.num_rows, kind)
             else:
-                column = pc.struct_field(struct, field.name).cast(kind)
+                column = pc.struct_field(struct, field.name).cast(coded(kind))
             columns.setdefault(field.name, []).append(column)
     return {name: pa.concat_arrays(values) for name, values in columns.items()}
+
+
+def coded(kind: pa.DataType) -> pa.DataType:
+    """The type in which a column is worked on: texts, which are ids that many rows share, are
+    codes of a dictionary.
+    """
+    if pa.types.is_string(kind):
+        return pa.dictionary(pa.int32(), kind)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(coded(kind.value_type)))
+    return kind
 
 
 def _numbers(parts: list[pa.Table], name: str) -> Longs:

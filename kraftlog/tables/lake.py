@@ -13,6 +13,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -75,10 +76,14 @@ class Lake:
         )
 
     def files(self, name: str) -> list[tuple[Row, Row]]:
-        """The files of a table: what Delta says of each (`path`, `size_bytes`, `min.…`, `max.…`),
-        and its partition values.
+        """The files of a table: what Delta says of each (`path` below the table's folder,
+        `size_bytes`, `min.…`, `max.…`), and its partition values.
         """
-        return list(_files(self.open(name)))
+        # Delta's log holds paths as URLs do; those of other writers have folders with odd names.
+        return [
+            ({**row, "path": unquote(row["path"])}, values)
+            for row, values in _files(self.open(name))
+        ]
 
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None

@@ -8,7 +8,7 @@ included. Source: the Delta protocol, "Add File" and "Per-file Statistics".
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+_SLICES = "kraftlog.slices"
+_ROW_GROUP_ROWS = 1 << 20
 _TEXT_LIMIT = 64
 """Longer texts are left out of the statistics: a cut maximum would have to be rounded up."""
 
@@ -45,34 +47,74 @@ class AddedFile:
 
 
 def write_file(
-    table_path: str, data: pa.Table, partition_values: Mapping[str, str | None] | None = None
+    table_path: str,
+    data: pa.Table,
+    partition_values: Mapping[str, str | None] | None = None,
+    slices: Sequence[int] = (),
 ) -> AddedFile:
     """Write one Parquet file below a table's folder; columns that the table has and the data lacks
     read as null.
+
+    Where the rows lie by slices, `slices` has the number of rows of each: every slice that has any
+    is a row group of its own, and `slices_of` tells which.
     """
     values = dict(partition_values or {})
     data = data.drop_columns([name for name in values if name in data.column_names])
+    # Chunks with a dictionary each would be written as plain texts.
+    data = data.unify_dictionaries()
     name = f"part-{uuid.uuid4()}.zstd.parquet"
     filesystem, folder = filesystem_of(table_path)
     filesystem.create_dir(folder, recursive=True)
     path = f"{folder}/{name}"
-    pq.write_table(
-        data,
+    with pq.ParquetWriter(
         path,
+        data.schema,
         filesystem=filesystem,
         compression="zstd",
         store_schema=False,
         **_encodings(data.schema),
-    )
+    ) as writer:
+        for start, count in _groups(slices or [data.num_rows]):
+            if count:
+                writer.write_table(data.slice(start, count), row_group_size=_ROW_GROUP_ROWS)
+        if slices:
+            writer.add_key_value_metadata({_SLICES: json.dumps(_held(slices))})
     size = int(filesystem.get_file_info(path).size)
     return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
 
 
-def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """How columns are encoded: offsets, positions and sizes by differences, everything else by a
-    dictionary. Dictionaries of numbers that hardly repeat took a tenth of the writing.
+def _groups(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First row and number of rows of each group."""
+    start = 0
+    for count in counts:
+        yield start, count
+        start += count
+
+
+def _held(slices: Sequence[int]) -> list[int]:
+    """The number of slices, then the slice of each row group."""
+    held = [len(slices)]
+    for number, count in enumerate(slices):
+        held += [number] * -(-count // _ROW_GROUP_ROWS)
+    return held
+
+
+def slices_of(metadata: pq.FileMetaData) -> tuple[int, list[int]]:
+    """Into how many slices a file's rows are divided, and the slice of each row group; one slice
+    where nothing is said.
     """
-    long = [one.name for one in schema if one.type == pa.int64()]
+    told = (metadata.metadata or {}).get(_SLICES.encode())
+    if told is None:
+        return 1, [0] * metadata.num_row_groups
+    count, *held = json.loads(told)
+    return count, held
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """How columns are encoded: offsets, positions, sizes and times by differences, everything else
+    by a dictionary. Dictionaries of numbers that hardly repeat took a tenth of the writing.
+    """
+    long = [one.name for one in schema if one.type == pa.int64() or pa.types.is_timestamp(one.type)]
     others = [leaf for one in schema if one.name not in long for leaf in _leaves(one)]
     encoding = dict.fromkeys(long, "DELTA_BINARY_PACKED")
     return {"use_dictionary": others, "column_encoding": encoding} if long else {}

@@ -18,11 +18,11 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.metrics.compaction import KEYS
-from kraftlog.metrics.objects import KEYS as TABLES
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import Limits as PolicyLimits
 from kraftlog.metrics.policy import Simulator
 from kraftlog.metrics.tombstones import deletions
+from kraftlog.metrics.versions import KEYS as TABLES
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.derive import Newest
 from kraftlog.pipeline.materialize import materialize
@@ -44,8 +44,8 @@ class Measured:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.options: Options = load_options({"input": [str(CASE)], "lake": str(folder)})
         self.lake = Lake(str(folder))
-        assert decode(lambda: spark, self.options)
-        materialize(lambda: spark, self.options)
+        assert decode(lambda: spark.sparkContext, self.options)
+        materialize(lambda: spark.sparkContext, self.options)
         metrics(self.options)
         self.run = Measuring(Newest(self.lake, self.options, newest_run(self.lake)))
         self.replicas = {one.label: one for one in find_replicas([str(CASE)])}

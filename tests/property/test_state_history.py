@@ -28,7 +28,7 @@ from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.history import History, history_tables
 from kraftlog.state.image import image_at
-from kraftlog.state.outline import PARTITION_TYPES, Outline, Outliner
+from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
 from kraftlog.state.replay import Replay
 from kraftlog.state.spans import history_tables_of
 from kraftlog.state.write import image_records
@@ -268,6 +268,10 @@ def sound_change(
     return "PARTITION_CHANGE_RECORD", 2, data
 
 
+def of_outline(event: Event) -> bool:
+    return event.origin.type in OUTLINE_TYPES
+
+
 def assert_folded(log: list[Record], cut: int, closes: bool, parts: int) -> list[Any]:
     """Fold a log whose records before the cut became a snapshot; the faults come back."""
     before = Replay()
@@ -277,13 +281,19 @@ def assert_folded(log: list[Record], cut: int, closes: bool, parts: int) -> list
     image = [(one.type, one.version, one.data) for one in image_records(before.state)]
     start = min(cut, len(log))
     base, tail = decode(image, 0), decode(log[cut:], start)
-    outliner = Outliner(start, 500, len(log))
+    outliner, alone = (Outliner(start, 500, len(log)) for _ in range(2))
     base_events = all_events(base)
     for event in small_events(base):
         outliner.base(event)
     for event in small_events(tail):
         outliner.feed(event)
-    outline = outliner.finish(*((len(log) + 1, 2_000_000) if closes else (None, None)))
+    close_at = (len(log) + 1, 2_000_000) if closes else (None, None)
+    outline = outliner.finish(*close_at)
+    for event in filter(of_outline, small_events(base)):
+        alone.base(event)
+    for event in filter(of_outline, small_events(tail)):
+        alone.feed(event)
+    assert alone.finish(*close_at) == outline
     rows, faults = [], []
     for part in range(parts):
         folded = fold_partitions(

@@ -10,7 +10,7 @@ from random import Random
 
 from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.message.spec import FieldSpec, VersionSpec, struct_at
+from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.encode import encode_batch, unsigned_varint, varint
 from kraftlog.wire import FIXED
 from tests.property.engines import sealed
@@ -65,6 +65,11 @@ class Wild:
         if self._odd():
             body += bytes(self._random.randrange(3))
         return self._unsigned(head) + self._unsigned(api_key) + self._unsigned(claimed) + body
+
+    def message(self, spec: MessageSpec, version: int) -> bytes:
+        """Frame version, api key, version, message, all of them normal."""
+        head = b"".join(unsigned_varint(one) for one in (1, int(spec.id or 0), version))
+        return head + self._struct(spec.at(version))
 
     def _struct(self, spec: VersionSpec) -> bytes:
         plain = b"".join(self._field(spec, field) for field in spec.plain)

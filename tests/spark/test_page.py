@@ -21,7 +21,8 @@ REPLICAS = str(DATA / "isolated" / "replicas")
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     root = str(tmp_path_factory.mktemp("page") / "lake")
-    assert STEPS["pipeline"](lambda: spark, load_options({"input": [REPLICAS], "lake": root})) == 0
+    options = load_options({"input": [REPLICAS], "lake": root})
+    assert STEPS["pipeline"](lambda: spark.sparkContext, options) == 0
     return Lake(root)
 
 
@@ -73,11 +74,11 @@ def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake, spark: SparkSe
     page = Path(lake.path("report.html"))
     options = load_options({"input": [REPLICAS], "lake": lake.root})
     written = page.stat()
-    assert STEPS["audit"](lambda: spark, options) == 0
+    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
     assert page.stat().st_mtime_ns == written.st_mtime_ns
     # One that is older than a table is told anew.
     os.utime(page, (0, 0))
-    assert STEPS["audit"](lambda: spark, options) == 0
+    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
     assert page.stat().st_mtime_ns >= written.st_mtime_ns
 
 
@@ -93,7 +94,7 @@ def test_a_broken_page_takes_no_result_with_it(
     Path(lake.path("report.html")).unlink()
     monkeypatch.setattr(page_module, "render_page", broken)
     options = load_options({"input": [REPLICAS], "lake": lake.root})
-    assert STEPS["audit"](lambda: spark, options) == 0
+    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
     told = capsys.readouterr().err
     assert "could not be written (ValueError('no such chart'))" in told
     assert "Traceback" not in told

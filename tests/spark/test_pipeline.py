@@ -38,12 +38,12 @@ class Lab:
         return load_options({"input": [str(self.root)], "lake": self.lake.root})
 
     def run(self) -> int:
-        return STEPS["pipeline"](lambda: self.spark, self.options)
+        return STEPS["pipeline"](lambda: self.spark.sparkContext, self.options)
 
     def bring_up(self) -> None:
         """The two steps that others build on."""
         for step in ("decode", "materialize"):
-            STEPS[step](lambda: self.spark, self.options)
+            STEPS[step](lambda: self.spark.sparkContext, self.options)
 
     def table(self, name: str) -> DataFrame:
         return self.spark.read.format("delta").load(self.lake.path(name))
@@ -215,7 +215,7 @@ def test_a_grown_log_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) 
     Path(anew.lake).mkdir()
     shutil.copy(lab.lake.path("_redaction.key"), anew.lake)
     for step in ("decode", "materialize"):
-        STEPS[step](lambda: spark, anew)
+        STEPS[step](lambda: spark.sparkContext, anew)
     for name in state_tables():
         assert contents(lab.lake, name) == contents(Lake(anew.lake), name), name
 
@@ -279,7 +279,7 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
 def test_nothing_is_written_below_an_input(spark: SparkSession, tmp_path: Path) -> None:
     options = load_options({"input": [str(tmp_path)], "lake": str(tmp_path / "lake")})
     with pytest.raises(UsageError, match="lies below the input"):
-        decode(lambda: spark, options)
+        decode(lambda: spark.sparkContext, options)
     assert not list(tmp_path.iterdir())
 
 
@@ -287,5 +287,5 @@ def test_steps_need_a_decoded_lake(spark: SparkSession, tmp_path: Path) -> None:
     options = load_options({"input": [str(ISOLATED)], "lake": str(tmp_path)})
     for name in ("materialize", "audit", "metrics"):
         with pytest.raises(LakeError, match="run the decode job first"):
-            STEPS[name](lambda: spark, options)
-    assert decode(lambda: spark, options) == 1
+            STEPS[name](lambda: spark.sparkContext, options)
+    assert decode(lambda: spark.sparkContext, options) == 1

@@ -44,8 +44,8 @@ class Runs:
 
     def measure(self) -> None:
         options = load_options({"input": [str(self.root)], "lake": self.lake.root})
-        decode(lambda: self.spark, options)
-        materialize(lambda: self.spark, options)
+        decode(lambda: self.spark.sparkContext, options)
+        materialize(lambda: self.spark.sparkContext, options)
         metrics(options)
 
     def ask(self, question: str) -> list[Row]:

@@ -310,6 +310,24 @@ def test_a_selector_of_ones_own_may_fail() -> None:
     assert select_all(quorum, Nobody())["b", "t"].by_broker == {1: 1}
 
 
+def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
+    """It may look at more than how a partition lies; a built-in one does not."""
+
+    class ByNumber:
+        def select(self, at: TopicPartition, _: object, view: PartitionView) -> ReplicaView:
+            return view.replicas[at.partition % 2]
+
+    class Asked(RackAwareReplicaSelector):
+        pass
+
+    brokers = {1: Broker(1, "a", False), 2: Broker(2, "b", False)}
+    lying = [([1, 2], 1), ([1, 2], 2), ([1, 2], 1), ([1, 2], 9), ([2, 1], 1)]
+    partitions = [Partition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)]
+    quorum = Cluster(brokers, partitions)
+    assert select_all(quorum, ByNumber())["a", "t"].by_broker == {1: 2, 2: 2}
+    assert select_all(quorum, RackAwareReplicaSelector()) == select_all(quorum, Asked())
+
+
 # --- The command --------------------------------------------------------------------------------
 
 

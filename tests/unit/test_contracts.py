@@ -16,8 +16,9 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
 from kraftlog.contracts.judge import ContractResult
-from kraftlog.contracts.measures import Measure, parse_measure
+from kraftlog.contracts.measures import parse_measure
 from kraftlog.contracts.run import run_contracts
+from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import (
     ERRORED_CHECKS,
     Suite,
@@ -328,20 +329,35 @@ def test_a_check_that_errored_or_is_missing_never_passes(small: Lake) -> None:
         ),
     ],
 )
-def test_measures(declared: Row, expected: int) -> None:
-    rows = [
+def test_measures(small: Lake, declared: Row, expected: int) -> None:
+    rows: list[Row] = [
         {"k": "x", "a": 1, "b": 2, "w": True},
         {"k": "x", "a": 1, "b": 0, "w": True},
         {"k": "y", "a": 3, "b": None, "w": False},
         {"k": "x", "a": None, "b": 5, "w": True},
     ]
-    measure: Measure = parse_measure(declared)
-    tally = measure.tally()
-    for row in rows:
-        schema = pa.schema({"k": pa.string(), "a": pa.int32(), "b": pa.int64(), "w": pa.bool_()})
-        tally.take(pa.RecordBatch.from_pylist([row], schema=schema).select(list(measure.columns)))
-    other = {"other": [pa.RecordBatch.from_pylist([{"k": "x"}])], "none": []}
-    assert tally.count(lambda table, columns: iter(other[table])) == expected
+    schema = pa.schema({"k": pa.string(), "a": pa.int32(), "b": pa.int64(), "w": pa.bool_()})
+    tables: dict[str, list[Row]] = {"table": rows, "other": [{"k": "x"}], "none": []}
+    for name, held in tables.items():
+        spec = TableSpec(name, "rows", schema, "content")
+        put(small, spec, [])
+        # A file per row: what is counted must not depend on how rows lie in files.
+        files = [
+            write_file(small.path(name), pa.Table.from_pylist([one], schema=schema)) for one in held
+        ]
+        small.commit(spec, files, 2)
+    measure = parse_measure(declared)
+    assert set(measure.columns) <= {*schema.names}
+    assert measure.count("table", Scans(small)) == expected
+
+
+def test_a_file_that_is_cut_is_no_kept_contract(small: Lake) -> None:
+    publish(small)
+    (file,) = Path(small.path("batches")).glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-8])
+    results = [one for one in judged(small, "batches", "contents") if one.suite == "batches"]
+    assert {one.result for one in results} == {"errored"}
+    assert all("Parquet" in str(one.detail) for one in results)
 
 
 def test_a_record_that_is_missing_or_stored_twice_is_seen(small: Lake) -> None:

@@ -1,28 +1,33 @@
 """Lives of objects: the counting rule of the dirty ratio, churn per hour, spans of tombstones."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kraftlog.metrics.amplification import Bursts, Event, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
-from kraftlog.metrics.objects import VALIDITY, Changes, Lives, lives
+from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
+from kraftlog.metrics.versions import VALIDITY, lives
 
 Put = tuple[int, str, bool]
 """(offset of a record, object, whether it deletes it)."""
 
 
 def history(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> Lives:
+    return lives("features", [versions(puts, base, start)])
+
+
+def versions(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> pa.Table:
     """Versions as the history tables hold them: a record at offset o counts from o + 1 on."""
     open_rows: dict[str, dict[str, Any]] = {
         name: {"name": name, "valid_from_offset": start, "record_offset": None} for name in base
@@ -44,7 +49,7 @@ def history(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> Live
         pa.int64(),
     ]
     schema = pa.schema([("name", pa.string()), *zip(VALIDITY, kinds, strict=True)])
-    return lives("features", [pa.Table.from_pylist(rows, schema=schema)])
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def log_of(count: int, times: list[int] | None = None, size: int = 100) -> SharedLog:
@@ -177,10 +182,83 @@ def test_churn_per_hour() -> None:
     assert [row["keys_change_less_than_values"] for row in rows] == [False, True, False]
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("aab"), st.booleans()), max_size=40),
+    st.lists(st.sampled_from((0, 0, 0, 0, 1)), min_size=40, max_size=40),
+    st.sampled_from((0, 0, 3, 10)),
+)
+@example([("a", True), ("a", False), ("a", True), ("a", False), ("a", False)], [0] * 40, 0)
+def test_churn_agrees_with_the_rule_told_in_sets(
+    steps: list[tuple[str, bool]], gaps: list[int], first: int
+) -> None:
+    """`first`: a batch is missing before that offset, so that changes up to it do not count."""
+    puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
+    hours = np.cumsum(gaps)
+    log = log_of(40, (hours * HOUR_MS).tolist())
+    log.__dict__["unbroken_from"] = first
+    base = ("a", "c")
+    alive, expected = set(base), {}
+    for hour in sorted(set(hours.tolist())):
+        stood, ended, touched, modified = set(alive), set(), set(), set()
+        counts = dict.fromkeys(("added", "modification", "deleted"), 0)
+        for offset, name, deletes in puts:
+            if hours[offset] != hour:
+                continue
+            was = {name} & alive
+            if offset + 1 > first and (was or not deletes):
+                counts["deleted" if deletes else "modification" if was else "added"] += 1
+                # Only the end of the version that stood counts.
+                touched |= was & stood - ended
+                modified |= set() if deletes else was
+            ended |= was
+            alive = alive - {name} if deletes else alive | {name}
+        if any(counts.values()):
+            untouched = len(stood - touched)
+            expected[hour] = (len(stood), *counts.values(), len(modified), untouched)
+    names = ("start", "added", "modification", "deleted", "modified", "untouched")
+    found = {
+        round(row["window_start"].timestamp() / 3600): tuple(row[f"{one}_count"] for one in names)
+        for row in churn_rows(log, {"topics": history(puts, base)})
+    }
+    assert found == expected
+
+
+@settings(deadline=None)
+@given(PUTS, st.randoms(), st.integers(1, 4))
+def test_lives_are_the_same_however_their_rows_lie(
+    steps: list[tuple[str, bool]], random: Any, parts: int
+) -> None:
+    puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
+    rows = versions(puts, base=("c",))
+    places = list(range(rows.num_rows))
+    random.shuffle(places)
+    cuts = [pa.array(places[at::parts], pa.int64()) for at in range(parts)]
+    shuffled = lives("features", [rows.take(cut) for cut in cuts])
+    assert told(shuffled) == told(lives("features", [rows]))
+
+
+def told(found: Lives) -> tuple[list[Any], list[Any], int]:
+    """Lives in an order that does not depend on how objects are numbered."""
+    columns = [getattr(found, field.name) for field in fields(Lives)[:-2]]
+    ends = (found.ends.offsets.tolist(), found.ends.before.tolist())
+    return sorted(zip(*map(np.ndarray.tolist, columns), strict=True)), list(ends), found.last_base
+
+
+@pytest.mark.parametrize("start", [0, 1 << 40])
+def test_offsets_may_be_as_large_as_they_like(start: int) -> None:
+    puts = [(start + 1, "a", False), (start + 2, "b", False), (start + 4, "a", True)]
+    changes = Changes([history(puts, base=("a", "b"), start=start)])
+    assert changes.count(start, start + 4) == 2
+    assert changes.count(start + 2, start + 3) == 1
+    assert changes.reached(start, 2) == start + 3
+    assert changes.reached(start, 3) is None
+
+
 def test_an_object_that_comes_back_is_deleted_and_added() -> None:
     found = history([(0, "a", False), (1, "a", True), (2, "b", False), (3, "a", False)])
-    assert int(found.added().sum()) == 3
-    assert int(found.deleted().sum()) == 1
+    assert len(found) == 3
+    assert int(found.gone.sum()) == 1
 
 
 def test_v19_cuts_after_more_records_than_the_minimum() -> None:

@@ -1,14 +1,18 @@
 """The page's figures from a lake: what is counted, and what is left out."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kraftlog.report.from_lake import SLICES, broker_loads, page_of_lake, type_counts
+from kraftlog.report.from_lake import broker_loads, page_of_lake
 from kraftlog.report.page import render_page
+from kraftlog.report.type_counts import SLICES, type_counts
 from kraftlog.report.view import BrokerLoad
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
@@ -63,18 +67,33 @@ def test_partitions_per_broker_are_those_of_the_newest_state(small: Lake) -> Non
 def log(small: Lake, times: list[datetime], checkpoint: list[datetime] | None = None) -> None:
     """A batch with one record per time, in a log; more in a checkpoint."""
     told = [("log", one) for one in times] + [("checkpoint", one) for one in checkpoint or []]
-    batches = [
-        {"path": "p", "file_kind": kind, "batch_id": f"{number:032x}", "crc_valid": True,
-         "base_timestamp": when}
-        for number, (kind, when) in enumerate(told)
-    ]  # fmt: skip
-    records = [
-        {"type": "NO_OP_RECORD" if number % 2 else "TOPIC_RECORD", "timestamp": when,
-         "batch_id": f"{number:032x}"}
-        for number, (_, when) in enumerate(told)
-    ]  # fmt: skip
-    write(small, decoded_tables()["batches"], batches)
-    write(small, decoded_tables()["records"], records)
+    batches, contents, records = [], [], []
+    for number, (kind, when) in enumerate(told):
+        identity = f"{number:032x}"
+        batches.append(batch(identity, when, file_kind=kind))
+        types = ["NO_OP_RECORD" if number % 2 else "TOPIC_RECORD"]
+        contents.append(content(identity, types))
+        records += [record(identity, one, when) for one in types]
+    publish(small, batches, contents, records)
+
+
+def publish(small: Lake, batches: list[Row], contents: list[Row], records: list[Row]) -> None:
+    for name, rows in {"batches": batches, "contents": contents, "records": records}.items():
+        write(small, decoded_tables()[name], rows)
+
+
+def batch(identity: str, when: datetime, **others: Any) -> Row:
+    given = {"path": "p", "file_kind": "log", "batch_id": identity, "crc_valid": True}
+    return given | {"attributes": 0, "base_timestamp": when, "max_timestamp": when} | others
+
+
+def content(identity: str, types: list[str], *, remarkable: bool = False) -> Row:
+    told = [{"type": name, "record_count": count} for name, count in Counter(types).items()]
+    return {"batch_id": identity, "remarkable": remarkable, "record_types": told}
+
+
+def record(identity: str, record_type: str, when: datetime | None) -> Row:
+    return {"type": record_type, "timestamp": when, "batch_id": identity}
 
 
 def test_records_are_counted_by_type_and_time(small: Lake) -> None:
@@ -95,6 +114,103 @@ def test_a_stray_clock_does_not_squeeze_the_others(small: Lake) -> None:
     found = type_counts(small)
     assert max(one.end for one in found) < NOON + timedelta(hours=1)
     assert sum(one.count for one in found) >= 1990
+
+
+def seconds(n: int) -> datetime:
+    return NOON + timedelta(seconds=n)
+
+
+def test_records_with_times_of_their_own_are_counted_by_these(small: Lake) -> None:
+    """The batch's header tells one moment for all of its records; that is not believed."""
+    batches = [batch("a", seconds(0)), batch("b", seconds(480)), batch("c", seconds(480))]
+    contents = [content("a", ["TOPIC_RECORD"] * 2, remarkable=True), content("b", ["NO_OP_RECORD"])]
+    times = {"a": [seconds(0), seconds(240)], "b": [seconds(480)]}
+    records = [
+        record(identity, "TOPIC_RECORD" if identity == "a" else "NO_OP_RECORD", when)
+        for identity, held in times.items()
+        for when in held
+    ]
+    publish(small, batches, contents, records)
+    assert found(small) == Counter({("TOPIC_RECORD", 0): 1, ("TOPIC_RECORD", 23): 1,
+                                    ("NO_OP_RECORD", 47): 1})  # fmt: skip
+
+
+def found(small: Lake) -> Counter[tuple[str, int]]:
+    """Counts by type and number of the slice, over 480 seconds from noon on."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for one in type_counts(small):
+        counts[one.type, int((one.start - NOON) / (one.end - one.start))] += one.count
+    return counts
+
+
+def test_with_log_append_time_records_have_the_largest_time(small: Lake) -> None:
+    stamped = batch("a", seconds(0), attributes=8, max_timestamp=seconds(480))
+    publish(
+        small,
+        [stamped, batch("b", seconds(480))],
+        [content("a", ["TOPIC_RECORD"])],
+        [record("a", "TOPIC_RECORD", seconds(480))],
+    )
+    assert found(small) == Counter({("TOPIC_RECORD", 47): 1})
+
+
+def test_records_of_a_log_that_is_gone_still_count(small: Lake) -> None:
+    batches = [batch("a", seconds(0)), batch("b", seconds(480))]
+    contents = [content(one, ["TOPIC_RECORD"]) for one in "abc"]
+    times = {"a": seconds(0), "b": seconds(480), "c": seconds(240)}
+    publish(small, batches, contents, [record(one, "TOPIC_RECORD", times[one]) for one in "abc"])
+    assert found(small) == Counter({("TOPIC_RECORD", 0): 1, ("TOPIC_RECORD", 47): 1,
+                                    ("TOPIC_RECORD", 23): 1})  # fmt: skip
+
+
+TIMES = st.one_of(st.none(), st.integers(-20, 700).map(seconds))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([("log",), ("checkpoint",), ("log", "checkpoint"), ()]),
+            TIMES,
+            st.lists(st.tuples(st.sampled_from(["TOPIC_RECORD", "NO_OP_RECORD"]), st.booleans())),
+            TIMES,
+        ),
+        max_size=8,
+    )
+)
+def test_counts_are_those_of_the_records(
+    tmp_path_factory: pytest.TempPathFactory, given_batches: list[Any]
+) -> None:
+    """Each record with its batch's time, or another one, which makes the batch remarkable."""
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
+    batches = [batch("first", seconds(0)), batch("last", seconds(480))]
+    contents, records = [], []
+    expected: list[tuple[str, datetime]] = []
+    for number, (kinds, when, held, other) in enumerate(given_batches):
+        identity = f"{number:032x}"
+        batches += [batch(identity, when, file_kind=kind) for kind in kinds]
+        names = [name for name, _ in held]
+        contents.append(content(identity, names, remarkable=any(odd for _, odd in held)))
+        times = [other if odd else when for _, odd in held]
+        records += [record(identity, name, at) for name, at in zip(names, times, strict=True)]
+        if "checkpoint" not in kinds:
+            told = zip(names, times, strict=True)
+            expected += [(name, at) for name, at in told if at is not None]
+    publish(lake, batches, contents, records)
+    counts = type_counts(lake)
+    for one in counts:
+        times_of_type = [at for name, at in expected if name == one.type]
+        assert one.count == sum(one.start <= at < one.end for at in times_of_type)
+    first, last = extent(batches)
+    assert sum(one.count for one in counts) == sum(first <= at <= last for _, at in expected)
+    assert len({one.start for one in counts}) <= SLICES
+
+
+def extent(batches: list[Row]) -> tuple[datetime, datetime]:
+    """First and last time of few batches of logs."""
+    times = [one["base_timestamp"] for one in batches if one["file_kind"] == "log"]
+    known = [one for one in times if one is not None]
+    return min(known), max(known)
 
 
 def test_no_time_no_chart(small: Lake) -> None:
