@@ -67,7 +67,6 @@ def open_table(lake: Lake, name: str, texts_as_dictionaries: bool = False) -> ds
     texts = [one.name for one in schema if texts_as_dictionaries and pa.types.is_string(one.type)]
     form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=texts))
     fragments = [
-        # Delta's log writes paths as parts of a URL.
         form.make_fragment(file["path"], files, partition_expression=_holds(values))
         for file, values in lake.files(name)
     ]

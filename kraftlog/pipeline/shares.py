@@ -119,7 +119,7 @@ def _read(stretch: Stretch, share: int) -> Tables:
         gathered[source.kind].append(_read_source(source, share, stretch.count))
     ids = {BASE: stretch.base_ids} | {kind_of(one): one.ids for one in stretch.judged}
     found = {
-        kind: _in_batches(pa.concat_tables(tables), ids.get(kind, stretch.log_ids))
+        kind: _in_batches(tables, ids.get(kind, stretch.log_ids))
         for kind, tables in gathered.items()
     }
     if stretch.standing is not None:
@@ -167,19 +167,22 @@ def _of_share(
     return rows.filter(pa.array(hashes & (count - 1) == share))
 
 
-def _in_batches(rows: pa.Table, ids: pa.Array | None) -> pa.Table:
-    """The rows of some batches, without their ids: asked once per distinct id of a chunk."""
-    chunks = rows.column("batch_id").chunks
-    rows = rows.drop_columns(["batch_id"])
-    if not chunks:
-        return rows
-    known = pc.is_in(pa.concat_arrays([one.dictionary for one in chunks]), value_set=ids)
-    starts = np.cumsum([0, *(len(one.dictionary) for one in chunks)])
-    flags = known.to_numpy(zero_copy_only=False)
-    if flags.all():
-        return rows
-    kept = [flags[at + one.indices.to_numpy()] for at, one in zip(starts[:-1], chunks, strict=True)]
-    return rows.filter(pa.array(np.concatenate(kept)))
+def _in_batches(parts: list[pa.Table], ids: pa.Array | None) -> pa.Table:
+    """The rows of some batches, without their ids: asked once per distinct id of a part, and
+    copied only where a part has others too.
+    """
+    dictionaries = [one.dictionary for part in parts for one in part.column("batch_id").chunks]
+    known = pc.is_in(pa.concat_arrays([pa.array([], pa.string()), *dictionaries]), value_set=ids)
+    flags, at = known.to_numpy(zero_copy_only=False), 0
+    found = []
+    for part in parts:
+        kept = [np.empty(0, np.bool_)]
+        for chunk in part.column("batch_id").chunks:
+            kept.append(flags[at + chunk.indices.to_numpy()])
+            at += len(chunk.dictionary)
+        wanted, part = np.concatenate(kept), part.drop_columns(["batch_id"])
+        found.append(part if wanted.all() else part.filter(pa.array(wanted)))
+    return pa.concat_tables(found)
 
 
 def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
@@ -244,4 +247,5 @@ def _batches_in(path: str) -> pa.Array:
         partitioning=None,
         read_dictionary=["batch_id"],
     )
-    return pc.unique(rows.column("batch_id").cast(pa.string()))
+    dictionaries = [one.dictionary for one in rows.column("batch_id").chunks]
+    return pa.concat_arrays([pa.array([], pa.string()), *dictionaries])

@@ -141,7 +141,8 @@ def _records(lake: Lake, contents: pa.Table) -> Iterator[pa.Table]:
         if values["type"] not in types:
             continue
         filesystem, inner = filesystem_of(f"{lake.path('records')}/{file['path']}")
-        rows = pq.read_table(inner, columns=["timestamp", "batch_id"], filesystem=filesystem)
+        columns = ["timestamp", "batch_id"]
+        rows = pq.read_table(inner, columns=columns, filesystem=filesystem, partitioning=None)
         rows = rows.filter(pc.is_in(rows.column("batch_id"), ids))
         rows = rows.append_column("type", pa.repeat(values["type"], rows.num_rows))
         yield rows.append_column("rows", pa.repeat(1, rows.num_rows))

@@ -14,7 +14,7 @@ state at a time is that before the first batch which is later (`image.offset_at_
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ LARGEST_MS = (1 << 63) // 1000 - 1
 """The largest time that fits a column of microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shown:
     """How a state table is shown: the spec whose fields are its columns, which are left out or
     renamed.
@@ -53,7 +53,7 @@ class Shown:
     leaves_out: tuple[str, ...] = ()
     renames: Mapping[str, str] | None = None
 
-    @property
+    @cached_property
     def fields(self) -> tuple[FieldSpec, ...]:
         """The fields that become columns."""
         spec = spec_of(self.record)
@@ -66,6 +66,11 @@ class Shown:
     def column_name(self, field: FieldSpec) -> str:
         """The column of a field."""
         return (self.renames or {}).get(field.name, field.name)
+
+    @cached_property
+    def columns(self) -> tuple[tuple[FieldSpec, str], ...]:
+        """The fields, and their columns."""
+        return tuple((one, self.column_name(one)) for one in self.fields)
 
 
 SHOWN = {
@@ -182,7 +187,7 @@ class History:
                 "record_offset": row.record_offset,
                 "record_type": row.record_type,
                 "batch_leader_epoch": row.batch_leader_epoch,
-                **{shown.column_name(one): _cell(one, value[one.json]) for one in shown.fields},
+                **{name: _cell(one, value[one.json]) for one, name in shown.columns},
             }
         )
 

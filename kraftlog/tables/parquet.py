@@ -151,9 +151,9 @@ def statistics(data: pa.Table) -> dict[str, Any]:
     for name, column in zip(data.column_names, data.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
             continue
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
         nulls[name] = column.null_count
+        if pa.types.is_dictionary(column.type):
+            column = pc.unique(column).cast(column.type.value_type)
         bounds = pc.min_max(column).as_py()
         low, high = _plain(bounds["min"]), _plain(bounds["max"])
         if low is not None and high is not None:
