@@ -54,7 +54,7 @@ type: .venv/.stamp ## mypy, strict
 
 bench: .venv/.stamp ## Measure against the references; equal answers first, times second
 	$(BIN)/python -m tests.benchmark
-	$(BIN)/python -m tests.benchmark.pipeline --size 100M --case three
+	$(BIN)/python -m tests.benchmark.pipeline --size 100M --case audit --case three
 
 bench-large: .venv/.stamp ## The same for logs of 1 GB; the first run writes them
 	$(BIN)/python -m tests.benchmark --size 1G --runs 1 --markdown

@@ -1,11 +1,11 @@
-"""`python -m tests.benchmark.pipeline`: whole runs of `kraftlog run`, from cold to the page, beside
-Kafka's dump tool over one of the logs.
+"""`python -m tests.benchmark.pipeline`: whole audits, and whole runs of `kraftlog run` from cold to
+the page, beside Kafka's dump tool over one of the logs.
 
-Cases: three replicas (one with a damaged batch, one with another tail), the same run again, one
-replica, one replica and its exact copy, a replica that has grown by a hundredth, one core. Answers
-come first: the damage must be among the findings, and the partitions at the end of the log the same
-in all lakes. Printed per run: wall and CPU seconds, and the most memory that all its processes held
-together (PSS).
+Cases: three replicas (one with a damaged batch, one with another tail), audited without a lake; the
+same by a run, and by the same run again; one replica, one replica and its exact copy, a replica
+that has grown by a hundredth, one core. Answers come first: the damage must be among the findings,
+and the partitions at the end of the log the same in all lakes. Printed per run: wall and CPU
+seconds, and the most memory that all its processes held together (PSS).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.benchmark.quorums import LOG, log_folder, quorum
 
 WANTED = {"batch_crc_valid", "log_matching"}
 _SAMPLE_SECONDS = 0.5
+_PROGRAM = str(Path(sys.executable).with_name("kraftlog"))
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,18 @@ class Bench:
         command = kafka_judge.dump_log_segments_command(path)
         return timed(command, (0,), Path(os.devnull))
 
+    def audit(self) -> Took:
+        """`kraftlog audit` of three replicas: findings, and no lake."""
+        command = [_PROGRAM, "audit", "--input", str(self.root / "replicas")]
+        took = timed(command, (1,), self.work / "audit.log")
+        said = (self.work / "audit.log").read_text()
+        assert all(check in said for check in WANTED), "the damage is not found"
+        return took
+
     def run(self, lake: str, roots: Sequence[Path], prefix: Sequence[str] = ()) -> Took:
         """`kraftlog run` over some roots into a lake of that name."""
-        program = str(Path(sys.executable).with_name("kraftlog"))
         inputs = [word for root in roots for word in ("--input", str(root))]
-        command = [*prefix, program, "run", *inputs, "--lake", str(self.work / lake)]
+        command = [*prefix, _PROGRAM, "run", *inputs, "--lake", str(self.work / lake)]
         return timed(command, (0, 1), self.work / f"{lake}.log")
 
     def replica(self, number: int) -> Path:
@@ -196,7 +204,7 @@ class Bench:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmark.pipeline", description=__doc__)
-    cases = ("three", "twin", "grown", "core")
+    cases = ("audit", "three", "twin", "grown", "core")
     parser.add_argument("--size", type=parse_size, default="100M", help="of one log (100M)")
     parser.add_argument("--case", choices=cases, action="append", help="default: all")
     chosen = parser.parse_args()
@@ -209,6 +217,8 @@ def main() -> int:
         lines.append(took.cells(name, reference))
         print(*lines[-1], sep=" | ", file=sys.stderr, flush=True)
 
+    if "audit" in wanted:
+        note("three replicas, audit alone", bench.audit())
     if "three" in wanted:
         cold, again = bench.three()
         note("three replicas", cold)
