@@ -56,14 +56,18 @@ def parse_size(text: str) -> int:
     return int(text) if unit is None else int(text[:-1]) * unit
 
 
+_LARGEST = 100
 _IDLE = {"topics": 50, "partitions": 500, "brokers": 5, "noops": 4000, "wave": 1}
 
 
 def busy_cluster(size_bytes: int) -> dict[str, int]:
-    """How large a cluster is that writes so many bytes."""
+    """How large a cluster is that writes so many bytes: beyond 100 MB the log grows, and the
+    cluster hardly does.
+    """
     megabytes = max(1, size_bytes >> 20)
-    topics, partitions = 50 * megabytes, 2000 * megabytes
-    return {"topics": topics, "partitions": partitions, "brokers": max(5, 2 * megabytes)}
+    held = min(megabytes, _LARGEST)
+    topics = 50 * min(megabytes, 4 * _LARGEST)
+    return {"topics": topics, "partitions": 2000 * held, "brokers": max(5, 2 * held)}
 
 
 def written_once(name: str, write: Callable[[Path], None]) -> Path:

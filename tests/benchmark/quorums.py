@@ -24,8 +24,6 @@ LOG = "00000000000000000000.log"
 _LONG = Struct(">q")
 _TIMES = 27
 """Where a batch's base timestamp lies; its max timestamp follows."""
-_LARGEST_CLUSTER = 100 << 20
-"""A cluster does not grow beyond that of a log of so many bytes, but for its topics."""
 _DIVERGED = 3
 _SHORT_SHARE = 100
 """A cut replica lacks the last hundredth of its log."""
@@ -46,14 +44,13 @@ def log_folder(replica: Path) -> Path:
 def _write(root: Path, size_bytes: int) -> None:
     first = log_folder(root / "replicas/1")
     first.mkdir(parents=True)
-    cluster = busy_cluster(min(size_bytes, _LARGEST_CLUSTER))
     kafka_judge.scale_gen(
         first,
         size=size_bytes,
         codec="none",
         snapshotEvery=size_bytes // 4,
         segment=1 << 30,
-        **cluster | {"topics": 50 * min(max(1, size_bytes >> 20), 400)},
+        **busy_cluster(size_bytes),
     )
     batches = list(_batches(first / LOG))
     epoch = max(epoch for _, _, epoch in batches)
