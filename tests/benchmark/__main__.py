@@ -26,7 +26,7 @@ from pathlib import Path
 from tests import kafka_judge
 from tests.benchmark.answers import AnswersDiffer, assert_equal, kafka_answers, our_answers
 from tests.benchmark.inputs import CASES, Case, parse_size
-from tests.benchmark.ours import rows
+from tests.benchmark.ours import sampled
 from tests.benchmark.replay import kafkas, ours
 
 HEADINGS = ("case", "reference", "ours", "ratio")
@@ -88,7 +88,7 @@ def measure(case: Case, size_bytes: int, runs: int) -> tuple[str, list[tuple[str
     path = case.file(size_bytes)
     _note(f"{case.name}: comparing answers")
     kafka = kafka_answers(path)
-    assert_equal(kafka, our_answers(rows, path))
+    assert_equal(kafka, our_answers(sampled, path))
     compared = duels(case, path, kafka.record_count)
     for run in range(runs):
         _note(f"{case.name}: run {run + 1} of {runs}")

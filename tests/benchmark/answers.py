@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -51,16 +51,12 @@ def kafka_answers(path: Path) -> Answers:
     return answers
 
 
-def our_answers(rows: Callable[[Path], Iterable[Row]], path: Path) -> Answers:
+def our_answers(
+    sampled: Callable[[Path, int], tuple[Counter[str], list[Row]]], path: Path
+) -> Answers:
     """The same of our own rows."""
-    counts: Counter[str] = Counter()
-    samples: list[Row] = []
-    for index, row in enumerate(rows(path)):
-        if row.get("fault") is not None:
-            raise AnswersDiffer(f"{path.name}: we give a fault: {row}")
-        counts[row["type"]] += 1
-        if index % EVERY == 0:
-            samples.append({name: row.get(name) for name in RECORD_FIELDS})
+    counts, rows = sampled(path, EVERY)
+    samples = [{name: row.get(name) for name in RECORD_FIELDS} for row in rows]
     return Answers(dict(sorted(counts.items())), samples)
 
 

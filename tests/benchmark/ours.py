@@ -11,13 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
+from kraftlog.decode.vector import Numbers
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import spec_of
@@ -46,19 +51,37 @@ def ours(path: Path) -> int:
     )
 
 
-def rows(path: Path) -> Iterator[Row]:
-    """The same decoding as rows of the `records` command, secrets revealed, to compare answers."""
+def sampled(path: Path, every: int) -> tuple[Counter[str], list[Row]]:
+    """The same decoding, to compare answers: records per type, and every so many-th record in file
+    order as the `records` command would give it, secrets revealed.
+    """
+    counts: Counter[str] = Counter()
+    samples, seen = [], 0
     for window, one in decoded(path):
-        places = zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True)
-        at = dict(places)
-        found = [
-            (at[row["batch_id"]], row["record_index"], row, is_control)
-            for tables, is_control in ((one.records, False), (one.control, True))
-            for table in tables.values()
-            for row in table.to_pylist()
-        ]
-        for position, _, row, is_control in sorted(found, key=lambda item: item[:2]):
-            yield _row(path, position, row, is_control)
+        assert not one.faults, one.faults[0]
+        tables = [*((rows, False) for rows in one.records.values())]
+        tables += [(rows, True) for rows in one.control.values()]
+        starts = np.cumsum([0, *(rows.num_rows for rows, _ in tables)])
+        places = [_places(window, rows) for rows, _ in tables]
+        positions, indexes = (np.concatenate([one[at] for one in places]) for at in (0, 1))
+        order = np.lexsort((indexes, positions))
+        for place in order[-seen % every :: every].tolist():
+            table = int(np.searchsorted(starts, place, "right")) - 1
+            rows, is_control = tables[table]
+            (row,) = rows.slice(place - starts[table], 1).to_pylist()
+            samples.append(_row(path, int(positions[place]), row, is_control))
+        for rows, _ in tables:
+            counts[str(rows.column("type")[0])] += rows.num_rows
+        seen += len(order)
+    return counts, samples
+
+
+def _places(window: Window, rows: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """The positions of the batches of some records, and the records' places in them."""
+    at = dict(zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True))
+    ids = rows.column("batch_id")
+    held = np.array([at.get(one, -1) for one in ids.dictionary.to_pylist()], np.int64)
+    return held[ids.indices.to_numpy()], rows.column("record_index").to_numpy().astype(np.int64)
 
 
 def _row(path: Path, position: int, row: Row, is_control: bool) -> Row:
