@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.model import Quorum
 
 Severity = Literal["critical", "warning", "info"]
 Scope = Literal["log", "snapshot", "replica", "state"]

@@ -11,11 +11,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kraftlog.audit.columns import ColumnBuilder
-from kraftlog.audit.content import Decoded, decode_batch, describe
-from kraftlog.audit.detect import Detected, detect
-from kraftlog.audit.divergence import Place, batches_to_describe
-from kraftlog.audit.evidence import (
+from kraftlog.audit.replays import STATE_CHECKS, replay_quorum
+from kraftlog.decode.records import Record
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log import names
+from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
+from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
+from kraftlog.log.storage import open_file
+from kraftlog.quorum.columns import ColumnBuilder
+from kraftlog.quorum.content import Decoded, decode_batch, describe
+from kraftlog.quorum.detect import Detected, detect
+from kraftlog.quorum.divergence import Place, batches_to_describe
+from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
     Described,
@@ -27,20 +37,10 @@ from kraftlog.audit.evidence import (
     StateEvidence,
     no_batches,
 )
-from kraftlog.audit.logview import LAST_OFFSET
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.repair import explain
-from kraftlog.audit.replays import STATE_CHECKS, replay_quorum
-from kraftlog.audit.side_evidence import NODE_FILES, read_index_file, read_side_file
-from kraftlog.decode.records import Record
-from kraftlog.decode.redaction import Redactor
-from kraftlog.log import names
-from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
-from kraftlog.log.directory import LogFile, Replica
-from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.reading import walk_file
-from kraftlog.log.segment import Limits, Window
-from kraftlog.log.storage import open_file
+from kraftlog.quorum.logview import LAST_OFFSET
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.repair import explain
+from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import offsets_text, some
+from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 _TOLD_RECORDS = 8
 """So many records of each side stand in a finding's evidence."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.evidence import Difference
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import Difference
+from kraftlog.quorum.model import Quorum
 
 ABORT = "ABORT_TRANSACTION_RECORD"
 LEFT_CONFIGS = (

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.audit.evidence import Difference
+from kraftlog.quorum.evidence import Difference
 from kraftlog.state.difference import Difference as FieldDifference
 from kraftlog.state.difference import differences
 from kraftlog.state.state import State

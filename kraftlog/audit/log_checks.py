@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.evidence import SegmentEvidence
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import and_more, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.quorum.evidence import SegmentEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 
 def at_end(fault: Fault, size_bytes: int) -> bool:

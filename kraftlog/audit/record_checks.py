@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
-from kraftlog.audit.content import RULES, UNKNOWN
-from kraftlog.audit.evidence import BatchColumns, Content, ControlRecord, RecordIssue
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.triage import some
 from kraftlog.log.fault import FaultKind
+from kraftlog.quorum.content import RULES, UNKNOWN
+from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
 RECORD_KINDS = frozenset(

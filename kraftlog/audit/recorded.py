@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.collect import SNAPSHOT_KINDS, Collector, explained, segment_of, snapshot_of
-from kraftlog.audit.columns import ColumnBuilder
-from kraftlog.audit.divergence import Place
-from kraftlog.audit.evidence import (
+from kraftlog.log.directory import LogFile
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.quorum.columns import ColumnBuilder
+from kraftlog.quorum.divergence import Place
+from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     BatchColumns,
     SegmentEvidence,
     SnapshotEvidence,
     no_batches,
 )
-from kraftlog.log.directory import LogFile
-from kraftlog.log.fault import Fault, FaultKind
 
 _NEVER_MS = (1 << 63) - 1
 """Stands for a time that no timestamp column can hold."""

@@ -12,17 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kraftlog.audit.content import TRANSACTION_TYPES, UNKNOWN
-from kraftlog.audit.evidence import (
-    Difference,
-    ImageComparison,
-    StateEvidence,
-    StateIssue,
-)
 from kraftlog.audit.image_words import images_differ
-from kraftlog.audit.lineage import Link, history
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.audit.state_rules import (
     KINDS,
     MassDeletion,
@@ -33,6 +23,16 @@ from kraftlog.audit.state_rules import (
     rules_before,
 )
 from kraftlog.decode.records import Record
+from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
+from kraftlog.quorum.evidence import (
+    Difference,
+    ImageComparison,
+    StateEvidence,
+    StateIssue,
+)
+from kraftlog.quorum.lineage import Link, history
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.state import Change, State
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kraftlog.audit import voters as voter_sources
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.copies import copy_explains
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum, cluster_names
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.audit.triage import some
-from kraftlog.audit.voters import Members, VoterSet
+from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum, cluster_names
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import Members, VoterSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable, PartlyApplicable
-from kraftlog.audit.evidence import QuorumEvidence
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.thresholds import Thresholds
+from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.thresholds import Thresholds
 
 HOLDS = "it holds"
 PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"

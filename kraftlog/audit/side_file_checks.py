@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.evidence import IndexEvidence, Longs, SegmentEvidence
-from kraftlog.audit.logview import EpochStart, LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
+from kraftlog.quorum.logview import EpochStart, LogView
+from kraftlog.quorum.model import Quorum
 
 
 def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.copies import copy_explains
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
 from kraftlog.log import names
+from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 ALLOWED = frozenset(
     {

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kraftlog.audit.check import BadRow, Check, NotApplicable, PartlyApplicable
-from kraftlog.audit.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
+from kraftlog.quorum.model import Quorum
 
 _NOT_REPLAYED = "the records were not replayed in this run"
 _TOLD = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kraftlog.audit.grouping import record_note
-from kraftlog.audit.thresholds import Thresholds
+from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.declare import Data
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT
-from kraftlog.audit.evidence import Longs
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:

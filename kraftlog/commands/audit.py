@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from kraftlog import relations
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.rows import replica_rows
 from kraftlog.audit.run import audit_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.judge import evidence_of, recorded_rows
 from kraftlog.pipeline.progress import waiting
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import replica_rows
 from kraftlog.report.findings import print_findings
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 

@@ -8,13 +8,13 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraftlog.audit.committed import Committed, committed_in
-from kraftlog.audit.quorum import Quorum
 from kraftlog.commands.times import time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.quorum.committed import Committed, committed_in
+from kraftlog.quorum.model import Quorum
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.image import Image, image_of
 

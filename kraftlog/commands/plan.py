@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.audit.quorum import Quorum
 from kraftlog.commands import plan_replicas, plan_transfer
 from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
 from kraftlog.config import Options
 from kraftlog.errors import InputError
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.collect import Collector
-from kraftlog.audit.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
-from kraftlog.audit.quorum import Quorum
 from kraftlog.config import Options, load_options
 from kraftlog.decode.listing import fault_row
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.pipeline.evidence import described_of
+from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import FORMAT_HELP, FORMATS
 from kraftlog.source.settings import limits_of, redactor_of
 

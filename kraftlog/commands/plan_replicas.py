@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.audit.quorum import Quorum
 from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import Offsets, classify, fetch_error

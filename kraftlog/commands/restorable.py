@@ -9,10 +9,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.restorable import lost_everywhere, restorable
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 _DESCRIPTION = """\

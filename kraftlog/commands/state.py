@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kraftlog.audit.committed import Committed
 from kraftlog.commands.place import (
     PLACES,
     add_place,
@@ -21,6 +20,7 @@ from kraftlog.commands.place import (
     place_of,
 )
 from kraftlog.decode.redaction import Redactor
+from kraftlog.quorum.committed import Committed
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.metrics.ordering import order_of
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.sizes import (
@@ -21,6 +20,7 @@ from kraftlog.metrics.sizes import (
     fan_out_bytes,
     message_size_bytes,
 )
+from kraftlog.quorum.evidence import Longs
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

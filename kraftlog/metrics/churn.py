@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.evidence import Flags, Longs
 from kraftlog.metrics.objects import OPEN, Lives
 from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.evidence import Flags, Longs
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.record_totals import numbers
+from kraftlog.quorum.evidence import Flags, Longs
 
 _MERGED_ROWS = 1 << 20
 """So many last records of single batches are gathered before they are merged."""

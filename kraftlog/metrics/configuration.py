@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
 from kraftlog.metrics.growth import DAY_MS
 from kraftlog.metrics.retention import log_bytes, newest_ms
 from kraftlog.metrics.settings import SETTINGS, Setting
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
 from kraftlog.log import names
 from kraftlog.metrics.growth import days_to_fill, per_day
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 Row = dict[str, Any]
 

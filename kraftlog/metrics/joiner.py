@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.metrics.load_time import load_ms
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.chunks import log_chunks
 from kraftlog.simulate.liveness import (
     DEFAULT_FETCH_BYTES,

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.ordering import order_of
+from kraftlog.quorum.evidence import Longs
 
 _LOW_BITS = 33
 _NULL = 1 << 32

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.evidence import Longs
+from kraftlog.quorum.evidence import Longs
 
 
 def numbered(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Longs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kraftlog.audit.evidence import Flags, Longs
+from kraftlog.quorum.evidence import Flags, Longs
 
 OPEN = np.iinfo(np.int64).max
 _NONE = np.empty(0, np.int64)

@@ -5,7 +5,7 @@ In: numbers from 0 on. Out: the places in which they are in order, equal ones as
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
+from kraftlog.quorum.evidence import Longs
 
 
 def order_of(values: Longs) -> Longs:

@@ -6,8 +6,8 @@ their bytes: equal bytes were fetched by one of the two, the one whose file is y
 R60.
 """
 
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 GENERATED, FETCHED, UNKNOWN = "generated", "fetched", "unknown"
 

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.quorum.evidence import Longs
 
 MIN_CHANGED_RATIO = 0.5
 MAX_BYTES = 20 * 1024 * 1024

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kraftlog.audit.evidence import Flags, Longs
 from kraftlog.log.batch import HEADER_SIZE
+from kraftlog.quorum.evidence import Flags, Longs
 
 READS = (
     "batch_id",

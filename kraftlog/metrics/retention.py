@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.metrics.growth import DAY_MS
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 Row = dict[str, Any]
 

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from kraftlog.audit.evidence import Ids, Longs
-from kraftlog.audit.lineage import chain
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import Ids, Longs
+from kraftlog.quorum.lineage import chain
+from kraftlog.quorum.model import Quorum
 
 
 @dataclass(frozen=True)

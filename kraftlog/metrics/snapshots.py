@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.metrics.growth import per_day, write_amplification
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.origin import GENERATED, origin_of
 from kraftlog.metrics.retention import newest_ms
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from kraftlog.audit.evidence import Flags, Longs
 from kraftlog.metrics.objects import Lives
+from kraftlog.quorum.evidence import Flags, Longs
 
 Fetcher = Literal["consumer", "replica"]
 Outcome = Literal["go on", "wipe state", "wipe log"]

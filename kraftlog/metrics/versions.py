@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.objects import OPEN, Ends, Lives
+from kraftlog.quorum.evidence import Longs
 
 KEYS: dict[str, tuple[str, ...]] = {
     "features": ("name",),

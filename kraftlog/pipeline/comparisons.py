@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from blake3 import blake3
 
-from kraftlog.audit.evidence import Difference, ImageComparison, QuorumEvidence, StateEvidence
 from kraftlog.audit.image_words import images_differ
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.replays import EQUALS
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.pipeline.grown import batch_ids
 from kraftlog.pipeline.standing import CHANGE, PUT, holding_at, no_rows
+from kraftlog.quorum.evidence import Difference, ImageComparison, QuorumEvidence, StateEvidence
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.history import SHOWN, VALIDITY, history_tables
 from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.detect import remarkable, type_counts
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
@@ -24,6 +23,7 @@ from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.pipeline.choice import Places, read_columns
 from kraftlog.pipeline.tasks import WrittenFile
+from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.source.plan import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file

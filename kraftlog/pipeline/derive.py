@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.quorum import Quorum
 from kraftlog.config import Options
 from kraftlog.pipeline.evidence import quorum_of
+from kraftlog.quorum.model import Quorum
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import TableSpec
 

@@ -14,9 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.audit.collect import RECORD_LIMIT, collect, evidence_by
-from kraftlog.audit.describe import read_described
-from kraftlog.audit.evidence import Described
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.errors import InputError
@@ -24,6 +21,9 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.run import lake_key, newest_run
+from kraftlog.quorum.describe import read_described
+from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from blake3 import blake3
 
-from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
-from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import LINEAGES
 

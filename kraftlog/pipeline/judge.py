@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.evidence import QuorumEvidence
 from kraftlog.audit.run import HOLDS, audit_quorum
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.evidence import described_of
+from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS

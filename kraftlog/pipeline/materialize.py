@@ -9,9 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkContext
 
-from kraftlog.audit.lineages import MAIN, lineage_of, lineages
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.rows import epoch_rows, replica_rows
 from kraftlog.config import Options
 from kraftlog.pipeline.comparisons import Comparisons, comparisons_of
 from kraftlog.pipeline.evidence import quorum_of
@@ -19,6 +16,9 @@ from kraftlog.pipeline.grown import grown_from, lineage_rows
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.pipeline.states import States
+from kraftlog.quorum.lineages import MAIN, lineage_of, lineages
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake

@@ -14,8 +14,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from kraftlog.audit.lineages import MAIN
-from kraftlog.audit.quorum import Quorum
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.storage import absolute
 from kraftlog.metrics import amplification, compaction, compaction_rows
@@ -35,6 +33,8 @@ from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.parquet import filesystem_of
 

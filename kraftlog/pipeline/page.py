@@ -9,12 +9,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kraftlog.audit.evidence import QuorumEvidence
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.run import AuditResult
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.contracts import DATA_DOCS
+from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of

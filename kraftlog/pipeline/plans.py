@@ -1,4 +1,4 @@
-"""Which function of `simulate` and of `audit.restorable` fills which table of plans."""
+"""Which function of `simulate` and of `quorum.restorable` fills which table of plans."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.audit.evidence import Longs
-from kraftlog.audit.lineages import MAIN
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.restorable import restorable
 from kraftlog.pipeline.derive import Derived, Newest
 from kraftlog.pipeline.evidence import record_types_of
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.restorable import restorable
 from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,

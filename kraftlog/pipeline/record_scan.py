@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.metrics.amplification import Bursts
 from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.record_totals import (
@@ -25,6 +24,7 @@ from kraftlog.metrics.record_totals import (
     merged,
     totals_of,
 )
+from kraftlog.quorum.evidence import Longs
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 

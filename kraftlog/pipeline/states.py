@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark import SparkContext
 
-from kraftlog.audit.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
@@ -26,6 +25,7 @@ from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_h
 from kraftlog.pipeline.shares import Folded, fold_stretch, shares_of, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.pipeline.standing import Standing, outline_from
+from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milliseconds
 from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
 from kraftlog.state.replay import Replay

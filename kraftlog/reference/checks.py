@@ -9,11 +9,11 @@ from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
-from kraftlog.audit import thresholds
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check
 from kraftlog.audit.guidance import guidance_of
-from kraftlog.audit.thresholds import Thresholds
+from kraftlog.quorum import thresholds
+from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.reference.markdown import code, page, table
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -7,10 +7,10 @@ with a sentence.
 from datetime import datetime
 
 from kraftlog import __version__
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.rows import epoch_rows, replica_rows
 from kraftlog.audit.run import AuditResult
 from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.report.verdict import counted
 from kraftlog.report.view import PageData
 

@@ -5,7 +5,7 @@ In: a lake. Out: `TypeCount`s. A batch whose records all have its own time is co
 counted record by record.
 
 Why that is exact: `contents.remarkable` is true for every batch with a timestamp delta other than
-0, or with a record that cannot be read (`audit.detect`). In any other batch each record has the
+0, or with a record that cannot be read (`quorum.detect`). In any other batch each record has the
 batch's time: the base timestamp, or with log-append time the largest, as it is decoded. What a
 header says of its largest timestamp is otherwise not believed.
 """

@@ -10,7 +10,7 @@ each rule tried on damaged copies.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kraftlog.audit.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.extent import Extent, SnapshotId
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
 from kraftlog.errors import UsageError
+from kraftlog.quorum.evidence import Longs
 
 
 class Span(NamedTuple):

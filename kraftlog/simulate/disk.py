@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kraftlog.audit.epochs import EpochVector
-from kraftlog.audit.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 

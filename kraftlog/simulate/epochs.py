@@ -2,14 +2,14 @@
 views of the answer.
 
 In: a log's epoch vector, and what a reader knows of its last record. Out: an answer, and a
-decision. Pure. The rule of the vectors itself is in `audit.epochs`. Source: R129, R130, R139;
+decision. Pure. The rule of the vectors itself is in `quorum.epochs`. Source: R129, R130, R139;
 KIP-392 "Out of range" and "OffsetsForLeaderEpoch"; KIP-320.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kraftlog.audit.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
+from kraftlog.quorum.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
 
 CONSUMER_ID, DEBUG_ID = -1, -2
 """ReplicaId of a consumer, which only the leader answers, and of a reader that any replica answers

@@ -8,7 +8,7 @@ epoch of no record). Source: KIP-630 "Design" in its adopted form; X1–X4.
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kraftlog.audit.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector
 
 
 class SnapshotId(NamedTuple):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from kraftlog.audit import epochs
-from kraftlog.audit.epochs import EpochVector
+from kraftlog.quorum import epochs
+from kraftlog.quorum.epochs import EpochVector
 
 
 class Rule(StrEnum):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kraftlog.audit.epochs import EpochEnd, EpochVector, diverging_epoch, offset_for_leader_epoch
+from kraftlog.quorum.epochs import EpochEnd, EpochVector, diverging_epoch, offset_for_leader_epoch
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 
 RECORDS, DIVERGING, SNAPSHOT = "records", "diverging_epoch", "snapshot"

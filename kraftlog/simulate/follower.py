@@ -9,7 +9,7 @@ Kafka 4.3.1 follows the adopted steps, but compares sizes only before it renames
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kraftlog.audit.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect

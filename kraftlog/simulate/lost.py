@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kraftlog.audit.evidence import Longs
-from kraftlog.audit.logview import LogView
 from kraftlog.decode.envelopes import find_frames
 from kraftlog.decode.records import FRAME_VERSION, Record
 from kraftlog.decode.redaction import Redactor
@@ -22,6 +20,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import metadata_specs
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import LogView
 
 UNREADABLE = "UNREADABLE"
 """Counts records of lost batches that cannot be read, or cannot be read any more."""

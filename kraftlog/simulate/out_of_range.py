@@ -9,8 +9,8 @@ Source: KIP-392 "Follower Fetching" and "Out of range handling"; R121, R124–R1
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kraftlog.audit.epochs import EpochEnd
 from kraftlog.errors import KraftlogError
+from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.epochs import Decision, out_of_range
 from kraftlog.simulate.fetch import Dialect
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from kraftlog.audit.bounds import held_by_majority
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.bounds import held_by_majority
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Voter, outcomes, vote_end

@@ -10,10 +10,10 @@ from math import ceil
 from statistics import median
 from typing import Any
 
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.replica_checks import storm
-from kraftlog.audit.snapshots import SnapshotView
 from kraftlog.log import names
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.liveness import (
     DEFAULT_FETCH_BYTES,
     EXAMPLE_LINKS,

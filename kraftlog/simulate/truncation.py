@@ -6,7 +6,7 @@ KAFKA-1211, KIP-595; for snapshots KIP-630 in the dialect that is asked for.
 
 from typing import NamedTuple
 
-from kraftlog.audit.epochs import truncated_to
+from kraftlog.quorum.epochs import truncated_to
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, leader_fetch
 

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.audit.side_evidence import NODE_FILES
 from kraftlog.log import names
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
@@ -26,6 +25,7 @@ from kraftlog.log.sidefiles import (
     read_index,
 )
 from kraftlog.log.storage import open_file
+from kraftlog.quorum.side_evidence import NODE_FILES
 
 
 def _quorum_state(state: QuorumState) -> dict[str, Any]:

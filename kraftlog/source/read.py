@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.rows import epoch_rows, replica_rows
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
@@ -22,6 +20,8 @@ from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.source.plan import Split
 from kraftlog.source.pushdown import Pushed
 

@@ -2,7 +2,7 @@
 the offsets that both miss.
 
 In: a replica. Out: `Coverage`. Only batch headers and CRCs are read here. What another replica's
-files could give is `audit.restorable`'s matter: that takes a look at both histories.
+files could give is `quorum.restorable`'s matter: that takes a look at both histories.
 """
 
 from bisect import bisect_right

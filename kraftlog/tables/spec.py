@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.audit.detect import TYPE_COUNTS
+from kraftlog.quorum.detect import TYPE_COUNTS
 from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
 from kraftlog.state.history import history_tables
 

@@ -5,11 +5,11 @@ false.
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.run import AuditResult, audit_quorum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, scenario
 
 REAL = (

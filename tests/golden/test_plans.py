@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows

@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 
 from kraftlog.audit.collect import Collector, evidence_by
-from kraftlog.audit.detect import remarkable, type_counts
-from kraftlog.audit.evidence import BatchColumns, QuorumEvidence
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.audit.run import audit_quorum
 from kraftlog.decode.columnar import decode_window
@@ -20,6 +18,8 @@ from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.detect import remarkable, type_counts
+from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence
 from kraftlog.relations import BATCHES
 from tests.golden.cases import DATA
 

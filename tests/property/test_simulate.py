@@ -13,7 +13,7 @@ from itertools import count, permutations
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kraftlog.audit.epochs import EpochVector, offset_for_leader_epoch, truncation_offset
+from kraftlog.quorum.epochs import EpochVector, offset_for_leader_epoch, truncation_offset
 from kraftlog.simulate.boot import Disk, SnapshotFile, boot
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId

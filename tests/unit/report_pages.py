@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.run import audit_quorum
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.from_audit import page_of_audit
 from kraftlog.report.view import PageData
 

@@ -10,14 +10,14 @@ import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.collect import collect
-from kraftlog.audit.evidence import StateEvidence
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.replays import STATE_CHECKS
 from kraftlog.audit.run import audit_quorum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.comparisons import with_comparisons
+from kraftlog.quorum.evidence import StateEvidence
+from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     HEADER_SIZE,
     NO_OP,

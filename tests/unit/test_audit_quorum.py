@@ -11,14 +11,14 @@ import pytest
 
 from kraftlog.audit.check import BadRow, Check, NotApplicable
 from kraftlog.audit.collect import collect
-from kraftlog.audit.describe import read_described
-from kraftlog.audit.divergence import relation, truncation_offset
-from kraftlog.audit.evidence import Described, QuorumEvidence
-from kraftlog.audit.quorum import Quorum
 from kraftlog.audit.run import audit_quorum, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.describe import read_described
+from kraftlog.quorum.divergence import relation, truncation_offset
+from kraftlog.quorum.evidence import Described, QuorumEvidence
+from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import NO_OP, START_MS, Batch, Node, healthy_log, leader_change, quorum
 
 LATER = START_MS + 60_000

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.epochs import EpochEnd
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.derive import Newest
 from kraftlog.pipeline.plans import PLANS
+from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.epochs import Decision
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (

@@ -25,6 +25,7 @@ ROOMS = (
     "decode",
     "config",
     "state",
+    "quorum",
     "audit",
     "simulate",
     "metrics",

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.liveness import (
     DEFAULT_FETCH_BYTES,
     EXAMPLE_LINKS,

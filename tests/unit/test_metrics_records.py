@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -27,6 +26,7 @@ from kraftlog.metrics.placement import placement
 from kraftlog.metrics.record_totals import READS, frame_sizes, varint_sizes
 from kraftlog.metrics.retention import Retention, retention_rows
 from kraftlog.metrics.settings import SETTINGS
+from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import frame, varint
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.restorable import Restorable, lost_everywhere, restorable
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import image_at
 from tests.golden.cases import CASES, DATA, Replica

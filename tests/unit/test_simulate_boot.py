@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftlog.audit.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
 from kraftlog.simulate.election import EMPTY_LOG, Outcome, Voter, grants, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId

@@ -4,7 +4,7 @@ OffsetForLeaderEpoch.
 
 import pytest
 
-from kraftlog.audit.epochs import (
+from kraftlog.quorum.epochs import (
     EpochEnd,
     EpochVector,
     diverging_epoch,

@@ -4,7 +4,7 @@ takes over a snapshot, with a crash after each step.
 
 import pytest
 
-from kraftlog.audit.epochs import EpochEnd, EpochVector
+from kraftlog.quorum.epochs import EpochEnd, EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile, boot
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import (

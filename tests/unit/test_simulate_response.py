@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.epochs import EpochEnd, EpochVector
 from kraftlog.decode.interpreter import read_message
 from kraftlog.message.catalogue import spec_of
+from kraftlog.quorum.epochs import EpochEnd, EpochVector
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Answer
 from kraftlog.simulate.response import fetch_response

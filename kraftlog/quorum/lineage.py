@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kraftlog.audit.evidence import Ids, Longs
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.evidence import Ids, Longs
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 
 @dataclass(frozen=True, slots=True)

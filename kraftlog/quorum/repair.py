@@ -5,11 +5,11 @@ In: a file, a fault that the walk found in it, and the batch before the fault. O
 more exactly. Source: R40, R43.
 """
 
-from kraftlog.audit.evidence import BatchColumns
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.resync import streamed_crc_is_valid
 from kraftlog.log.storage import open_file
+from kraftlog.quorum.evidence import BatchColumns
 
 PROVEN = "its CRC proves the records whole, only the length or magic in its header is damaged"
 """What the detail of such a fault says."""

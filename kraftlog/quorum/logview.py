@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.audit.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
 from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE
 from kraftlog.log.fault import FaultKind
+from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
 
 LAST_OFFSET = (1 << 63) - 1
 

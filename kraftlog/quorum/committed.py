@@ -7,8 +7,8 @@ R35, R107–R111, KIP-595.
 
 from typing import NamedTuple
 
-from kraftlog.audit.divergence import Run
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.divergence import Run
+from kraftlog.quorum.model import Quorum
 
 
 class Committed(NamedTuple):

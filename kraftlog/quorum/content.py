@@ -9,10 +9,10 @@ R157–R160.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kraftlog.audit.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.decode.records import Record, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 
 UNKNOWN = "unknown"
 """Kind of the issue of a record whose type or version has no message spec."""

@@ -8,7 +8,7 @@ In: the saved output of `--status` (or `--replication`, whose leader's row knows
 import json
 import re
 
-from kraftlog.audit.evidence import Described
+from kraftlog.quorum.evidence import Described
 
 _LINE = re.compile(r"^(\w+):\s*(.*)$", re.MULTILINE)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kraftlog.audit import epochs
-from kraftlog.audit.evidence import Longs
-from kraftlog.audit.logview import LogView
+from kraftlog.quorum import epochs
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import LogView
 
 DESCRIBED_BATCHES = 256
 """So many batches of each side of a difference are put into words."""

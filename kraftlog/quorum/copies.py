@@ -5,8 +5,8 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 
 
 def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:

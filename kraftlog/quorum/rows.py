@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.lineage import Chain, chain, whole
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.quorum.lineage import Chain, chain, whole
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 MAIN = "main"
 

@@ -9,8 +9,8 @@ decode Kafka's loader skips one after the other, and so does the replay.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.audit.held import Held, Range, kinship
-from kraftlog.audit.quorum import Quorum
+from kraftlog.quorum.held import Held, Range, kinship
+from kraftlog.quorum.model import Quorum
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
 """Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches

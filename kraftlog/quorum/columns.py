@@ -5,8 +5,8 @@ In: `log.batch.Batches` in file order. Out: the columns of a log or a checkpoint
 
 import numpy as np
 
-from kraftlog.audit.evidence import BatchColumns, no_batches
 from kraftlog.log.batch import PREFIX_SIZE, Batches
+from kraftlog.quorum.evidence import BatchColumns, no_batches
 
 
 class ColumnBuilder:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.content import TRANSACTION_TYPES
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
+from kraftlog.quorum.content import TRANSACTION_TYPES
 
 
 @dataclass(frozen=True, slots=True)

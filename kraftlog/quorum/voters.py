@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.audit.evidence import ReplicaEvidence
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.snapshots import VOTERS, SnapshotView, voters_of
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import VOTERS, SnapshotView, voters_of
 
 Members = tuple[tuple[int, str | None], ...]
 """(voter id, directory id), sorted; directory ids are None where the source does not know them."""

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kraftlog.audit import voters as voter_sources
-from kraftlog.audit.bounds import (
+from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.bounds import (
     Bounds,
     Holder,
     contradicted_at,
     held_by_majority,
     upper_bound,
 )
-from kraftlog.audit.divergence import Comparison, Run, compare, is_uncommitted_tail
-from kraftlog.audit.evidence import QuorumEvidence, ReplicaEvidence
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.snapshots import SnapshotView
-from kraftlog.audit.thresholds import Thresholds
-from kraftlog.audit.voters import VoterSet
+from kraftlog.quorum.divergence import Comparison, Run, compare, is_uncommitted_tail
+from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.quorum.voters import VoterSet
 
 
 @dataclass(frozen=True)

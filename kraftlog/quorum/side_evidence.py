@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.evidence import IndexEvidence, SideFile
 from kraftlog.log import names
 from kraftlog.log.directory import LogFile
 from kraftlog.log.sidefiles import (
@@ -25,6 +24,7 @@ from kraftlog.log.sidefiles import (
     read_quorum_state,
 )
 from kraftlog.log.storage import open_file
+from kraftlog.quorum.evidence import IndexEvidence, SideFile
 
 NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.META_PROPERTIES: ("meta_properties", read_meta_properties),

@@ -8,7 +8,7 @@ R35, R107–R110, #21, KIP-595.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kraftlog.audit.logview import LogView
+from kraftlog.quorum.logview import LogView
 
 Agreement = Callable[[LogView, LogView], int]
 """How far two logs agree: the end of their largest common prefix, from what both still hold."""

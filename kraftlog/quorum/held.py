@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.audit.divergence import Comparison
-from kraftlog.audit.logview import LogView
-from kraftlog.audit.quorum import Quorum
-from kraftlog.audit.snapshots import SnapshotView
+from kraftlog.quorum.divergence import Comparison
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.coverage import rebuildable
 
 Range = tuple[int, int]

@@ -10,7 +10,7 @@ LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffse
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kraftlog.audit.logview import LogView
+from kraftlog.quorum.logview import LogView
 
 NO_EPOCH = 0
 """Kafka's primordial epoch: that of a log without a batch."""

@@ -7,8 +7,8 @@ In: the evidence of one file. Out: a frozen view. Source: R46, R47, KIP-853.
 from dataclasses import dataclass
 from functools import cached_property
 
-from kraftlog.audit.evidence import UNREMARKABLE, Content, ControlRecord, SnapshotEvidence
 from kraftlog.log import names
+from kraftlog.quorum.evidence import UNREMARKABLE, Content, ControlRecord, SnapshotEvidence
 
 HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
 
