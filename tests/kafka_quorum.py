@@ -1,0 +1,297 @@
+"""Real quorums of Kafka, started on the loopback for a test, in the version that it asks for.
+
+`running(folder)` formats and starts controllers and brokers, each a process of its own with a small
+heap, and ends them whatever happens. Disks lie below `folder/<node id>/data`, what a node logged in
+`folder/<node id>/node.log`. Needs Java 17 and `make -C tests/java`; without them every function
+raises JudgeMissing: such a test fails, it never skips.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from kraftlog.wire import uuid_text
+from tests import kafka_judge
+from tests.kafka_judge import JAVA, PARTITION, JudgeMissing
+
+JUDGE, NEWEST = "4.3.1", "4.4.0"
+"""The versions at hand: the judge's own, and the newest server."""
+
+START_SECONDS = 120
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1} %m%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def command(version: str, program: str, *args: object, options: tuple[str, ...] = ()) -> list[str]:
+    """The command that runs a class of one version's jars; raises JudgeMissing without them."""
+    java = shutil.which("java")
+    libs = kafka_judge.LIBS if version == JUDGE else JAVA / f"libs-{version}"
+    if java is None or not (libs / ".done").exists():
+        raise JudgeMissing(f"no java, or no {libs}: run make -C tests/java")
+    return [java, *JVM, *options, "-cp", str(libs / "*"), program, *map(str, args)]
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Node:
+    """One controller or broker: where it lies, and where it listens, by the listener's name."""
+
+    id: int
+    folder: Path
+    is_broker: bool
+    directory_id: str
+    ports: dict[str, int]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log_folder(self) -> Path:
+        return self.data / PARTITION
+
+    @property
+    def output(self) -> str:
+        """All that the node has logged."""
+        path = self.folder / "node.log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def address(self, listener: str = "") -> str:
+        """HOST:PORT of a listener; of its first one by default."""
+        return f"127.0.0.1:{self.ports[listener or next(iter(self.ports))]}"
+
+
+@dataclass
+class Quorum:
+    """Nodes by id; all of them run once `start` has returned."""
+
+    version: str
+    folder: Path
+    nodes: dict[int, Node]
+    cluster_id: str
+    listeners: Mapping[str, str]
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def controllers(self) -> list[Node]:
+        return [one for one in self.nodes.values() if not one.is_broker]
+
+    @property
+    def brokers(self) -> list[Node]:
+        return [one for one in self.nodes.values() if one.is_broker]
+
+    def bootstrap(self, listener: str = "CONTROLLER") -> str:
+        """HOST:PORT,… of all controllers."""
+        return ",".join(one.address(listener) for one in self.controllers)
+
+    def format(self, *arguments: str) -> None:
+        """Format all nodes at once, as a dynamic quorum; `arguments` go to the controllers'."""
+        voters = ",".join(
+            f"{one.id}@{one.address('CONTROLLER')}:{one.directory_id}" for one in self.controllers
+        )
+        running = []
+        for node in self.nodes.values():
+            node.folder.mkdir(parents=True)
+            self._configure(node)
+            own = () if node.is_broker else ("--initial-controllers", voters, *arguments)
+            given = ("format", "-t", self.cluster_id, "-c", node.folder / "server.properties", *own)
+            running.append(self._process(node, "kafka.tools.StorageTool", *given))
+        for node, process in zip(self.nodes.values(), running, strict=True):
+            if process.wait(START_SECONDS):
+                raise AssertionError(f"node {node.id} was not formatted:\n{node.output[-3000:]}")
+
+    def _configure(self, node: Node) -> None:
+        names = {"BROKER": "PLAINTEXT"} if node.is_broker else self.listeners
+        protocols = {**self.listeners, "BROKER": "PLAINTEXT"}
+        lines = {
+            "process.roles": "broker" if node.is_broker else "controller",
+            "node.id": node.id,
+            "controller.quorum.bootstrap.servers": self.bootstrap(),
+            "controller.listener.names": ",".join(self.listeners),
+            "listeners": ",".join(f"{name}://{node.address(name)}" for name in names),
+            "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
+            "log.dirs": node.data,
+            "offsets.topic.replication.factor": 1,
+            **({"inter.broker.listener.name": "BROKER"} if node.is_broker else {}),
+            **self.settings,
+        }
+        text = "".join(f"{key}={value}\n" for key, value in lines.items())
+        (node.folder / "server.properties").write_text(text, encoding="utf-8")
+        (node.folder / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+
+    def _process(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
+        logging = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
+        called = command(self.version, program, *args, options=(logging,))
+        with (node.folder / "node.log").open("ab") as log:
+            return subprocess.Popen(called, stdout=log, stderr=log)
+
+    def start(self, *ids: int) -> None:
+        """Start nodes (all of them by default) and wait until the quorum has a leader."""
+        for one in [self.nodes[i] for i in ids] or self.nodes.values():
+            one.process = self._process(one, "kafka.Kafka", one.folder / "server.properties")
+        self.leader()
+        for one in self.brokers:
+            self.wait(lambda one=one: "Kafka Server started" in one.output, f"broker {one.id}")
+
+    def kill(self, node_id: int) -> None:
+        """End a process at once, as a crash would."""
+        process = self.nodes[node_id].process
+        if process is not None:
+            process.kill()
+            process.wait()
+        self.nodes[node_id].process = None
+
+    def stop(self) -> None:
+        """End all processes."""
+        for node in self.nodes:
+            self.kill(node)
+
+    def leader(self) -> Node:
+        """The controller that leads by the newest `quorum-state` of those that run; waits for one
+        that has not been killed.
+        """
+        found: list[Node] = []
+
+        def is_found() -> bool:
+            states = [
+                json.loads((one.log_folder / "quorum-state").read_text(encoding="utf-8"))
+                for one in self.controllers
+                if one.process is not None and (one.log_folder / "quorum-state").exists()
+            ]
+            newest = max(states, key=lambda one: one["leaderEpoch"], default={"leaderId": -1})
+            node = self.nodes.get(newest["leaderId"])
+            found[:] = [node] if node is not None and node.process is not None else []
+            return bool(found)
+
+        self.wait(is_found, "a leader")
+        return found[0]
+
+    def wait(self, holds: object, what: str) -> None:
+        """Wait until something holds; an AssertionError with the nodes' last words where not."""
+        deadline = time.monotonic() + START_SECONDS
+        assert callable(holds)
+        while not holds():
+            dead = [
+                one
+                for one in self.nodes.values()
+                if one.process is not None and one.process.poll() is not None
+            ]
+            if dead or time.monotonic() > deadline:
+                words = "\n".join(one.output[-2000:] for one in dead or self.controllers)
+                raise AssertionError(f"{what} did not come in {START_SECONDS} s:\n{words}")
+            time.sleep(0.1)
+
+
+@contextmanager
+def running(
+    folder: Path,
+    version: str = JUDGE,
+    *,
+    controllers: int = 3,
+    brokers: int = 0,
+    listeners: Mapping[str, str] | None = None,
+    settings: Mapping[str, object] | None = None,
+    format_arguments: tuple[str, ...] = (),
+) -> Iterator[Quorum]:
+    """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
+
+    `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
+    over which they talk to each other; `settings` go into every server.properties.
+    """
+    names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
+    ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
+    nodes = {
+        one: Node(
+            one,
+            folder / str(one),
+            one > 10,
+            _random_id(),
+            {name: free_port() for name in (["BROKER"] if one > 10 else names)},
+        )
+        for one in ids
+    }
+    quorum = Quorum(version, folder, nodes, _random_id(), names, settings or {})
+    try:
+        quorum.format(*format_arguments)
+        quorum.start()
+        yield quorum
+    finally:
+        quorum.stop()
+
+
+def _random_id() -> str:
+    """A uuid as Kafka makes them: its text does not begin with a dash."""
+    while True:
+        found: UUID = uuid4()
+        if not uuid_text(found.bytes).startswith("-"):
+            return uuid_text(found.bytes)
+
+
+class Writer:
+    """Kafka's own client, which sets configs: `write(n)` returns when n of them are committed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._line()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise AssertionError("the writer has ended; its last words are in writer.log")
+        return line
+
+    def begin(self, count: int) -> None:
+        """Start writing, and do not wait for it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> int:
+        """Wait for what was begun: how many have been written in all."""
+        return int(self._line())
+
+    def write(self, count: int) -> int:
+        self.begin(count)
+        return self.wait()
+
+
+@contextmanager
+def writer(quorum: Quorum) -> Iterator[Writer]:
+    """A client that writes to a quorum for as long as the context lasts."""
+    called = kafka_judge.java_command("Writer", quorum.bootstrap(), options=JVM[2:])
+    with (
+        (quorum.folder / "writer.log").open("ab") as log,
+        subprocess.Popen(
+            called, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
+        try:
+            yield Writer(process)
+        finally:
+            process.kill()
