@@ -148,13 +148,25 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def known(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, _ in _issues(quorum, frozenset({UNKNOWN})):
+    """Each thing that is unknown is told once, with all places that hold it."""
+    found: dict[str, list[tuple[_Place, RecordIssue]]] = {}
+    for place in places(quorum):
+        for issue in place.content.issues:
+            if issue.kind == UNKNOWN:
+                found.setdefault(issue.text, []).append((place, issue))
+    for text, held in found.items():
+        place, issue = held[0]
+        replicas = list(dict.fromkeys(one.replica for one, _ in held))
+        records = {(one.content.batch_id, each.record_index) for one, each in held}
+        count = "1 record" if len(records) == 1 else f"{len(records):,} records"
         yield _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} is kept raw: {issue.text}; a newer Kafka than "
-            "this "
-            "kraftlog knows may have written it, and state checks leave it out",
+            f"{text}: a newer Kafka than this kraftlog knows wrote it ({count}, the first at "
+            f"{_where(place, issue)}; held by {some(replicas)}). It is kept raw where its shape is "
+            "unknown, and what it may have changed is not judged: use a newer kraftlog",
+            replicas=replicas,
+            record_count=len(records),
         )
 
 
@@ -257,7 +269,7 @@ CHECKS = (
     ),
     Check(
         "record_type_known", "warning", "log", "R157",
-        "type and version of each record have a message spec", known,
+        "type, version, tagged fields and feature levels of each record are known", known,
     ),
     Check(
         "record_rules", "warning", "log", "R41",

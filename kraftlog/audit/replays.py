@@ -3,8 +3,9 @@
 In: a quorum, and the decoded records of each batch by its id. Out: `StateEvidence`. Where the
 history begins above 0 a snapshot is its base; until a second witness agrees with that base, a
 snapshot that contradicts it opens a second line, and the next witness decides between them. After
-a hole, or a record that does not decode, nothing is judged until the next snapshot. Source: R25,
-R63, R160, R161.
+a hole, or a record that does not decode, nothing is judged until the next snapshot. After a record
+that a newer Kafka wrote the replay goes on in doubt: what then fails is not judged, and the next
+snapshot counts. Source: R25, R63, R160, R161.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ from kraftlog.audit.state_rules import (
     rules_before,
 )
 from kraftlog.decode.records import Record
-from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
+from kraftlog.quorum.content import TRANSACTION_TYPES, newer_parts
 from kraftlog.quorum.evidence import (
     Difference,
     ImageComparison,
@@ -68,13 +69,14 @@ class _Watched(Replay):
 @dataclass(slots=True)
 class _Line:
     """One candidate for the state: a replay, where it started, and how many independent witnesses
-    agree with it.
+    agree with it. `doubt` says what of a newer Kafka may have changed the state.
     """
 
     replay: _Watched
     basis: str
     origin: str
     witnesses: int
+    doubt: str | None = None
     doubted: list[tuple[SnapshotView, tuple[Difference, ...], int]] = field(default_factory=list)
 
 
@@ -90,6 +92,7 @@ class Replays:
     judged: set[str] = field(default_factory=set)
     _lines: list[_Line] = field(default_factory=list)
     _images: dict[str, State] = field(default_factory=dict)
+    _image_doubts: dict[str, str | None] = field(default_factory=dict)
 
     def run(self) -> StateEvidence:
         """Replay everything."""
@@ -166,6 +169,7 @@ class Replays:
         if not self._lines:
             first = groups[0]
             self._lines = [self._line(group) for group in groups[:2]]
+            self._skip_rules(self._lines[0].doubt)
             for one in first[:1]:
                 self._skip(EQUALS, one.replica, f"{one.evidence.name} is where the replay begins")
             return
@@ -187,10 +191,14 @@ class Replays:
     def _line(self, group: list[SnapshotView]) -> _Line:
         one = group[0]
         basis = f"{one.evidence.name} of {one.replica} and the log from there on"
-        return _Line(_Watched(self._image(one).fork()), basis, one.replica, len(group))
+        replay = _Watched(self._image(one).fork())
+        return _Line(replay, basis, one.replica, len(group), self._image_doubt(one))
 
     def _witness(self, group: list[SnapshotView]) -> None:
-        image = self._image(group[0])
+        image, doubt = self._image(group[0]), self._image_doubt(group[0])
+        if doubt or self._lines[0].doubt:
+            self._witness_in_doubt(group, doubt or self._lines[0].doubt or "")
+            return
         compared = [(line, *images_differ(line.replay.state, image)) for line in self._lines]
         self.judged.add(EQUALS)
         for line, told, count in compared:
@@ -207,6 +215,20 @@ class Replays:
         line.doubted += [(one, told, count) for one in group]
         if line.witnesses < 2 and len(self._lines) == 1:
             self._lines.append(self._line(group))
+
+    def _witness_in_doubt(self, group: list[SnapshotView], doubt: str) -> None:
+        """Equal states are judged all the same; others are no fault of the snapshot. A state in
+        doubt goes on from the snapshot's.
+        """
+        if not images_differ(self._lines[0].replay.state, self._image(group[0]))[1]:
+            self.judged.add(EQUALS)
+        else:
+            for one in group:
+                self._skip(EQUALS, one.replica, f"{one.evidence.name}: {doubt}")
+        if self._lines[0].doubt:
+            self._settle()
+            self._lines = [self._line(group)]
+            self._skip_rules(self._lines[0].doubt)
 
     def _report(
         self, line: _Line, group: list[SnapshotView], told: tuple[Difference, ...], count: int
@@ -234,7 +256,7 @@ class Replays:
         problem = self._unreadable(link)
         for index, line in enumerate(self._lines):
             for record in self.records_of(link.batch_id):
-                self._apply(link, line.replay, record, deletions if index == 0 else None)
+                self._apply(link, line, record, deletions if index == 0 else None)
         if problem is not None:
             self._settle()
             self._lines = []
@@ -245,22 +267,23 @@ class Replays:
         """Why the state is not known after a batch."""
         content = link.log.content(link.row)
         for issue in content.issues if content else ():
-            if issue.byte_in_batch is not None or issue.kind == UNKNOWN:
+            if issue.byte_in_batch is not None:
                 return (
                     f"offset {link.base_offset + issue.record_index} cannot be read: {issue.text}"
                 )
         return None
 
     def _apply(
-        self, link: Link, replay: _Watched, record: Record, deletions: MassDeletion | None
+        self, link: Link, line: _Line, record: Record, deletions: MassDeletion | None
     ) -> None:
-        offset = link.base_offset + record.index
+        replay, offset = line.replay, link.base_offset + record.index
         epoch = int(link.log.evidence.log.epochs[link.row])
         origin = Origin(offset, record.timestamp, epoch, record.type)
         if record.is_control:
             replay.apply_control(origin, record.data)
             return
-        if deletions is None or record.data is None or record.type in _QUIET:
+        self._doubt(line, record, offset)
+        if deletions is None or record.data is None or record.type in _QUIET or line.doubt:
             replay.apply(origin, record.data)
             return
         step = Step(record.type, record.data, offset, link.base_offset, replay.working)
@@ -275,6 +298,13 @@ class Replays:
         seen = deletions.see(changes, replay.working, record.timestamp, place, offset)
         for window in seen:
             self._mass_deletion(window)
+
+    def _doubt(self, line: _Line, record: Record, offset: int) -> None:
+        """From a record of a newer Kafka on, what the state should be is not known."""
+        newer = None if line.doubt else next(newer_parts(record), None)
+        if newer is not None:
+            line.doubt = f"from offset {offset} on: {newer}, and may have changed the state"
+            self._skip_rules(line.doubt if line is self._lines[0] else None)
 
     def _issue(self, link: Link, index: int, told: Told, severity: str | None = None) -> None:
         if len(self.issues) < ISSUE_LIMIT:
@@ -303,15 +333,23 @@ class Replays:
 
     def _image(self, one: SnapshotView) -> State:
         if one.path not in self._images:
-            replay = Replay()
+            replay, doubt = Replay(), None
             batches = one.evidence.batches
             for row in range(len(batches)):
                 for record in self.records_of(batches.id_text(row)):
+                    newer = None if record.is_control else next(newer_parts(record), None)
+                    doubt = doubt or newer
                     origin = Origin(None, record.timestamp, one.epoch, record.type)
                     apply = replay.apply_control if record.is_control else replay.apply
                     apply(origin, record.data)
             self._images[one.path] = replay.state
+            self._image_doubts[one.path] = None if doubt is None else f"in the snapshot {doubt}"
         return self._images[one.path]
+
+    def _image_doubt(self, one: SnapshotView) -> str | None:
+        """What a newer Kafka wrote into a snapshot, so that its state is not known whole."""
+        self._image(one)
+        return self._image_doubts[one.path]
 
     def _agreement(self) -> None:
         """The same id on several replicas: the state that the replay refused, or the smaller
@@ -333,6 +371,10 @@ class Replays:
 
     def _disagree(self, right: SnapshotView, group: list[SnapshotView]) -> None:
         told, count = images_differ(self._image(right), self._image(group[0]))
+        doubt = self._image_doubt(right) or self._image_doubt(group[0])
+        if count and doubt:
+            self._skip(AGREE, group[0].replica, f"{group[0].evidence.name}: {doubt}")
+            return
         for one in group if count else ():
             self.comparisons.append(
                 ImageComparison(
@@ -340,6 +382,11 @@ class Replays:
                     f"the snapshot of the same id on {right.replica}", told, count,
                 )
             )  # fmt: skip
+
+    def _skip_rules(self, doubt: str | None) -> None:
+        """Records cannot be judged by a state in doubt."""
+        for check in RULE_CHECKS if doubt else ():
+            self._skip(check, "quorum", doubt or "")
 
     def _skip(self, check: str, label: str, why: str) -> None:
         self.skipped.append((check, label, why))

@@ -315,7 +315,8 @@ class MassDeletion:
         limits = self.limits
         major = table in ("topics", "brokers")
         share = limits.mass_deletion_share if major else limits.mass_deletion_minor_share
-        return removed >= limits.mass_deletion_minimum and removed > share * (left + removed)
+        least = limits.mass_deletion_minimum if major else limits.mass_deletion_minor_minimum
+        return removed >= least and removed > share * (left + removed)
 
     def rest(self) -> Iterator[Window]:
         """The windows that the log's end leaves open."""

@@ -38,7 +38,8 @@ SHORT_LIMIT = 0x7FFF
 class Record(NamedTuple):
     """One decoded record.
 
-    `data` is None and `raw` holds the value's hex where type or version is unknown.
+    `raw` holds the value's hex where type or version is unknown. `data` is then None, but for a
+    version that the newest known one reads to the last byte: what it says there is in `data`.
     """
 
     index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
@@ -56,6 +57,11 @@ class Record(NamedTuple):
     attributes: int
     timestamp_delta: int
     offset_delta: int
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether its type or version is of a Kafka that is newer than what is known here."""
+        return self.raw is not None and self.type not in CONTROL_MARKERS.values()
 
 
 class Header(NamedTuple):
@@ -205,8 +211,30 @@ def _metadata(
         return None
     if spec is None or version not in spec.versions:
         raw = redactor.raw(spec, bytes(buffer[at:end]).hex())
-        return name, version, None, [], raw
+        return _newer(spec, name, version, raw, buffer, at, end, redactor)
     return _message(spec, version, buffer, at, end, redactor)
+
+
+def _newer(
+    spec: MessageSpec | None,
+    name: str,
+    version: int,
+    raw: str,
+    buffer: Buffer,
+    at: int,
+    end: int,
+    redactor: Redactor,
+) -> Body:
+    """An unknown type or version: a version that only adds tagged fields has the shape of the
+    newest known one, and is read by it. Anything else is kept raw.
+    """
+    if spec is None:
+        return name, version, None, [], raw
+    try:
+        _, _, data, unknown, _ = _message(spec, spec.versions.last, buffer, at, end, redactor)
+    except DecodeError:
+        return name, version, None, [], raw
+    return name, version, data, unknown, raw
 
 
 def _short(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int]:
@@ -233,9 +261,17 @@ def _control(
     name = spec.type if spec else name
     if wanted is not None and name not in wanted:
         return None
+    raw = bytes(buffer[start:end]).hex()
     if spec is None:
-        return name, None, None, [], bytes(buffer[start:end]).hex()
-    return _message(spec, 0, buffer, start, end, redactor)
+        return name, None, None, [], raw
+    try:
+        return _message(spec, 0, buffer, start, end, redactor)
+    except DecodeError:
+        # All of them begin with a version: what a newer one looks like is not known.
+        version, _ = fixed(INT16, buffer, start, end, "control record version")
+        if version <= spec.versions.last:
+            raise
+        return name, int(version), None, [], raw
 
 
 def _message(

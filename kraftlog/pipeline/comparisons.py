@@ -18,6 +18,7 @@ from kraftlog.audit.image_words import images_differ
 from kraftlog.audit.replays import EQUALS
 from kraftlog.pipeline.grown import batch_ids
 from kraftlog.pipeline.standing import CHANGE, PUT, holding_at, no_rows
+from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import Difference, ImageComparison, QuorumEvidence, StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -169,6 +170,10 @@ def with_comparisons(evidence: QuorumEvidence, rows: Iterable[Row]) -> QuorumEvi
     """
     if evidence.state is None or evidence.state.judged:
         return evidence
+    newer = next(
+        (one.text for each in evidence.contents for one in each.issues if one.kind == UNKNOWN), None
+    )
+    rows = [row for row in rows if newer is None or not row["difference_count"]]
     found = tuple(
         ImageComparison(
             EQUALS,
@@ -184,19 +189,22 @@ def with_comparisons(evidence: QuorumEvidence, rows: Iterable[Row]) -> QuorumEvi
         for row in rows
     )
     skipped = evidence.state.skipped
-    if found:
+    if found or newer:
         others = tuple(one for one in skipped if one[0] != EQUALS)
-        skipped = (*others, *_unjudged(Quorum(evidence), {one.path for one in found}))
+        skipped = (*others, *_unjudged(Quorum(evidence), {one.path for one in found}, newer))
     state = StateEvidence(found, (), skipped, (EQUALS,) if found else ())
     return replace(evidence, state=state)
 
 
-def _unjudged(quorum: Quorum, judged: set[str]) -> Iterator[tuple[str, str, str]]:
+def _unjudged(
+    quorum: Quorum, judged: set[str], newer: str | None
+) -> Iterator[tuple[str, str, str]]:
     """The snapshots that hold a state and were held against nothing, with the reason."""
     for one in quorum.own_snapshots:
         if one.end_offset and one.path not in judged:
             why = quorum.contradiction(one) or "the history at hand does not lead up to its end"
             why = why if one.is_complete else "it is not complete"
+            why = f"in the quorum's files {newer}" if newer and one.is_complete else why
             yield EQUALS, one.replica, f"{one.evidence.name}: {why}"
 
 

@@ -6,6 +6,7 @@ of an ordinary batch. Runs once per distinct batch, in executors or on the drive
 R157–R160.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,16 +14,23 @@ from kraftlog.decode.records import Record, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
+from kraftlog.state.shapes import newer_level
 
 UNKNOWN = "unknown"
-"""Kind of the issue of a record whose type or version has no message spec."""
+"""Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
+a tagged field or the level of a feature is unknown.
+"""
 RULES = ("header", "key", "timestamp_delta", "offset_delta", "empty_value")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
 
 TRANSACTION_TYPES = frozenset(
     {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
 )
+FEATURE = "FEATURE_LEVEL_RECORD"
+REMARKABLE_TYPES = TRANSACTION_TYPES | {FEATURE}
+"""Metadata record types that a check asks for wherever they occur."""
 ISSUE_LIMIT = 20
+_INDEX = re.compile(r"\[\d+\]")
 _EMPTY_VALUE_FAULTS = ("has no value", "frame version: a varint is cut off")
 
 
@@ -66,8 +74,8 @@ def _fault_issues(fault: Fault) -> Iterator[RecordIssue]:
 
 def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     """What Kafka's reader refuses or ignores in a record that can be decoded all the same."""
-    if record.data is None and record.type not in ("ABORT", "COMMIT"):
-        yield RecordIssue(UNKNOWN, record.index, _unknown_text(record))
+    for text in newer_parts(record):
+        yield RecordIssue(UNKNOWN, record.index, text)
     if record.header_count:
         text = f"it has {record.header_count} record headers"
         yield RecordIssue("header", record.index, text)
@@ -81,10 +89,20 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
         yield RecordIssue("offset_delta", record.index, text)
 
 
-def _unknown_text(record: Record) -> str:
-    if record.record_version is None or record.type.startswith("UNKNOWN"):
-        return f"its type {record.type} is unknown"
-    return f"version {record.record_version} of {record.type} is unknown"
+def newer_parts(record: Record) -> Iterator[str]:
+    """What of a record is newer than the Kafka that is known here: one text for equal cases."""
+    if record.is_newer:
+        is_version = record.record_version is not None and not record.type.startswith("UNKNOWN")
+        subject = f"version {record.record_version} of {record.type}" if is_version else record.type
+        read = "" if record.data is None else ", but has the shape of the last known version"
+        yield f"{subject} is unknown{read}"
+    for path, tag, _ in record.unknown_tagged_fields:
+        where = _INDEX.sub("", path)
+        yield f"tagged field {where}{tag} of {record.type} is unknown"
+    if record.type == FEATURE and record.data is not None:
+        level = newer_level(record.data)
+        if level is not None:
+            yield level
 
 
 def describe(record: Record, limit: int = 200) -> str:

@@ -17,7 +17,7 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
-from kraftlog.quorum.content import TRANSACTION_TYPES
+from kraftlog.quorum.content import REMARKABLE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     }
     for name, rows in (*decoded.control.items(), *decoded.records.items()):
         ids = rows.column("batch_id")
-        if name not in decoded.control and name not in TRANSACTION_TYPES:
+        if name not in decoded.control and name not in REMARKABLE_TYPES:
             ids = ids.filter(_breaks_a_rule(rows))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     return frozenset(found)
@@ -114,6 +114,7 @@ def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
         pc.is_valid(rows.column("key_size_bytes")),
         pc.not_equal(rows.column("timestamp_delta"), 0),
         pc.is_valid(rows.column("raw")),
+        pc.is_valid(rows.column("unknown_tagged_fields")),
     ]
     for mask in masks:
         shifted = pc.or_(shifted, mask)

@@ -68,6 +68,5 @@ def _leader(log: LogView, row: int) -> int | None:
     """The leader by the LeaderChange record of an epoch's first batch; None without one."""
     content = log.content(row)
     controls = content.controls if content is not None else ()
-    return next(
-        (int(one.data["leaderId"]) for one in controls if one.type == "LEADER_CHANGE"), None
-    )
+    found = (one.data.get("leaderId") for one in controls if one.type == "LEADER_CHANGE")
+    return next((int(one) for one in found if one is not None), None)

@@ -47,13 +47,14 @@ class SnapshotView:
 
     @cached_property
     def controls(self) -> tuple[tuple[int, ControlRecord], ...]:
-        """Its control records in file order, each with its batch's row."""
+        """Its control records of known types in file order, each with its batch's row."""
         batches = self.evidence.batches
         return tuple(
             (row, one)
             for row, index in enumerate(batches.content.tolist())
             if index != UNREMARKABLE
             for one in self.contents[index].controls
+            if not one.type.startswith("UNKNOWN")
         )
 
     def _first(self, kind: str) -> ControlRecord | None:
@@ -61,12 +62,14 @@ class SnapshotView:
 
     @property
     def starts_with_header(self) -> bool:
-        """The first record of the first batch is the header."""
+        """The first record of the first batch is the header; what a newer Kafka may write before it
+        is not looked at.
+        """
         first = next(iter(self.controls), None)
         if first is None or self.starts_damaged:
             return False
         row, one = first
-        return row == 0 and one.record_index == 0 and one.type == HEADER
+        return row == 0 and one.type == HEADER
 
     @property
     def starts_damaged(self) -> bool:
@@ -75,7 +78,7 @@ class SnapshotView:
         """
         batches = self.evidence.batches
         if len(batches) and batches.positions[0] == 0:
-            return not batches.crc_valid[0] or self._has_issue(0)
+            return not batches.crc_valid[0] or self._breaks(0)
         return any(fault.position == 0 for fault in self.evidence.faults)
 
     @property
@@ -85,11 +88,13 @@ class SnapshotView:
         if not len(batches) or self.bytes_after_last_batch:
             return False
         control = bool(batches.attributes[-1] & 0x20)
-        return control and (not batches.crc_valid[-1] or self._has_issue(len(batches) - 1))
+        return control and (not batches.crc_valid[-1] or self._breaks(len(batches) - 1))
 
-    def _has_issue(self, row: int) -> bool:
+    def _breaks(self, row: int) -> bool:
         index = int(self.evidence.batches.content[row])
-        return index != UNREMARKABLE and self.contents[index].issue_count > 0
+        return index != UNREMARKABLE and any(
+            one.byte_in_batch is not None for one in self.contents[index].issues
+        )
 
     @property
     def bytes_after_last_batch(self) -> int:
@@ -100,13 +105,11 @@ class SnapshotView:
 
     @property
     def ends_with_footer(self) -> bool:
-        """The last record of the last batch is the footer, and nothing follows."""
+        """The last record of the last batch is the footer, and nothing known follows."""
         if not self.controls or self.bytes_after_last_batch:
             return False
         row, one = self.controls[-1]
-        batches = self.evidence.batches
-        last = row == len(batches) - 1 and one.record_index == int(batches.record_counts[row]) - 1
-        return last and one.type == FOOTER
+        return row == len(self.evidence.batches) - 1 and one.type == FOOTER
 
     @cached_property
     def is_damaged(self) -> bool:
@@ -114,12 +117,6 @@ class SnapshotView:
         batches = self.evidence.batches
         issues = any(self._breaks(row) for row in range(len(batches)))
         return bool(self.evidence.faults) or not bool(batches.crc_valid.all()) or issues
-
-    def _breaks(self, row: int) -> bool:
-        index = int(self.evidence.batches.content[row])
-        return index != UNREMARKABLE and any(
-            one.byte_in_batch is not None for one in self.contents[index].issues
-        )
 
     @cached_property
     def is_complete(self) -> bool:

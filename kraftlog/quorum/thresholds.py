@@ -24,7 +24,9 @@ class Thresholds:
     together.
     """
     mass_deletion_minimum: int = 4
-    """Fewer removals than this are never called a mass deletion."""
+    """Fewer removals of topics or brokers than this are never called a mass deletion."""
+    mass_deletion_minor_minimum: int = 20
+    """The same for users' things: a script that cleans up after itself removes a handful."""
     mass_deletion_window_ms: int = 60_000
     """Length of the window."""
     snapshot_fetch_limit_bytes: int = (1 << 31) - 1

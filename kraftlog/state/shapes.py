@@ -17,10 +17,19 @@ from kraftlog.state.declare import Data, ReplayFault, Shape, StateView
 MIGRATING = ZERO_UUID
 """The directory of a replica whose place is not known."""
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
-LAST_METADATA_VERSION = 31
-"""4.4-IV0, the last level that Kafka 4.3.1 knows. Kafka 4.x refuses levels below 7, older ones
-wrote them: kept here.
+KNOWN_LEVELS = {
+    METADATA_VERSION: 33,
+    KRAFT_VERSION: 1,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 2,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The features of Kafka 4.4.0, and the highest level of each (of metadata.version 4.4-IV2). Kafka
+itself refuses a metadata.version that it does not know, too old or too new: kept here.
 """
+LAST_METADATA_VERSION = KNOWN_LEVELS[METADATA_VERSION]
 SECURITY_PROTOCOLS = range(4)
 
 
@@ -88,12 +97,21 @@ def sorted_log_dirs(state: StateView, data: Data) -> Data:
     return {**data, "logDirs": sorted_directories(data["logDirs"])}
 
 
-def known_level(state: StateView, data: Data) -> Data:
-    """A metadata.version must be one that Kafka knows; other features may have any level."""
+def possible_level(state: StateView, data: Data) -> Data:
+    """A metadata.version is at least 1; other features may have any level."""
     level = data["featureLevel"]
-    if data["name"] == METADATA_VERSION and not 1 <= level <= LAST_METADATA_VERSION:
-        raise ReplayFault("bad_value", f"metadata.version {level} is unknown")
+    if data["name"] == METADATA_VERSION and level < 1:
+        raise ReplayFault("bad_value", f"metadata.version {level} cannot be")
     return data
+
+
+def newer_level(data: Data) -> str | None:
+    """What of a finalised feature is newer than the Kafka that is known here, in words."""
+    name, level = data["name"], data["featureLevel"]
+    known = KNOWN_LEVELS.get(name)
+    if known is None:
+        return f"feature {name} is unknown"
+    return f"level {level} of feature {name} is unknown" if level > known else None
 
 
 def of_known_topic(state: StateView, data: Data) -> Data:

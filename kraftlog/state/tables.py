@@ -2,8 +2,8 @@
 rules.
 
 In: nothing but declarations. Out: `TABLES`, in the order in which Kafka writes a snapshot, and
-`OPERATIONS` by record type. Source: Kafka's MetadataDelta and the deltas below it (4.3.1), each
-rule tried against it. Topics are found by name where two have one: the newer. `voters` and
+`OPERATIONS` by record type. Source: Kafka's MetadataDelta and the deltas below it (4.3.1, 4.4.0),
+each rule tried against it. Topics are found by name where two have one: the newer. `voters` and
 `kraft_version` come from control records and are no part of Kafka's metadata image.
 """
 
@@ -33,12 +33,12 @@ from kraftlog.state.shapes import (
     METADATA_VERSION,
     as_map,
     known_codes,
-    known_level,
     known_principals,
     known_protocols,
     named_endpoints,
     of_known_topic,
     only_next_producer_id,
+    possible_level,
     refit_directories,
     sorted_directories,
     sorted_log_dirs,
@@ -102,7 +102,7 @@ FEATURES = StateTable(
     (
         Put(
             "FEATURE_LEVEL_RECORD",
-            (known_level,),
+            (possible_level,),
             deletes=lambda data: data["featureLevel"] == 0 and data["name"] != METADATA_VERSION,
             ignores=lambda data: data["name"] == KRAFT_VERSION,
         ),
@@ -157,6 +157,7 @@ CONTROLLERS = StateTable(
             "REGISTER_CONTROLLER_RECORD",
             (known_protocols, as_map("endPoints", "name"), as_map("features", "name")),
         ),
+        Delete("UNREGISTER_CONTROLLER_RECORD", by("controllerId")),
     ),
 )
 

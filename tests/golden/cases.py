@@ -1,8 +1,9 @@
 """The golden cases: metadata logs in the repository and the answers of Kafka's own classes.
 
 `data/<case>/replicas/<node>/` is a node's metadata directory, `data/<case>/expected/<node>/` what
-Kafka 4.3.1 read in it, `data/<case>/scenario.json` (real quorums only) what was done to the
-cluster. A missing folder raises: a golden test fails without its data, it never skips.
+Kafka's own classes read in it (those of 4.4.0 in the cases that it wrote, else of 4.3.1),
+`data/<case>/scenario.json` (real quorums only) what was done to the cluster. A missing folder
+raises: a golden test fails without its data, it never skips.
 """
 
 from __future__ import annotations
@@ -18,15 +19,23 @@ Row = dict[str, Any]
 DATA = Path(__file__).parent / "data"
 PARTITION = "__cluster_metadata-0"
 
+KAFKA_4_4 = ("ghosts-4.4", "offline", "unregistered-4.4", "voter-readded", "voter-replaced")
+"""The cases of a quorum of Kafka 4.4.0."""
+
 NODES: dict[str, tuple[str, ...]] = {
     "combined": ("1",),
+    "ghosts-4.4": ("1", "2", "3", "4", "5", "11", "12"),
     "isolated": ("1", "2", "3", "11", "12"),
     "isolated-healed": ("1", "2", "3", "11", "12"),
     "lagging": ("1", "2", "3", "11", "12"),
     "lagging-caughtup": ("1", "2", "3", "11", "12"),
     "legacy": ("1", "2", "3", "11", "12"),
+    "offline": ("1", "2", "3", "11", "12", "13", "14", "15"),
     "steady-live": ("1", "2", "3", "11", "12", "13", "14"),
+    "unregistered-4.4": ("1", "2", "3", "4", "5", "11", "12"),
     "upgraded-3.9": ("1", "2", "3", "11", "12"),
+    "voter-readded": ("1", "2", "3", "11", "12"),
+    "voter-replaced": ("1", "2", "3", "11", "12"),
     "synthetic-client-batches": ("0",),
     "synthetic-compress-gzip": ("0",),
     "synthetic-compress-lz4": ("0",),

@@ -10,11 +10,11 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from tests.golden.cases import DATA, scenario
+from tests.golden.cases import DATA, KAFKA_4_4, scenario
 
 REAL = (
     "combined", "isolated", "isolated-healed", "lagging", "lagging-caughtup", "legacy",
-    "steady-live", "upgraded-3.9",
+    "steady-live", "upgraded-3.9", *KAFKA_4_4,
 )  # fmt: skip
 
 WARNINGS = {

@@ -97,7 +97,7 @@ def test_an_empty_range_holds_nothing() -> None:
 
 def test_the_catalogue_is_kafkas() -> None:
     # Kafka withdrew the records of api keys 6, 13 and 16.
-    assert set(metadata_specs()) == set(range(29)) - {6, 13, 16}
+    assert set(metadata_specs()) == set(range(30)) - {6, 13, 16}
     assert set(control_specs()) == {2, 3, 4, 5, 6}
     assert spec_of("PARTITION_CHANGE_RECORD") is metadata_specs()[5]
     assert spec_of("NOTHING") is None

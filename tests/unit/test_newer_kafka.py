@@ -1,0 +1,205 @@
+"""What a Kafka of the future may write never ends an audit and is never critical: it is kept, told
+once, and what it may have changed is not judged.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.replays import EQUALS, RULE_CHECKS
+from kraftlog.audit.run import AuditResult
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import scan
+from kraftlog.state.image import Image, image_at
+from kraftlog.state.write import canonical_lines
+from tests.unit.audit_logs import (
+    FOLDER,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    audit,
+    found,
+    healthy_log,
+    remove_topic,
+    snapshot,
+    text,
+    topic,
+    uvarint,
+)
+
+UNKNOWN_TYPE = b"\x01\x4d\x00" + text("anything") + b"\0"
+TAG = uvarint(40) + uvarint(3) + b"abc"
+
+
+def feature(name: str, level: int) -> bytes:
+    return b"\x01\x0c\x00" + text(name) + struct.pack(">h", level) + b"\0"
+
+
+def newer_topic(name: str, number: int, tail: bytes) -> bytes:
+    """A TopicRecord of version 5: `tail` stands where version 0 ends with its tagged fields."""
+    return b"\x01\x02\x05" + text(name) + bytes(15) + bytes([number]) + tail
+
+
+FUTURE = {
+    "UNKNOWN_77 is unknown": UNKNOWN_TYPE,
+    "version 5 of TOPIC_RECORD is unknown": newer_topic("d", 9, b"\x07more\0"),
+    "version 5 of TOPIC_RECORD is unknown, but has the shape of the last known version": (
+        newer_topic("d", 9, b"\x01" + TAG)
+    ),
+    "tagged field 40 of TOPIC_RECORD is unknown": topic("d", 9)[:-1] + b"\x01" + TAG,
+    "level 99 of feature metadata.version is unknown": feature("metadata.version", 99),
+    "level 8 of feature group.version is unknown": feature("group.version", 8),
+    "feature tea.version is unknown": feature("tea.version", 1),
+    "FRAME_VERSION_2 is unknown": b"\x02" + b"whatever",
+}
+"""What is told → the record."""
+LATER = START_MS + 60_000
+
+
+def quorum_with(root: Path, *appended: Batch) -> list[Node]:
+    nodes = [Node(root, number) for number in (1, 2, 3)]
+    for node in nodes:
+        node.write(healthy_log())
+        node.append(*appended)
+    return nodes
+
+
+def told_once(result: AuditResult, message: str) -> None:
+    """One finding for three replicas, and nothing worse in the whole audit."""
+    (row,) = [one for one in found(result, "record_type_known") if message in one.row.message]
+    assert row.severity == "warning"
+    assert row.row.evidence["replicas"] == ["1", "2", "3"]
+    assert row.row.evidence["detail"] == message
+    assert not [one.row.message for one in result.findings if one.severity == "critical"]
+
+
+@pytest.mark.parametrize("message", FUTURE)
+def test_in_a_log_it_is_told_and_what_follows_is_not_judged(message: str, tmp_path: Path) -> None:
+    # Removing a topic that was never seen would be critical, were the state known.
+    later = Batch(12, 2, (FUTURE[message], NO_OP, remove_topic(77)), None, LATER)
+    quorum_with(tmp_path, later)
+    result = audit(tmp_path)
+    told_once(result, message)
+    reasons = {one.check: one.reason for one in result.results}
+    for check in RULE_CHECKS:
+        assert reasons[check] is not None
+        assert f"from offset 12 on: {message}" in str(reasons[check])
+
+
+def test_without_it_the_same_records_are_judged(tmp_path: Path) -> None:
+    quorum_with(tmp_path, Batch(12, 2, (topic("d", 9), NO_OP, remove_topic(77)), None, LATER))
+    result = audit(tmp_path)
+    assert [one.severity for one in found(result, "references_exist")] == ["critical"]
+    assert not found(result, "record_type_known")
+
+
+@pytest.mark.parametrize("message", FUTURE)
+@pytest.mark.parametrize("cut", [0, 9], ids=["log from 0 on", "log begins at the snapshot"])
+def test_in_a_snapshot_it_is_told_and_no_difference_is_its_fault(
+    message: str, cut: int, tmp_path: Path
+) -> None:
+    """The snapshot lacks a topic of the log, as if the unknown record held it."""
+    stored = [healthy_log()[1], Batch(0, 2, (FUTURE[message],))]
+    for node in quorum_with(tmp_path):
+        node.checkpoint(6, 1).unlink()
+        node.checkpoint(9, 2).write_bytes(snapshot(stored, 2, START_MS + 6000))
+        if cut:
+            for segment in node.folder.glob("*.log"):
+                segment.unlink()
+            kept = [one for one in healthy_log() if one.base >= cut]
+            node.segment(cut).write_bytes(b"".join(one.raw() for one in kept))
+            node.append(Batch(12, 2, (remove_topic(2),), None, LATER))
+            node.epochs([(2, 9)])
+    result = audit(tmp_path)
+    told_once(result, message)
+    (equals,) = [one for one in result.results if one.check == EQUALS]
+    assert equals.result == "skipped"
+    if not cut:
+        assert message in str(equals.reason)
+
+
+def test_a_snapshot_that_agrees_ends_the_doubt(tmp_path: Path) -> None:
+    """An unknown record that changed nothing: the snapshot after it proves so, and what is wrong
+    after that is judged again.
+    """
+    appended = (
+        Batch(12, 2, (UNKNOWN_TYPE,), None, LATER),
+        Batch(13, 2, (NO_OP, remove_topic(77)), None, LATER),
+    )
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    for node in quorum_with(tmp_path, *appended):
+        node.checkpoint(13, 2).write_bytes(snapshot(stored, 2, LATER))
+    result = audit(tmp_path)
+    assert not found(result, EQUALS)
+    (dangling,) = found(result, "references_exist")
+    assert (dangling.severity, dangling.row.offset) == ("critical", 14)
+
+
+def control(base: int, epoch: int, values: Sequence[tuple[int, bytes]]) -> Batch:
+    keys = tuple(struct.pack(">hh", 0, kind) for kind, _ in values)
+    return Batch(base, epoch, tuple(value for _, value in values), keys, LATER)
+
+
+FUTURE_CONTROL = {
+    "UNKNOWN_CONTROL_9 is unknown": (9, b"anything"),
+    "version 3 of KRAFT_VERSION is unknown": (5, struct.pack(">hhq", 3, 2, 7)),
+    "version 3 of KRAFT_VOTERS is unknown": (6, struct.pack(">hq", 3, 7)),
+}
+
+
+@pytest.mark.parametrize("message", FUTURE_CONTROL)
+def test_a_control_record_touches_no_state(message: str, tmp_path: Path) -> None:
+    quorum_with(
+        tmp_path,
+        control(12, 2, [FUTURE_CONTROL[message]]),
+        Batch(13, 2, (remove_topic(77),), None, LATER),
+    )
+    result = audit(tmp_path)
+    (row,) = found(result, "record_type_known")
+    assert message in row.row.message
+    (dangling,) = found(result, "references_exist")
+    assert dangling.row.offset == 13
+
+
+@pytest.mark.parametrize("message", FUTURE_CONTROL)
+def test_a_snapshot_whose_first_batch_holds_one_is_complete(message: str, tmp_path: Path) -> None:
+    head = struct.pack(">hq", 0, START_MS + 6000) + b"\0"
+    parts = [control(0, 2, [(3, head), FUTURE_CONTROL[message]])]
+    for one in (healthy_log()[1], healthy_log()[3]):
+        parts.append(Batch(parts[-1].end, 2, one.values))
+    parts.append(control(parts[-1].end, 2, [(4, struct.pack(">h", 0) + b"\0")]))
+    for node in quorum_with(tmp_path):
+        node.checkpoint(9, 2).write_bytes(b"".join(one.raw() for one in parts))
+    result = audit(tmp_path)
+    for check in ("snapshot_header_first", "snapshot_footer_last", EQUALS):
+        assert not found(result, check)
+    (row,) = found(result, "record_type_known")
+    assert message in row.row.message
+
+
+def image(root: Path) -> Image:
+    (replica,) = find_replicas([str(root / "1" / FOLDER)])
+    return image_at(scan(replica), None, Redactor(None))
+
+
+def test_a_fold_goes_on_and_applies_what_has_a_known_shape(tmp_path: Path) -> None:
+    records = tuple(FUTURE.values())
+    end = 12 + len(records)
+    quorum_with(tmp_path, Batch(12, 2, records), Batch(end, 2, (topic("last", 44),)))
+    after = image(tmp_path)
+    assert after.end_offset == end + 1
+    names = {row["name"] for row in after.state.rows("topics").values()}
+    assert names == {"a", "b", "c", "d", "last"}
+    levels = {row["name"]: row["featureLevel"] for row in after.state.rows("features").values()}
+    assert levels == {"metadata.version": 99, "group.version": 8, "tea.version": 1}
+    assert {one.origin.offset for one in after.faults} == {12, 13, 19}
+
+
+def test_a_newer_metadata_version_is_written_by_the_newest_known_rules(tmp_path: Path) -> None:
+    quorum_with(tmp_path, Batch(12, 2, (feature("metadata.version", 99),)))
+    lines = canonical_lines(image(tmp_path).state)
+    assert any('"featureLevel":99' in one for one in lines)
