@@ -18,6 +18,7 @@ NUMBERS = {"int8", "int16", "uint16", "int32", "int64", "float64"}
 SCALARS = NUMBERS | {"boolean", "string", "bytes", "records", "uuid"}
 """`records` are record batches inside a message: bytes with a length, as `bytes` are."""
 ZERO_UUID = "A" * 22
+API_VERSIONS = 18
 
 
 class SpecError(KraftlogError):
@@ -104,8 +105,11 @@ class MessageSpec:
 
     def header_version(self, version: int) -> int:
         """The version of the header that goes before a request or a response of this version:
-        flexible messages have flexible headers. Source: KIP-482.
+        flexible messages have flexible headers, but for the response of ApiVersions, which goes
+        to peers of any age. Source: KIP-482, KIP-511.
         """
+        if self.kind == "response" and self.id == API_VERSIONS:
+            return 0
         return (version in self.flexible) + (self.kind == "request")
 
     @property
