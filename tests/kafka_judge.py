@@ -22,6 +22,9 @@ Row = dict[str, Any]
 JAVA = Path(__file__).parent / "java"
 LIBS = JAVA / "libs"
 CLASSES = JAVA / "classes"
+JUDGE, NEWEST = "4.3.1", "4.4.0"
+"""The releases that judge: the first has Kafka's tools too, the second only reads and writes logs.
+"""
 HEAP = ("-Xmx4g", "-XX:+UseSerialGC")
 # Enums hash alike in every run, so the order of records in a snapshot repeats too.
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
@@ -55,14 +58,14 @@ class Image:
         return None if error is None else str(error)
 
 
-def batches(paths: Iterable[Path]) -> list[Row]:
+def batches(paths: Iterable[Path], release: str = JUDGE) -> list[Row]:
     """A row per record batch and a summary row per file; rows name files without their folder."""
-    return _rows(_run("Oracle", "batches", *paths))
+    return _rows(_run("Oracle", "batches", *paths, release=release))
 
 
-def records(paths: Iterable[Path]) -> list[Row]:
+def records(paths: Iterable[Path], release: str = JUDGE) -> list[Row]:
     """A row per record and a summary row per file."""
-    return _rows(_run("Oracle", "records", *paths))
+    return _rows(_run("Oracle", "records", *paths, release=release))
 
 
 @contextmanager
@@ -84,10 +87,11 @@ def image(
     snapshot: Path | None = None,
     flush: str | int | None = None,
     raw_order: bool = False,
+    release: str = JUDGE,
 ) -> Image:
     """The state of the records with an offset below `at` (default: the end of the log)."""
     options = _image_options(at, no_snapshot, snapshot, flush, raw_order)
-    done = _run("Oracle", "image", directory, *options, accept=(0, 2))
+    done = _run("Oracle", "image", directory, *options, accept=(0, 2), release=release)
     facts = _last_json_line(done.stderr)
     if done.returncode and "error" not in facts:
         raise JudgeFailed(f"Oracle image: exit {done.returncode}: {done.stderr[-2000:]}")
@@ -102,10 +106,12 @@ def image_digests(
     no_snapshot: bool = False,
     snapshot: Path | None = None,
     flush: str | int | None = None,
+    release: str = JUDGE,
 ) -> list[Row]:
     """The digest of the state after every Nth batch, and of each snapshot met on the way."""
     options = _image_options(at, no_snapshot, snapshot, flush, raw_order=False)
-    return _rows(_run("Oracle", "image", directory, "--every", every, *options))
+    asked = ("image", directory, "--every", every, *options)
+    return _rows(_run("Oracle", *asked, release=release))
 
 
 def bench(paths: Iterable[Path], *, only: str, seconds: float) -> list[Row]:
@@ -113,25 +119,25 @@ def bench(paths: Iterable[Path], *, only: str, seconds: float) -> list[Row]:
     return _rows(_run("Oracle", "bench", *paths, "--only", only, "--seconds", seconds))
 
 
-def make_case(name: str, out: Path, seed: int = 42) -> Path:
+def make_case(name: str, out: Path, seed: int = 42, release: str = JUDGE) -> Path:
     """Write the named small log below `out`; its __cluster_metadata-0 folder comes back."""
-    _run("Make", "case", name, out, "--seed", seed, options=REPEATABLE)
+    _run("Make", "case", name, out, "--seed", seed, options=REPEATABLE, release=release)
     return out / name / PARTITION
 
 
-def make_script(script: Iterable[Row] | Path, out: Path) -> Path:
+def make_script(script: Iterable[Row] | Path, out: Path, release: str = JUDGE) -> Path:
     """Write the described batches into the folder `out`.
 
     A row describes one batch: `records` (type, version, data; absent fields take their default)
     and, if wanted, `epoch`, `timestamp`, `compression`, `leader`, `roll`, `snapshot`.
     """
     if isinstance(script, Path):
-        _run("Make", "script", script, out, options=REPEATABLE)
+        _run("Make", "script", script, out, options=REPEATABLE, release=release)
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
     described = out.parent / f"{out.name}.script.jsonl"
     described.write_text("".join(json.dumps(row) + "\n" for row in script), encoding="utf-8")
-    return make_script(described, out)
+    return make_script(described, out, release)
 
 
 def fuzz(
@@ -178,22 +184,31 @@ def dump_log_segments(path: Path) -> str:
     return _finish(dump_log_segments_command(path), (0,)).stdout
 
 
-def java_command(program: str, *args: object, options: Sequence[str] = ()) -> list[str]:
+def java_command(
+    program: str, *args: object, options: Sequence[str] = (), release: str = JUDGE
+) -> list[str]:
     """The command that runs a program; raises JudgeMissing when it cannot run."""
     java = shutil.which("java")
     if java is None:
         raise JudgeMissing("no java on the PATH: the tests need Java 17")
-    for folder in (LIBS, CLASSES):
+    libs, classes = LIBS, CLASSES
+    if release != JUDGE:
+        libs, classes = JAVA / f"libs-{release}", JAVA / f"classes-{release}"
+    for folder in (libs, classes):
         if not (folder / ".done").exists():
             raise JudgeMissing(f"{folder} is missing or incomplete: run make -C tests/java")
-    class_path = os.pathsep.join([str(CLASSES), str(LIBS / "*")])
+    class_path = os.pathsep.join([str(classes), str(libs / "*")])
     return [java, *HEAP, *options, "-cp", class_path, program, *map(str, args)]
 
 
 def _run(
-    program: str, *args: object, options: Sequence[str] = (), accept: Sequence[int] = (0,)
+    program: str,
+    *args: object,
+    options: Sequence[str] = (),
+    accept: Sequence[int] = (0,),
+    release: str = JUDGE,
 ) -> subprocess.CompletedProcess[str]:
-    return _finish(java_command(program, *args, options=options), accept)
+    return _finish(java_command(program, *args, options=options, release=release), accept)
 
 
 def _finish(command: list[str], accept: Sequence[int]) -> subprocess.CompletedProcess[str]:

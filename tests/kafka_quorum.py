@@ -21,10 +21,7 @@ from uuid import UUID, uuid4
 
 from kraftlog.wire import uuid_text
 from tests import kafka_judge
-from tests.kafka_judge import JAVA, PARTITION, JudgeMissing
-
-JUDGE, NEWEST = "4.3.1", "4.4.0"
-"""The versions at hand: the judge's own, and the newest server."""
+from tests.kafka_judge import JAVA, JUDGE, PARTITION, JudgeMissing
 
 START_SECONDS = 120
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -67,6 +67,11 @@ class Replica:
         return f"{self.case}/{self.node}"
 
     @property
+    def release(self) -> str:
+        """The release of Kafka whose classes gave the expected answers."""
+        return "4.4.0" if self.case in KAFKA_4_4 else "4.3.1"
+
+    @property
     def folder(self) -> Path:
         """The node's metadata directory, which holds meta.properties where a real node wrote it."""
         return _present(DATA / self.case / "replicas" / self.node)

@@ -62,11 +62,12 @@ def test_kafka_reads_our_checkpoint(replica: Replica, tmp_path: Path) -> None:
     image = image_of(replica.folder)
     log_dir = tmp_path / PARTITION
     file = write_checkpoint(image, log_dir)
-    judged = kafka_judge.image(log_dir, snapshot=file)
+    judged = kafka_judge.image(log_dir, snapshot=file, release=replica.release)
     assert judged.lines == canonical_lines(image.state)
     assert judged.facts["fault_count"] == 0
     assert judged.facts.get("strict_reader_failures") is None
-    kinds = [row["type"] for row in kafka_judge.records([file]) if not row.get("summary")]
+    read = kafka_judge.records([file], replica.release)
+    kinds = [row["type"] for row in read if not row.get("summary")]
     assert kinds[0] == "SNAPSHOT_HEADER"
     assert kinds[-1] == "SNAPSHOT_FOOTER"
 

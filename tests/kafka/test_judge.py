@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import scan
+from kraftlog.state.image import image_at
+from kraftlog.state.write import canonical_lines
 from tests import kafka_judge
 from tests.golden.cases import Replica
 from tests.golden.compare import differences, run_kraftlog
+from tests.kafka_judge import JUDGE, NEWEST
 
 pytestmark = pytest.mark.kafka
 
@@ -20,17 +26,67 @@ def record_files(log_dir: Path) -> list[Path]:
     return sorted(path for path in log_dir.iterdir() if path.suffix in (".log", ".checkpoint"))
 
 
-def assert_equal(paths: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def assert_equal(
+    paths: list[Path], capsys: pytest.CaptureFixture[str], release: str = JUDGE
+) -> None:
     for command, judge in (("batches", kafka_judge.batches), ("records", kafka_judge.records)):
         ours = run_kraftlog(command, paths, lambda: capsys.readouterr().out)
-        found = differences(command, judge(paths), ours)
+        found = differences(command, judge(paths, release), ours)
         assert not found, "\n".join([command, *found[:5]])
 
 
+@pytest.mark.parametrize("release", [JUDGE, NEWEST])
 @pytest.mark.parametrize("name", MADE)
-def test_made_case(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log_dir = kafka_judge.make_case(name, tmp_path, seed=7)
-    assert_equal(record_files(log_dir), capsys)
+def test_made_case(
+    name: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_dir = kafka_judge.make_case(name, tmp_path, seed=7, release=release)
+    assert_equal(record_files(log_dir), capsys, release)
+
+
+def controller(number: int) -> kafka_judge.Row:
+    return {
+        "type": "REGISTER_CONTROLLER_RECORD",
+        "version": 0,
+        "data": {"controllerId": number, "endPoints": [], "features": []},
+    }
+
+
+def unregister(number: int) -> kafka_judge.Row:
+    return {
+        "type": "UNREGISTER_CONTROLLER_RECORD",
+        "version": 0,
+        "data": {"controllerId": number},
+    }
+
+
+def level(number: int) -> kafka_judge.Row:
+    data = {"name": "metadata.version", "featureLevel": number}
+    return {"type": "FEATURE_LEVEL_RECORD", "version": 0, "data": data}
+
+
+def test_what_4_4_added_changes_the_state_as_it_does_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Controllers that are unregistered, one of them twice, one never known, one back again."""
+    steps = [
+        [level(33), controller(1), controller(2), controller(3)],
+        [unregister(2)],
+        [unregister(2), unregister(9)],
+        [controller(2), unregister(3)],
+    ]
+    log_dir = kafka_judge.make_script(
+        [{"records": step} for step in steps], tmp_path / kafka_judge.PARTITION, release=NEWEST
+    )
+    assert_equal(record_files(log_dir), capsys, NEWEST)
+    (replica,) = find_replicas([str(log_dir)])
+    end = 0
+    for step in steps:
+        end += len(step)
+        judged = kafka_judge.image(log_dir, at=end, release=NEWEST)
+        ours = image_at(scan(replica), end, Redactor(None))
+        assert judged.lines == canonical_lines(ours.state)
+        assert judged.facts["fault_count"] == len(ours.faults) == 0
 
 
 @pytest.mark.parametrize("seed", [2, 20261121])
@@ -58,16 +114,20 @@ def test_realistic_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert_equal(paths, capsys)
 
 
-def test_the_judge_still_says_what_the_golden_answers_say() -> None:
-    replica = Replica("isolated", "2")
+@pytest.mark.parametrize(
+    "replica", [Replica("isolated", "2"), Replica("unregistered-4.4", "2")], ids=str
+)
+def test_the_judge_still_says_what_the_golden_answers_say(replica: Replica) -> None:
+    release = replica.release
     names = dict.fromkeys(row["file"] for row in replica.batches())
     paths = [replica.file(name) for name in names]
-    assert kafka_judge.batches(paths) == replica.batches()
-    assert kafka_judge.records(paths) == replica.records()
-    image = kafka_judge.image(replica.log_dir)
+    assert kafka_judge.batches(paths, release) == replica.batches()
+    assert kafka_judge.records(paths, release) == replica.records()
+    image = kafka_judge.image(replica.log_dir, release=release)
     assert image.rows == replica.image()
-    assert kafka_judge.image_digests(replica.log_dir) == replica.image_digests()
-    early = kafka_judge.image(replica.log_dir, at=100)
+    digests = kafka_judge.image_digests(replica.log_dir, release=release)
+    assert digests == replica.image_digests()
+    early = kafka_judge.image(replica.log_dir, at=100, release=release)
     assert early.refused is None
     assert len(early.lines) < len(image.lines)
 
