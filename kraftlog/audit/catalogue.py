@@ -3,6 +3,7 @@ scope's module, and what it means for people in `guidance.toml`.
 """
 
 from kraftlog.audit import (
+    clock_checks,
     difference_checks,
     log_checks,
     record_checks,
@@ -31,6 +32,7 @@ producer_ids_increase mass_deletion record_replays
 
 _MODULES = (
     log_checks,
+    clock_checks,
     record_checks,
     side_file_checks,
     snapshot_checks,

@@ -16,9 +16,8 @@ from kraftlog.quorum.model import Quorum
 
 ABORT = "ABORT_TRANSACTION_RECORD"
 LEFT_CONFIGS = (
-    "only configs of topics that do not exist differ: Kafka leaves them behind when a topic is "
-    "created and removed in one step of its loader; harmless, and gone when the node loads another "
-    "snapshot"
+    "Kafka leaves them behind when a topic is created and removed in one step of its loader; "
+    "harmless, and gone when the node loads another snapshot"
 )
 LOST_SCRAM = (
     "Kafka's loader itself can lose SCRAM credentials where the last user of a mechanism is "

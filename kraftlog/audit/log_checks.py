@@ -396,27 +396,6 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
-def timestamps(quorum: Quorum) -> Iterator[BadRow]:
-    for log in quorum.logs:
-        columns = log.evidence.log
-        stamps = columns.max_timestamps[log.rows]
-        for index, more in capped(np.flatnonzero(np.diff(stamps) < 0) + 1):
-            row = int(log.rows[index])
-            back = int(stamps[index - 1] - stamps[index])
-            yield BadRow(
-                log.label,
-                f"the batch at offset {int(log.base[index])} was appended {back:,} ms before the "
-                "one in "
-                "front of it, by its leader's clock: compare the controllers' clocks if this recurs"
-                f"{and_more(more)}",
-                log.path(row),
-                int(columns.positions[row]),
-                int(log.base[index]),
-                batch_leader_epoch=int(log.epochs[index]),
-                evidence={"back_ms": back, "more": more},
-            )
-
-
 CHECKS = (
     Check(
         "batch_crc_valid", "critical", "log", "R43, KAFKA-14104",
@@ -453,9 +432,5 @@ CHECKS = (
     Check(
         "leader_change_starts_epoch", "critical", "log", "R108",
         "the first batch of each epoch that begins inside the log is a LeaderChange", leader_change,
-    ),
-    Check(
-        "timestamps_monotonic", "info", "log", "R47",
-        "append times do not go back", timestamps,
     ),
 )  # fmt: skip

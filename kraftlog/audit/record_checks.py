@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
-from kraftlog.audit.triage import some
+from kraftlog.audit.triage import some, told_once
 from kraftlog.log.fault import FaultKind
 from kraftlog.quorum.content import RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
@@ -174,14 +174,15 @@ _RULE_ADVICE = "no KRaft controller writes such a record: find out who did"
 
 
 def rules(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, _ in _issues(quorum, frozenset(RULES)):
-        yield _row(
+    yield from told_once(
+        _row(
             place,
             issue,
             f"the record at {_where(place, issue)} breaks a rule of metadata records: "
-            f"{issue.text}; "
-            f"{_RULE_ADVICE}",
+            f"{issue.text}; {_RULE_ADVICE}",
         )
+        for place, issue, _ in _issues(quorum, frozenset(RULES))
+    )
 
 
 BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT"))
@@ -190,8 +191,7 @@ BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
     # A snapshot is never taken inside a transaction: at its end none is open.
     closed = sorted({one.end_offset for one in quorum.credible_snapshots})
-    for log in quorum.logs:
-        yield from _transactions(log, closed)
+    yield from told_once(row for log in quorum.logs for row in _transactions(log, closed))
 
 
 def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:

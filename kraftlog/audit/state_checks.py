@@ -10,9 +10,11 @@ from typing import Any
 
 from kraftlog.audit.check import BadRow, Check, NotApplicable, PartlyApplicable
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
+from kraftlog.audit.triage import some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
+EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 _NOT_REPLAYED = "the records were not replayed in this run"
 _TOLD = 4
 
@@ -31,9 +33,15 @@ def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
         for issue in state.issues:
             if issue.check == name:
                 yield _issue_row(quorum, issue)
+        left = []
         for one in state.comparisons:
             if one.check == name and one.difference_count:
-                yield _comparison_row(quorum, one)
+                if is_left_config(one.differences):
+                    left.append(one)
+                else:
+                    yield _comparison_row(quorum, one)
+        if left and not (name == AGREE and _is_told(state, left)):
+            yield _left_row(left)
         _skip(state, name)
 
     return query
@@ -67,34 +75,63 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     )
 
 
-def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
-    stale = is_left_config(one.differences)
-    listed = "; ".join(found.text for found in one.differences[:3])
-    name = one.path.rsplit("/", 1)[-1]
-    note = None if stale else image_note(quorum, one.differences, one.end_offset)
-    cause = (
-        LEFT_CONFIGS
-        if stale
-        else "a node that loads it goes on with a wrong state: set it aside and take another "
-        f"replica's snapshot{'; ' + note if note else ''}"
+def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
+    """Whether the replay has told of these snapshots' leftover configs already."""
+    told = {one.path for one in state.comparisons if one.check == EQUALS}
+    return all(one.path in told for one in left)
+
+
+def _left_row(left: list[ImageComparison]) -> BadRow:
+    """Leftover configs are Kafka's own doing: one info for all snapshots of the quorum."""
+    replicas = list(dict.fromkeys(one.replica for one in left))
+    files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in left))
+    keys = dict.fromkeys(found.text for one in left for found in one.differences)
+    first = left[0]
+    return BadRow(
+        first.replica,
+        f"snapshots of {some(replicas)} hold configs of topics that do not exist: {LEFT_CONFIGS} "
+        f"({some(files)}; {some(list(keys), 3)})",
+        first.path,
+        offset=first.end_offset,
+        batch_leader_epoch=first.epoch,
+        severity="info",
+        evidence={
+            "replicas": replicas,
+            "snapshots": [{"replica": one.replica, "path": one.path} for one in left],
+            "differences": _differences(first),
+        },
     )
+
+
+def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
+    listed = "; ".join(found.text for found in one.differences[:3])
+    note = image_note(quorum, one.differences, one.end_offset)
     return BadRow(
         one.replica,
-        f"{name} differs from {one.basis} in {one.difference_count} places: {listed}; {cause}",
+        f"{_file(one)} differs from {one.basis} in {one.difference_count} places: {listed}; a node "
+        "that loads it goes on with a wrong state: set it aside and take another replica's "
+        f"snapshot{'; ' + note if note else ''}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
         other_replica=one.other if one.other != one.replica else None,
-        severity="warning" if stale else None,
         evidence={
             "basis": one.basis,
             "difference_count": one.difference_count,
-            "differences": [
-                {"key": found.key, "text": found.text, "fields": list(found.fields)}
-                for found in one.differences
-            ],
+            "differences": _differences(one),
         },
     )
+
+
+def _file(one: ImageComparison) -> str:
+    return one.path.rsplit("/", 1)[-1]
+
+
+def _differences(one: ImageComparison) -> list[dict[str, Any]]:
+    return [
+        {"key": found.key, "text": found.text, "fields": list(found.fields)}
+        for found in one.differences
+    ]
 
 
 _DECLARED = (

@@ -14,7 +14,10 @@ from kraftlog.audit.grouping import record_note
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.declare import Data
 from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.state import Change, State
+
+MV_3_6_IV0 = 12
 
 
 class Step(NamedTuple):
@@ -175,11 +178,10 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
     if step.batch_base_offset <= epoch <= step.offset:
         return
     known = step.state.get("brokers", (broker,))
-    if (
-        known is not None
-        and known["brokerEpoch"] == epoch
-        and (known["incarnationId"] == step.data["incarnationId"])
-    ):
+    if known is not None and known["brokerEpoch"] == epoch:
+        if known["incarnationId"] == step.data["incarnationId"]:
+            return
+    elif _may_be_from_before_3_6(step.state) and _since(known) < epoch <= step.offset:
         return
     yield Told(
         "broker_epoch_is_offset",
@@ -190,6 +192,18 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
         "could be fenced wrongly; restart it so that it registers again",
         {"broker_id": broker, "broker_epoch": epoch},
     )
+
+
+def _may_be_from_before_3_6(state: State) -> bool:
+    """Controllers before Kafka 3.6 counted only records that they wrote themselves and had seen
+    committed: LeaderChange records, and what was on its way, are missing from their broker epochs.
+    """
+    level = state.get("features", (METADATA_VERSION,))
+    return level is None or level["featureLevel"] < MV_3_6_IV0
+
+
+def _since(known: Data | None) -> int:
+    return -1 if known is None else int(known["brokerEpoch"])
 
 
 def _producer_ids(step: Step) -> Iterator[Told]:

@@ -5,12 +5,13 @@ In: a quorum, and a place in one replica's files. Out: offsets, labels, and the 
 what to do. Source: the triage of corrupt ranges (R34, R43, #29).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.check import FINDING_LIMIT
+from kraftlog.audit.check import FINDING_LIMIT, BadRow
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -78,6 +79,21 @@ def capped(rows: Longs) -> Iterator[tuple[int, int]]:
     told = rows[:FINDING_LIMIT].tolist()
     for index, row in enumerate(told):
         yield row, len(rows) - len(told) if index == len(told) - 1 else 0
+
+
+def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
+    """Rows of one check in which equal ones, of a batch that several replicas hold, are one row
+    with all their names in `evidence["replicas"]`.
+    """
+    groups: dict[tuple[Any, ...], list[BadRow]] = {}
+    for row in rows:
+        key = (row.message, row.severity, row.offset, row.evidence.get("batch_id"))
+        groups.setdefault(key, []).append(row)
+    for held in groups.values():
+        labels = list(dict.fromkeys(one.replica for one in held if one.replica is not None))
+        more = f" (held by {some(labels)})" if len(labels) > 1 else ""
+        evidence = {**held[0].evidence, "replicas": labels}
+        yield replace(held[0], message=held[0].message + more, evidence=evidence)
 
 
 def and_more(more: int) -> str:

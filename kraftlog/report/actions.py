@@ -71,7 +71,7 @@ ACTIONS = (
         "No controller of Kafka that works as it should writes them, and loaders may stop here. "
         "Look at the leader of that epoch and its version before you restart nodes.",
         tuple(
-            "leader_change_starts_epoch record_decodes record_type_known record_rules "
+            "leader_change_starts_epoch record_decodes record_rules "
             "batch_decompresses transactions_well_formed references_exist isr_within_replicas "
             "leader_in_isr partition_epochs_step topic_identity_unique broker_epoch_is_offset "
             "producer_ids_increase record_replays".split()
@@ -93,7 +93,7 @@ ACTIONS = (
         "watch",
         "Look into the running cluster",
         "The files are sound; what they tell of the cluster deserves a look.",
-        ("election_storm", "snapshot_too_large_to_fetch"),
+        ("election_storm", "snapshot_too_large_to_fetch", "record_type_known"),
     ),
     Action(
         "restart",

@@ -1,0 +1,115 @@
+"""One cause is told once: whatever many replicas hold, or what recurs; and an older Kafka's habits
+are no findings.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.message.catalogue import spec_of
+from kraftlog.state.encode import metadata_record
+from tests.unit.audit_logs import NO_OP, START_MS, TRANSACTION, Batch, audit, found, quorum, topic
+
+LATER = START_MS + 60_000
+
+
+def test_a_step_back_that_all_replicas_hold_is_one_info(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (NO_OP,), None, START_MS))
+    (one,) = found(audit(tmp_path), "timestamps_monotonic")
+    assert (one.severity, one.row.offset) == ("info", 12)
+    assert one.row.evidence["replicas"] == ["1", "2", "3"]
+    assert "held by 1, 2 and 3" in one.row.message
+
+
+def test_a_clock_that_is_put_back_again_and_again_is_one_pattern(tmp_path: Path) -> None:
+    """Every 30 s by 0.9 s, twenty times."""
+    batches = []
+    for turn in range(20):
+        ahead = LATER + 30_000 * turn
+        batches.append(Batch(12 + 2 * turn, 2, (NO_OP,), None, ahead))
+        batches.append(Batch(13 + 2 * turn, 2, (NO_OP,), None, ahead - 900))
+    for node in quorum(tmp_path):
+        node.append(*batches)
+    (one,) = found(audit(tmp_path), "timestamps_monotonic")
+    evidence = one.row.evidence
+    assert (evidence["times"], evidence["under_one_leader"]) == (20, 20)
+    assert (evidence["back_ms_least"], evidence["back_ms_most"]) == (900, 900)
+    assert evidence["offsets"] == list(range(13, 53, 2))
+    assert "20 times" in one.row.message
+    assert "usually 30.0 s apart" in one.row.message
+
+
+def test_clocks_that_go_forward_are_no_finding(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (NO_OP,), None, LATER))
+    assert not found(audit(tmp_path), "timestamps_monotonic")
+
+
+def test_an_open_transaction_is_told_once(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (TRANSACTION["begin"], topic("d", 4)), None, LATER))
+    (one,) = found(audit(tmp_path), "transactions_well_formed")
+    assert one.severity == "info"
+    assert one.row.evidence["replicas"] == ["1", "2", "3"]
+
+
+def level(number: int) -> bytes:
+    return value("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=number)
+
+
+def register(broker: int, epoch: int, incarnation: str = "A" * 21 + "E") -> bytes:
+    return value(
+        "REGISTER_BROKER_RECORD",
+        brokerId=broker,
+        brokerEpoch=epoch,
+        incarnationId=incarnation,
+        endPoints=[],
+        features=[],
+        rack=None,
+        fenced=True,
+    )
+
+
+def value(record_type: str, **data: object) -> bytes:
+    spec = spec_of(record_type)
+    assert spec is not None
+    raw = metadata_record(spec, 0, data).value
+    assert raw is not None
+    return raw
+
+
+@pytest.mark.parametrize(
+    "metadata_version, epoch, is_told",
+    [
+        (4, 10, False),
+        (11, 0, False),
+        (12, 10, True),
+        (30, 10, True),
+        (30, 13, False),
+        (4, 15, True),
+    ],
+    ids=["3.3: two before", "3.5: far before", "3.6", "4.3", "4.3: its own", "3.3: after it"],
+)
+def test_broker_epochs_as_each_version_wrote_them(
+    metadata_version: int, epoch: int, is_told: bool, tmp_path: Path
+) -> None:
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(12, 2, (level(metadata_version),), None, LATER),
+            Batch(13, 2, (register(7, epoch),), None, LATER),
+        )
+    rows = found(audit(tmp_path), "broker_epoch_is_offset")
+    assert [one.row.offset for one in rows] == ([13] if is_told else [])
+
+
+def test_an_older_broker_epoch_never_goes_back(tmp_path: Path) -> None:
+    again = register(7, 9, "A" * 21 + "I")
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(12, 2, (level(4),), None, LATER),
+            Batch(13, 2, (register(7, 11),), None, LATER),
+            Batch(14, 2, (again,), None, LATER),
+        )
+    (one,) = found(audit(tmp_path), "broker_epoch_is_offset")
+    assert one.row.offset == 14
