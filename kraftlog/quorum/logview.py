@@ -100,18 +100,19 @@ class LogView:
         result[rows] = ~joined & ~next_joined & (next_base == before + span)
         if len(rows) == 1 or log.positions[rows[0]] != 0:
             result[rows[0]] = False
-        if not self._moved_in_place(int(rows[-1])):
+        # The last batch has no neighbour after it: the one before it must be in its place.
+        if not (joined[:-1][-1:].any() and self._follows(int(rows[-1]), int(rows[-2]))):
             result[rows[-1]] = False
         return result
 
-    def _moved_in_place(self, row: int) -> bool:
-        """Whether the last batch directly follows another one of its file, so that no bytes are
-        missing between them.
+    def _follows(self, row: int, before: int) -> bool:
+        """Whether a batch directly follows another one of its file, so that no bytes are missing
+        between them.
         """
         log = self.evidence.log
-        if row == 0 or log.file[row] != log.file[row - 1]:
+        if log.file[row] != log.file[before]:
             return False
-        return bool(log.positions[row] == log.positions[row - 1] + log.sizes[row - 1])
+        return bool(log.positions[row] == log.positions[before] + log.sizes[before])
 
     @cached_property
     def rows(self) -> Longs:

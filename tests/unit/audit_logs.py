@@ -6,6 +6,7 @@
 
 import json
 import struct
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ FOLDER = "__cluster_metadata-0"
 CLUSTER = "cluster-of-the-tests-0"
 START_MS = 1_700_000_000_000
 HEADER_SIZE = 61
+LIMITS = Limits()
 
 
 def varint(value: int) -> bytes:
@@ -98,18 +100,72 @@ def producer_ids(following: int) -> bytes:
     return b"\x01\x0f\x00" + struct.pack(">iqq", 1, 1, following) + b"\0"
 
 
-def partition(number: int, replicas: list[int], isr: list[int], leader: int) -> bytes:
-    lists = [replicas, isr, [], []]
-    arrays = b"".join(uvarint(len(one) + 1) + struct.pack(f">{len(one)}i", *one) for one in lists)
-    head = b"\x01\x03\x00" + struct.pack(">i", 0) + bytes(15) + bytes([number])
-    return head + arrays + struct.pack(">iii", leader, 0, 0) + b"\0"
+def ints(values: Sequence[int]) -> bytes:
+    """A compact array of int32."""
+    return uvarint(len(values) + 1) + struct.pack(f">{len(values)}i", *values)
+
+
+def uuid(number: int) -> bytes:
+    return bytes(15) + bytes([number])
+
+
+def uuid_text(number: int) -> str:
+    """As Kafka writes it into text files."""
+    return urlsafe_b64encode(uuid(number)).decode().rstrip("=")
+
+
+def partition(
+    number: int,
+    replicas: list[int],
+    isr: list[int],
+    leader: int,
+    removing: Sequence[int] = (),
+    adding: Sequence[int] = (),
+    leader_epoch: int = 0,
+    partition_epoch: int = 0,
+) -> bytes:
+    """Partition 0 of a topic."""
+    arrays = b"".join(ints(one) for one in (replicas, isr, removing, adding))
+    head = b"\x01\x03\x00" + struct.pack(">i", 0) + uuid(number)
+    return head + arrays + struct.pack(">iii", leader, leader_epoch, partition_epoch) + b"\0"
+
+
+CHANGES = ["isr", "leader", "replicas", "removing", "adding", "recovery", "elr"]
+"""Fields of a PartitionChange record, in the order of their tags."""
+
+
+def change(number: int, **fields: Sequence[int] | int) -> bytes:
+    """PartitionChange of partition 0 of a topic."""
+    tagged = uvarint(len(fields))
+    for name, value in sorted(fields.items(), key=lambda one: CHANGES.index(one[0])):
+        size = ">b" if name == "recovery" else ">i"
+        raw = struct.pack(size, value) if isinstance(value, int) else ints(value)
+        tagged += bytes([CHANGES.index(name)]) + uvarint(len(raw)) + raw
+    return b"\x01\x05\x02" + struct.pack(">i", 0) + uuid(number) + tagged
 
 
 def change_isr(number: int, isr: list[int]) -> bytes:
-    """PartitionChange: the ISR is tagged field 0."""
-    value = uvarint(len(isr) + 1) + struct.pack(f">{len(isr)}i", *isr)
-    head = b"\x01\x05\x00" + struct.pack(">i", 0) + bytes(15) + bytes([number])
-    return head + b"\x01\x00" + uvarint(len(value)) + value
+    """PartitionChange of the ISR alone."""
+    return change(number, isr=isr)
+
+
+def register_broker(broker: int, epoch: int, incarnation: int = 1, end_point: str = "a") -> bytes:
+    """A broker with one listener, which is unfenced."""
+    listener = uvarint(2) + text(end_point) + text("host") + struct.pack(">Hh", 9092, 0) + b"\0"
+    value = struct.pack(">i", broker) + uuid(incarnation) + struct.pack(">q", epoch)
+    return b"\x01\x00\x00" + value + listener + b"\x01" + b"\0" + b"\0" + b"\0"
+
+
+def unregister_broker(broker: int, epoch: int) -> bytes:
+    return b"\x01\x01\x00" + struct.pack(">iq", broker, epoch) + b"\0"
+
+
+def fence_broker(broker: int, epoch: int) -> bytes:
+    return b"\x01\x07\x00" + struct.pack(">iq", broker, epoch) + b"\0"
+
+
+def remove_acl(number: int) -> bytes:
+    return b"\x01\x13\x00" + uuid(number) + b"\0"
 
 
 TRANSACTION = {
@@ -125,10 +181,31 @@ def leader_change(base: int, epoch: int, leader: int, ms: int = START_MS) -> Bat
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
 
 
-def snapshot(batches: Sequence[Batch], epoch: int, ms: int, footer: bool = True) -> bytes:
+def kraft_voters(*voters: int) -> bytes:
+    """A KRaftVoters record of voters without listeners, each with the directory of its number."""
+    each = b"".join(
+        struct.pack(">i", one) + uuid(one) + b"\x01" + struct.pack(">hh", 0, 1) + b"\0\0"
+        for one in voters
+    )
+    return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"
+
+
+def voters_batch(base: int, epoch: int, *voters: int, ms: int = START_MS) -> Batch:
+    return Batch(base, epoch, (kraft_voters(*voters),), (struct.pack(">hh", 0, 6),), ms)
+
+
+def snapshot(
+    batches: Sequence[Batch],
+    epoch: int,
+    ms: int,
+    footer: bool = True,
+    voters: Sequence[int] = (),
+) -> bytes:
     """A checkpoint of the records of some batches."""
     head = struct.pack(">hq", 0, ms) + b"\0"
     parts = [Batch(0, epoch, (head,), (struct.pack(">hh", 0, 3),), ms)]
+    if voters:
+        parts.append(voters_batch(1, epoch, *voters, ms=ms))
     for one in batches:
         parts.append(Batch(parts[-1].end, epoch, one.values, None, ms))
     if footer:
@@ -198,10 +275,13 @@ class Node:
         text = json.dumps({**state, "data_version": 0, **fields})
         (self.folder / "quorum-state").write_text(text)
 
-    def meta(self, cluster: str = CLUSTER, node_id: int | None = None) -> None:
+    def meta(
+        self, cluster: str = CLUSTER, node_id: int | None = None, directory: int | None = None
+    ) -> None:
         number = self.node_id if node_id is None else node_id
+        where = uuid_text(number if directory is None else directory)
         (self.home / "meta.properties").write_text(
-            f"version=1\nnode.id={number}\ncluster.id={cluster}\ndirectory.id=directory-{number}\n"
+            f"version=1\nnode.id={number}\ncluster.id={cluster}\ndirectory.id={where}\n"
         )
 
     def append(self, *batches: Batch) -> None:
@@ -217,10 +297,10 @@ def quorum(root: Path) -> list[Node]:
     return nodes
 
 
-def audit(*roots: Path) -> AuditResult:
+def audit(*roots: Path, limits: Limits = LIMITS) -> AuditResult:
     """Audit the replicas below some folders."""
     replicas = find_replicas([str(one) for one in roots])
-    return audit_quorum(collect(replicas, Limits(), Redactor(b"k" * 32)))
+    return audit_quorum(collect(replicas, limits, Redactor(b"k" * 32)))
 
 
 def found(result: AuditResult, check: str) -> list[Finding]:

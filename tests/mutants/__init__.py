@@ -1,0 +1,1 @@
+"""Mutants of the rules, and which of them the tests let live."""

@@ -1,0 +1,223 @@
+"""Damages to the segments and side files of one replica's log."""
+
+import struct
+from dataclasses import replace
+
+from kraftlog.log.segment import Limits
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    TRANSACTION,
+    Batch,
+    Node,
+    frame,
+    healthy_log,
+    leader_change,
+    overwrite,
+    topic,
+)
+from tests.unit.faults.table import AT, END_POSITION, LATER, appended, everywhere, fault
+
+
+@fault(
+    "offsets_contiguous",
+    "critical",
+    "1",
+    10,
+    END_POSITION,
+    "goes back behind offset 12",
+    sound=appended(NO_OP),
+)
+def _(nodes: list[Node]) -> None:
+    """A batch of another copy; the one after it is in its place."""
+    nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER), Batch(12, 2, (NO_OP,), None, LATER))
+
+
+@fault("offsets_contiguous", "critical", "1", 11, END_POSITION, "goes back behind offset 12")
+def _(nodes: list[Node]) -> None:
+    """The last offset twice, in a batch that reaches beyond it."""
+    twice = Batch(11, 2, (NO_OP, NO_OP), None, LATER)
+    nodes[0].append(twice, Batch(13, 2, (NO_OP,), None, LATER))
+
+
+@fault("offsets_contiguous", "critical", "1", 12, END_POSITION, "begins at offset 10 where 12")
+def _(nodes: list[Node]) -> None:
+    """At the log's end nothing but its place tells where a batch belongs."""
+    nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER))
+
+
+@fault("segment_name_matches", "critical", "1", says="ends in .log and names no offset")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "old.log").write_bytes(b"")
+
+
+@fault("segment_name_matches", "critical", "1", 3, 0, "begins with offset 3, not with the 0")
+def _(nodes: list[Node]) -> None:
+    """Also where it is not the last one that has the wrong name."""
+    path = nodes[0].segment(0)
+    path.write_bytes(path.read_bytes()[AT[3] :])
+
+
+LARGE = Batch(12, 2, (topic("x" * 600, 9),), None, LATER)
+
+
+@fault(
+    "record_decodes", "warning", "1", 12, END_POSITION, "is over the limit",
+    sound=lambda nodes: [node.append(replace(LARGE, values=(NO_OP,))) for node in nodes],
+    limits=Limits(window_size_bytes=256, batch_size_bytes=512),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    for node in nodes:
+        node.append(LARGE)
+
+
+@fault("record_rules", "warning", offset=12, says="1 record headers")
+def _(nodes: list[Node]) -> None:
+    headers = b"\x02" + b"\x02k" + b"\x02v"
+    payload = frame(0, None, NO_OP, headers=headers)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=payload))
+
+
+@fault("record_rules", "warning", offset=13, says="its offset delta is 5, its place")
+def _(nodes: list[Node]) -> None:
+    payload = frame(0, None, NO_OP) + frame(5, None, NO_OP)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP, NO_OP), None, LATER, payload=payload))
+
+
+@fault("record_rules", "warning", offset=12, says="its value is empty", also="record_decodes")
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, b"")
+
+
+@fault(
+    "transactions_well_formed", "critical", offset=15, says="aborts a metadata transaction",
+    sound=appended(TRANSACTION["begin"], TRANSACTION["abort"], TRANSACTION["begin"],
+                   TRANSACTION["end"]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """An End closes a transaction, and so does an Abort: after either, none is open."""
+    begin, end, abort = (TRANSACTION[word] for word in ("begin", "end", "abort"))
+    everywhere(nodes, begin, end, NO_OP, abort)
+
+
+@fault("epochs_monotonic", "critical", "1", 13, says="goes back from 3 to 2")
+def _(nodes: list[Node]) -> None:
+    """With the very next epoch, and without a batch after it that would explain it."""
+    nodes[0].append(leader_change(12, 3, 1, LATER), Batch(13, 2, (NO_OP,), None, LATER))
+
+
+@fault(
+    "leader_change_starts_epoch", "critical", offset=12, says="epoch 3 begins at offset 12",
+    sound=lambda nodes: [node.append(leader_change(12, 3, 1, LATER)) for node in nodes],
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, NO_OP, epoch=3)
+
+
+@fault(
+    "timestamps_monotonic", "info", offset=12, says="1 ms before",
+    sound=lambda nodes: everywhere(nodes, NO_OP, ms=START_MS + 9000),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, NO_OP, ms=START_MS + 8999)
+
+
+@fault("epoch_checkpoint_agrees", "warning", "1", says="cannot be read")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "leader-epoch-checkpoint").write_text("0\nmany\n")
+
+
+@fault("epoch_checkpoint_agrees", "info", "1", says="is missing")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "leader-epoch-checkpoint").unlink()
+
+
+@fault("epoch_checkpoint_agrees", "warning", "1", 0, says="entry 1 0 follows 2 8")
+def _(nodes: list[Node]) -> None:
+    nodes[0].epochs([(2, 8), (1, 0)])
+
+
+@fault("epoch_checkpoint_agrees", "warning", "1", 8, says="entry 1 8 follows 1 0")
+def _(nodes: list[Node]) -> None:
+    """The same epoch twice; and an offset may stay, but not go back."""
+    nodes[0].epochs([(1, 0), (1, 8), (2, 8)])
+
+
+@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="entry 3 7 follows 2 8")
+def _(nodes: list[Node]) -> None:
+    nodes[0].epochs([(1, 0), (2, 8), (3, 7)])
+
+
+def index(nodes: list[Node], *entries: tuple[int, int], more: bytes = b"") -> None:
+    """The offset index of node 1's last segment: (offset, position) each."""
+    raw = b"".join(struct.pack(">ii", offset - 6, position) for offset, position in entries)
+    nodes[0].segment(6).with_suffix(".index").write_bytes(raw + more)
+
+
+def time_index(nodes: list[Node], *entries: tuple[int, int]) -> None:
+    """The time index of the same: (ms after the start, offset) each."""
+    raw = b"".join(struct.pack(">qi", START_MS + ms, offset - 6) for ms, offset in entries)
+    nodes[0].segment(6).with_suffix(".timeindex").write_bytes(raw)
+
+
+@fault(
+    "index_agrees", "warning", "1", says="its last 3 bytes are no whole entry",
+    sound=lambda nodes: index(nodes, (7, AT[7]), (9, AT[9]), more=bytes(3)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    index(nodes, (7, AT[7]), more=b"\0\0\x01")
+
+
+@fault(
+    "index_agrees", "warning", "1", 7, says="entry 1 (offset 7, position",
+    sound=lambda nodes: index(nodes, (8, AT[8]), (8, AT[8]), (11, AT[11])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    index(nodes, (9, AT[9]), (7, AT[7]))
+
+
+@fault(
+    "index_agrees", "warning", "1", 8, says="points at no start",
+    sound=lambda nodes: index(nodes, (9, AT[9])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A batch's start, but of one that begins above the entry's offset."""
+    index(nodes, (8, AT[9]))
+
+
+@fault(
+    "index_agrees", "warning", "1", 8, says="that the batch at that offset does not have",
+    sound=lambda nodes: time_index(nodes, (5000, 7), (6000, 8), (9000, 11)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    time_index(nodes, (5000, 7), (6001, 8))
+
+
+@fault(
+    "epoch_within_quorum_state", "warning", "1", 8, says="no epoch above 1",
+    sound=lambda nodes: nodes[0].quorum_state(leaderId=2, leaderEpoch=3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].quorum_state(leaderId=-1, leaderEpoch=1)
+
+
+@fault("batch_crc_valid", "critical", "2", 10, AT[10], "does not match its CRC-32C")
+def _(nodes: list[Node]) -> None:
+    """The leader epoch and the base offset stand outside of the CRC, the attributes within."""
+    overwrite(nodes[1].segment(6), AT[10] + 22, b"\x10")
+
+
+@fault("log_tail_complete", "warning", "3", 12, END_POSITION, "garbage that is not a batch")
+def _(nodes: list[Node]) -> None:
+    path = nodes[2].segment(6)
+    path.write_bytes(path.read_bytes() + b"\x55" * 200)
+
+
+@fault("leader_change_starts_epoch", "critical", "1", 9, says="epoch 3 begins at offset 9")
+def _(nodes: list[Node]) -> None:
+    """An epoch in the middle, which goes on to the end."""
+    kept = [one for one in healthy_log() if one.base >= 6]
+    later = [replace(one, epoch=3) if one.base >= 9 else one for one in kept]
+    nodes[0].segment(6).write_bytes(b"".join(one.raw() for one in later))

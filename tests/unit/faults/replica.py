@@ -1,0 +1,117 @@
+"""Damages that only several replicas together show: voters, identities, elections."""
+
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    snapshot,
+    voters_batch,
+)
+from tests.unit.faults.table import LATER, fault
+
+STORED = [healthy_log()[1], healthy_log()[3]]
+
+
+def _voters_in_snapshots(nodes: list[Node], *voters: tuple[int, ...]) -> None:
+    for node, ids in zip(nodes, voters, strict=True):
+        raw = snapshot(STORED, 1, START_MS + 3000, voters=ids)
+        node.checkpoint(6, 1).write_bytes(raw)
+
+
+@fault(
+    "voter_sets_agree", "warning", "3", 6, says="are [1, 2] by the KRaftVoters record of",
+    sound=lambda nodes: _voters_in_snapshots(nodes, (1, 2, 3), (1, 2, 3), (1, 2, 3)),
+    also="snapshots_agree snapshot_equals_replay",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _voters_in_snapshots(nodes, (1, 2, 3), (1, 2, 3), (1, 2))
+
+
+def _voters_in_logs(nodes: list[Node], ids: tuple[int, ...]) -> None:
+    """A KRaftVoters record at offset 12, and snapshots that hold it."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    stored = [*STORED, healthy_log()[8]]
+    nodes[2].checkpoint(13, 2).write_bytes(snapshot(stored, 2, LATER, voters=ids))
+
+
+@fault(
+    "voter_sets_agree", "warning", "3", 13, says="are [1, 3] by the KRaftVoters record of",
+    sound=lambda nodes: _voters_in_logs(nodes, (1, 2, 3)),
+    also="snapshot_equals_replay",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _voters_in_logs(nodes, (1, 3))
+
+
+@fault(
+    "node_identity_unique", "critical", "3", says="directory AAAAAAAAAAAAAAAAAAAAAQ",
+    sound=lambda nodes: nodes[2].meta(directory=9),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """One directory id on two nodes."""
+    nodes[2].meta(directory=1)
+
+
+@fault(
+    "quorum_state_present", "warning", "3", says="knows epoch 1, its log epoch 2",
+    sound=lambda nodes: nodes[2].quorum_state(leaderId=1, leaderEpoch=3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+
+
+@fault("meta_properties_valid", "warning", "2", says="cannot be read")
+def _(nodes: list[Node]) -> None:
+    (nodes[1].home / "meta.properties").write_text("version=1\nnode.id=two\n")
+
+
+@fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
+def _(nodes: list[Node]) -> None:
+    nodes[2].quorum_state(leaderId=2, leaderEpoch=2, clusterId="another")
+
+
+def _elections(nodes: list[Node], *epochs: int) -> None:
+    """Elections from offset 12 on, a millisecond apart, each won in one of some epochs."""
+    for node in nodes:
+        node.append(*(leader_change(12 + n, e, 1, LATER + n) for n, e in enumerate(epochs)))
+        node.quorum_state(leaderId=1, leaderEpoch=epochs[-1])
+        node.epochs([(1, 0), (2, 8), *((e, 12 + n) for n, e in enumerate(epochs))])
+
+
+@fault(
+    "election_storm", "warning", offset=12, says="up to 51 epochs were skipped",
+    sound=lambda nodes: _elections(nodes, 53),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """From epoch 2 to 54: 51 epochs lie between, one more than the limit."""
+    _elections(nodes, 54)
+
+
+@fault(
+    "election_storm", "warning", offset=8, says="21 leaders were elected within one hour",
+    sound=lambda nodes: _elections(nodes, *range(3, 22)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The election of epoch 2 and twenty more."""
+    _elections(nodes, *range(3, 23))
+
+
+@fault("voter_holds_committed_data", "info", "3", 8, says="no majority")
+def _(nodes: list[Node]) -> None:
+    """A voter that lacks the newest epoch alone is outvoted."""
+    path = nodes[2].segment(6)
+    whole = [Batch(6, 1, one.values, one.keys, one.ms) for one in healthy_log()[4:5]]
+    size = sum(len(one.raw()) for one in whole) + len(healthy_log()[5].raw())
+    path.write_bytes(path.read_bytes()[:size])
+    nodes[2].epochs([(1, 0)])
+
+
+@fault("uncommitted_tail_diverged", "warning", "1", 12, says="above what is known to be committed")
+def _(nodes: list[Node]) -> None:
+    """Either of two copies has the newer epoch at one of two offsets: neither is a tail."""
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER), leader_change(13, 4, 1, LATER))
+    nodes[2].append(leader_change(12, 3, 3, LATER), Batch(13, 3, (NO_OP,), None, LATER))

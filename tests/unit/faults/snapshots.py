@@ -1,0 +1,90 @@
+"""Damages to checkpoint files."""
+
+import os
+import struct
+from dataclasses import replace
+
+from tests.unit.audit_logs import (
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    overwrite,
+    snapshot,
+)
+from tests.unit.faults.table import fault
+
+STORED = [healthy_log()[1], healthy_log()[3]]
+HEADER = Batch(0, 1, (struct.pack(">hq", 0, START_MS + 3000) + b"\0",), (struct.pack(">hh", 0, 3),))
+FIRST = len(HEADER.raw())
+"""Where the first batch after the header begins in the snapshots of `quorum`."""
+
+
+@fault("batch_header_valid", "critical", "1", position=FIRST, says="3 records and offsets for 2",
+       also="record_decodes snapshot_equals_replay snapshots_agree")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].checkpoint(6, 1)
+    stored = Batch(1, 1, STORED[0].values, None, START_MS + 3000)
+    wrong = replace(stored, count=3).raw()
+    path.write_bytes(path.read_bytes().replace(stored.raw(), wrong))
+
+
+@fault(
+    "batch_header_valid", "critical", "1", position=FIRST, says="its CRC proves the records whole"
+)
+def _(nodes: list[Node]) -> None:
+    overwrite(nodes[0].checkpoint(6, 1), FIRST + 8, struct.pack(">i", -1))
+
+
+@fault("snapshot_header_first", "critical", "1", says="holds 2 SnapshotHeader records")
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].checkpoint(6, 1)
+    path.write_bytes(HEADER.raw() + path.read_bytes())
+
+
+@fault("snapshot_name_valid", "warning", "1", says="names no snapshot")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "backup.checkpoint").write_bytes(b"")
+
+
+def _grown(node: Node, size_bytes: int) -> None:
+    """The snapshot goes on with a hole."""
+    os.truncate(node.checkpoint(6, 1), size_bytes)
+
+
+MIB_10, GIB_2 = 10 << 20, 1 << 31
+
+
+@fault(
+    "snapshot_too_large_to_fetch", "info", "1", says="larger than usual",
+    also="snapshot_footer_last",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _grown(nodes[0], MIB_10 + 1)
+    _grown(nodes[1], MIB_10)
+
+
+@fault(
+    "snapshot_too_large_to_fetch", "warning", "1", says="no follower can fetch it whole",
+    also="snapshot_footer_last",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _grown(nodes[0], GIB_2)
+
+
+@fault("snapshot_too_large_to_fetch", "info", "2", says="2,147,483,647 bytes",
+       also="snapshot_footer_last")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The largest position that 32 bits hold can still be fetched."""
+    _grown(nodes[1], GIB_2 - 1)
+
+
+@fault("snapshot_timestamp_agrees", "warning", "1", 5, says=f"is of {START_MS + 3001}")
+def _(nodes: list[Node]) -> None:
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3001))
+
+
+@fault("snapshot_leftover", "info", "1", says="a deleted snapshot")
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].checkpoint(6, 1)
+    path.with_name(f"{3:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())

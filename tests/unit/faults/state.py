@@ -1,0 +1,301 @@
+"""Damages to the state: records that are whole and must not be there, in the logs of all replicas.
+
+Offset 12 is the first that is free. Topic 1 has the partition [1, 2], led by 1; topics 2 and 3
+have none.
+"""
+
+from tests.unit.audit_logs import (
+    START_MS,
+    Batch,
+    Node,
+    change,
+    fence_broker,
+    healthy_log,
+    partition,
+    producer_ids,
+    register_broker,
+    remove_acl,
+    remove_topic,
+    snapshot,
+    topic,
+    unregister_broker,
+)
+from tests.unit.faults.table import LATER, appended, everywhere, fault
+
+REFERENCES, ASSIGNMENT = "references_exist", "isr_within_replicas"
+EPOCHS, IDENTITY, BROKER_EPOCH = (
+    "partition_epochs_step", "topic_identity_unique", "broker_epoch_is_offset",
+)  # fmt: skip
+
+
+@fault(REFERENCES, "critical", offset=12, says="there is no topic", sound=appended(topic("d", 9)))
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, partition(9, [1], [1], 1))
+
+
+@fault(REFERENCES, "critical", offset=12, says="there is no partition 0", sound=appended(change(1)))
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(2))
+
+
+@fault(REFERENCES, "critical", offset=12, sound=appended(remove_topic(3)))
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, remove_topic(9))
+
+
+@fault(
+    REFERENCES, "critical", offset=13, says="topics hold nothing", sound=appended(remove_topic(3))
+)
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, remove_topic(3), remove_topic(3))
+
+
+@fault(REFERENCES, "critical", offset=12, says="acls hold nothing")
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, remove_acl(1))
+
+
+@fault(
+    REFERENCES, "critical", offset=12, says="no broker 7",
+    sound=appended(register_broker(7, 12), fence_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, fence_broker(7, 12))
+
+
+@fault(
+    REFERENCES, "critical", offset=13, says="brokerEpoch is 12, the record says 11",
+    sound=appended(register_broker(7, 12), fence_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12), fence_broker(7, 11))
+
+
+@fault(
+    REFERENCES, "critical", offset=12, says="removes broker 7, which is not registered",
+    sound=appended(register_broker(7, 12), unregister_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, unregister_broker(7, 12))
+
+
+@fault(
+    REFERENCES, "critical", offset=14, says="removes broker 7",
+    sound=appended(register_broker(7, 12), fence_broker(7, 12), unregister_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12), unregister_broker(7, 12), unregister_broker(7, 12))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="its assignment is empty",
+    also="leader_in_isr", sound=appended(partition(2, [1], [1], 1)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, partition(2, [], [], 1))
+
+
+@fault(ASSIGNMENT, "critical", offset=12, says="assignment [2, 1, 2] names a broker twice")
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, replicas=[2, 1, 2]))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="isr [1, 2, 3] holds [3]",
+    sound=appended(change(1, isr=[2, 1])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, isr=[1, 2, 3]))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="eligibleLeaderReplicas [2, 9] holds [9]",
+    sound=appended(change(1, isr=[1], elr=[2])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, isr=[1], elr=[2, 9]))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="addingReplicas [3] holds [3]",
+    sound=appended(change(1, replicas=[1, 2, 3], adding=[3])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, adding=[3]))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="removingReplicas [4] holds [4]",
+    sound=appended(change(1, replicas=[1, 2, 3], removing=[2])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, removing=[4]))
+
+
+@fault(ASSIGNMENT, "critical", offset=13, says="isr [1, 2] holds [1]", also="leader_in_isr")
+def _(nodes: list[Node]) -> None:
+    """A problem that a record leaves as it is belongs to the record that made it."""
+    everywhere(nodes, change(1), change(1, replicas=[2, 3]), change(1, leader=2))
+
+
+@fault(ASSIGNMENT, "critical", offset=12, says="2 replicas have 1 directories")
+def _(nodes: list[Node]) -> None:
+    directory = b"\x02" + bytes(15) + b"\x07"
+    head = b"\x01\x05\x02" + bytes(4) + bytes(15) + b"\x01"
+    everywhere(nodes, head + b"\x01\x08" + bytes([len(directory)]) + directory)
+
+
+@fault(
+    "leader_in_isr", "critical", offset=12, says="leader 2 is not in its ISR [1]",
+    sound=appended(change(1, isr=[2], leader=2)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, isr=[1], leader=2), change(1))
+
+
+@fault(
+    "leader_in_isr", "critical", offset=14, says="leader 1",
+    sound=appended(change(1, isr=[2], leader=-1), change(1, isr=[2], leader=1, recovery=1)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, isr=[2], leader=2), change(1), change(1, leader=1))
+
+
+@fault(
+    EPOCHS, "critical", offset=13, says="its partitionEpoch goes back from 1 to 0",
+    sound=appended(change(1), partition(1, [1, 2], [1, 2], 1, partition_epoch=1)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1), partition(1, [1, 2], [1, 2], 1))
+
+
+@fault(
+    EPOCHS, "critical", offset=13, says="its leaderEpoch goes back from 1 to 0",
+    sound=appended(
+        change(1, leader=2), partition(1, [1, 2], [1, 2], 2, leader_epoch=1, partition_epoch=1)
+    ),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, leader=2), partition(1, [1, 2], [1, 2], 2, partition_epoch=9))
+
+
+@fault(IDENTITY, "critical", offset=12, says="a topic named a", sound=appended(topic("d", 8)))
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, topic("a", 8))
+
+
+@fault(
+    IDENTITY, "critical", offset=12, says="is used again at offset 12 for d while it is that of c",
+    sound=appended(remove_topic(3), topic("c", 3)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, topic("d", 3))
+
+
+@fault(
+    BROKER_EPOCH, "warning", offset=13, says="with broker epoch 14",
+    sound=appended(topic("d", 8), register_broker(7, 13)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, topic("d", 8), register_broker(7, 14))
+
+
+@fault(
+    BROKER_EPOCH, "warning", offset=13, says="with broker epoch 11",
+    sound=appended(topic("d", 8), register_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, topic("d", 8), register_broker(7, 11))
+
+
+def _registered_twice(nodes: list[Node], incarnation: int) -> None:
+    """Broker 7, and once more in a later batch with the same epoch, as one that is renewed."""
+    for node in nodes:
+        node.append(
+            Batch(12, 2, (register_broker(7, 12, 1),), None, LATER),
+            Batch(13, 2, (register_broker(7, 12, incarnation),), None, LATER),
+        )
+
+
+@fault(
+    BROKER_EPOCH, "warning", offset=13, says="with broker epoch 12",
+    sound=lambda nodes: _registered_twice(nodes, incarnation=1),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The old epoch is that of the old process alone."""
+    _registered_twice(nodes, incarnation=2)
+
+
+@fault(
+    "producer_ids_increase", "critical", offset=13, says="from 2000 to 1999",
+    sound=appended(producer_ids(1000), producer_ids(2000), producer_ids(2000)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, producer_ids(2000), producer_ids(1999))
+
+
+@fault(
+    "record_replays", "warning", offset=12, says="an endpoint has no name",
+    sound=appended(register_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12, end_point=""))
+
+
+def _removed(nodes: list[Node], created: int, removed: int, apart_ms: int = 0) -> None:
+    """Some topics created, and some of them removed, one every so many ms."""
+    everywhere(nodes, *(topic(f"t{n}", n) for n in range(10, 10 + created)))
+    for node in nodes:
+        node.append(
+            *(
+                Batch(12 + created + n, 2, (remove_topic(10 + n),), None, LATER + 1 + apart_ms * n)
+                for n in range(removed)
+            )
+        )
+
+
+@fault(
+    "mass_deletion", "warning", offset=17, says="5 of 8 topics",
+    sound=lambda nodes: _removed(nodes, 7, 5),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Five of eight are more than the half; five of ten are not."""
+    _removed(nodes, 5, 5)
+
+
+@fault(
+    "mass_deletion", "warning", offset=16, says="4 of 7 topics",
+    sound=lambda nodes: _removed(nodes, 2, 2),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Four are enough; two of five never are."""
+    _removed(nodes, 4, 4)
+
+
+@fault(
+    "mass_deletion",
+    "warning",
+    offset=16,
+    says="4 of 7 topics",
+    sound=lambda nodes: _removed(nodes, 4, 4, apart_ms=20_001),
+)
+def _(nodes: list[Node]) -> None:
+    """The last one goes exactly a minute after the first."""
+    _removed(nodes, 4, 4, apart_ms=20_000)
+
+
+@fault("mass_deletion", "warning", offset=18, says="4 of 7 topics")
+def _(nodes: list[Node]) -> None:
+    """What went more than a second before the crowd is not part of it."""
+    _removed(nodes, 5, 5, apart_ms=1001)
+
+
+@fault("mass_deletion", "warning", offset=17, says="5 of 8 topics")
+def _(nodes: list[Node]) -> None:
+    _removed(nodes, 5, 5, apart_ms=1000)
+
+
+@fault("snapshots_agree", "critical", "2", 6, says="nextProducerId", also="snapshot_equals_replay")
+def _(nodes: list[Node]) -> None:
+    stored = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2)))]
+    nodes[1].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
