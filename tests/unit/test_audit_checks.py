@@ -2,8 +2,9 @@
 
 import shutil
 import struct
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ from tests.unit.audit_logs import (
     topic,
 )
 from tests.unit.faults import log, replica, snapshots, state  # noqa: F401  (they declare faults)
-from tests.unit.faults.rules import declared, used_by
+from tests.unit.faults.rules import Used, declared, used_by
 from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
 
 # --- log ---------------------------------------------------------------------------------------
@@ -498,12 +499,27 @@ def findings_of(one: Fault, result: AuditResult) -> list[Finding]:
     ]
 
 
+Audited = Callable[[Fault], tuple[AuditResult, list[Used]]]
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """What the audit of a quorum with a fault finds, and by which rules; each once."""
+
+    @cache
+    def results(one: Fault) -> tuple[AuditResult, list[Used]]:
+        root = tmp_path_factory.mktemp("fault")
+        one.damage(quorum(root))
+        return used_by(partial(audit, root, limits=one.limits))
+
+    return results
+
+
 @pytest.mark.parametrize("one", FAULTS, ids=case)
 def test_a_fault_is_found_where_it_is_and_nothing_else_is_critical(
-    one: Fault, tmp_path: Path
+    one: Fault, audited: Audited
 ) -> None:
-    one.damage(quorum(tmp_path))
-    result = audit(tmp_path, limits=one.limits)
+    result, _ = audited(one)
     told = [(row.check, row.severity, row.row.offset, row.row.message) for row in result.findings]
     assert findings_of(one, result), told
     critical = {row.check for row in result.findings if row.severity == "critical"}
@@ -519,11 +535,10 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
     assert [row.row.message for row in result.findings if row.severity == "critical"] == []
 
 
-def test_every_rule_has_a_fault_that_it_tells(tmp_path: Path) -> None:
+def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
     told = set()
-    for number, one in enumerate(FAULTS):
-        one.damage(quorum(tmp_path / str(number)))
-        result, used = used_by(partial(audit, tmp_path / str(number), limits=one.limits))
+    for one in FAULTS:
+        result, used = audited(one)
         sentences = [finding.row.message for finding in findings_of(one, result)]
         told |= {place.rule for place in used if any(place.text in text for text in sentences)}
     untold = [rule for rules in declared().values() for rule in rules if rule not in told]

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import kraftlog.audit
@@ -73,10 +73,10 @@ def used_by(run: Callable[[], Result]) -> tuple[Result, list[Used]]:
         return inside
 
     def entered(frame: FrameType, event: str, told: Any) -> Any:
-        return inside if _is_watched(frame.f_code) else None
-
-    def _is_watched(code: CodeType) -> bool:
-        return code.co_filename in rules
+        if frame.f_code.co_filename not in rules:
+            return None
+        frame.f_trace_lines = False
+        return inside
 
     before = sys.gettrace()
     sys.settrace(entered)

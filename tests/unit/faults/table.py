@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kraftlog.log.segment import Limits
 from tests.unit.audit_logs import LIMITS, START_MS, Batch, Node, healthy_log
@@ -24,13 +24,13 @@ class Fault:
 
     check: str
     severity: str
-    damage: Damage = field(compare=False)
+    damage: Damage
     replica: str | None = None
     offset: int | None = None
     position: int | None = None
     says: str = ""
     also: frozenset[str] = frozenset()
-    sound: Damage | None = field(default=None, compare=False)
+    sound: Damage | None = None
     limits: Limits = LIMITS
 
     @property
