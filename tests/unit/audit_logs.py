@@ -164,6 +164,15 @@ def fence_broker(broker: int, epoch: int) -> bytes:
     return b"\x01\x07\x00" + struct.pack(">iq", broker, epoch) + b"\0"
 
 
+def config(resource_type: int, resource: str, name: str, value: str) -> bytes:
+    head = b"\x01\x04\x00" + bytes([resource_type])
+    return head + text(resource) + text(name) + text(value) + b"\0"
+
+
+def feature(name: str, level: int) -> bytes:
+    return b"\x01\x0c\x00" + text(name) + struct.pack(">h", level) + b"\0"
+
+
 def remove_acl(number: int) -> bytes:
     return b"\x01\x13\x00" + uuid(number) + b"\0"
 

@@ -221,3 +221,23 @@ def _(nodes: list[Node]) -> None:
     kept = [one for one in healthy_log() if one.base >= 6]
     later = [replace(one, epoch=3) if one.base >= 9 else one for one in kept]
     nodes[0].segment(6).write_bytes(b"".join(one.raw() for one in later))
+
+
+@fault(
+    "timestamps_monotonic",
+    "info",
+    offset=12,
+    says="go back 4 times",
+    sound=lambda nodes: _clock(nodes, 9000, 9000, 9001, 9002),
+)
+def _(nodes: list[Node]) -> None:
+    """More than three steps back are a pattern."""
+    _clock(nodes, 8999, 8998, 8997, 8996)
+
+
+def _clock(nodes: list[Node], *times_ms: int) -> None:
+    """Batches of some times after the start; the last of the healthy log is of 9,000 ms."""
+    for node in nodes:
+        node.append(
+            *(Batch(12 + n, 2, (NO_OP,), None, START_MS + ms) for n, ms in enumerate(times_ms))
+        )

@@ -9,6 +9,8 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     change,
+    config,
+    feature,
     fence_broker,
     healthy_log,
     partition,
@@ -201,11 +203,36 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    BROKER_EPOCH, "warning", offset=13, says="with broker epoch 11",
-    sound=appended(topic("d", 8), register_broker(7, 12)),
-)  # fmt: skip
+    BROKER_EPOCH,
+    "warning",
+    offset=13,
+    says="with broker epoch 11",
+    sound=appended(feature("metadata.version", 11), register_broker(7, 11)),
+)
 def _(nodes: list[Node]) -> None:
-    everywhere(nodes, topic("d", 8), register_broker(7, 11))
+    """From metadata.version 12 on, which is that of Kafka 3.6; controllers before it miscounted."""
+    everywhere(nodes, feature("metadata.version", 12), register_broker(7, 11))
+
+
+@fault(
+    BROKER_EPOCH,
+    "warning",
+    offset=13,
+    says="with broker epoch 3",
+    sound=lambda nodes: _registered_later(nodes, 4),
+)
+def _(nodes: list[Node]) -> None:
+    """A controller that miscounts still counts up."""
+    _registered_later(nodes, 3)
+
+
+def _registered_later(nodes: list[Node], epoch: int) -> None:
+    """Broker 7 with epoch 3, and as another process with a later one, both miscounted."""
+    for node in nodes:
+        node.append(
+            Batch(12, 2, (register_broker(7, 3, 1),), None, LATER),
+            Batch(13, 2, (register_broker(7, epoch, 2),), None, LATER),
+        )
 
 
 def _registered_twice(nodes: list[Node], incarnation: int) -> None:
@@ -299,3 +326,12 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     stored = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2)))]
     nodes[1].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+@fault("snapshot_equals_replay", "info", says="snapshots of 1, 2 and 3 hold configs of topics")
+def _(nodes: list[Node]) -> None:
+    """Configs of a topic that is gone: Kafka leaves them behind itself."""
+    left = Batch(0, 1, (config(2, "gone", "retention.ms", "1"),))
+    stored = [healthy_log()[1], healthy_log()[3], left]
+    for node in nodes:
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
