@@ -26,6 +26,7 @@ RECORD_KINDS = frozenset(
         FaultKind.RECORD_FRAME,
         FaultKind.RECORD_VALUE,
         FaultKind.RECORD_TRAILING,
+        FaultKind.TOO_MANY_FAULTS,
     }
 )
 

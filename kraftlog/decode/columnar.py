@@ -2,9 +2,10 @@
 
 In: a window of record batches. Out: `Decoded`, on any input that of `decode_window_reference`.
 `envelopes` finds the records, `compile` reads those of one type and version, and this module puts
-them together. What is rare or abnormal (control batches, compression, messages with nested structs,
-unknown tags, a check that fails) is handed over to the interpreter, batch by batch or record by
-record, so this code must detect the abnormal but never explain it. Runs in executors.
+them together; a compressed batch is unpacked first. What is rare or abnormal (control batches,
+messages with nested structs, unknown tags, a check that fails) is handed over to the interpreter,
+batch by batch or record by record, so this code must detect the abnormal but never explain it. Runs
+in executors.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.decode.compile import reader_of
-from kraftlog.decode.envelopes import Frames, find_frames
-from kraftlog.decode.records import FRAME_VERSION, Header, Section, read_framed
+from kraftlog.decode.envelopes import Frames, Sections, find_frames, sections_of
+from kraftlog.decode.records import (
+    FAULT_LIMIT,
+    FRAME_VERSION,
+    Header,
+    Section,
+    given_up,
+    read_framed,
+)
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import (
     RECORD_BITS,
@@ -28,7 +36,8 @@ from kraftlog.decode.rows import (
 from kraftlog.decode.slices import hashes_at
 from kraftlog.decode.tabular import timestamps
 from kraftlog.decode.vector import Bytes, Cursors, Numbers
-from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME, PREFIX_SIZE, Headers
+from kraftlog.log.batch import LOG_APPEND_TIME, PREFIX_SIZE, Headers
+from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
@@ -50,14 +59,14 @@ def decode_window(
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
     """
     gathering = Gathering(window, slices)
-    raw = np.frombuffer(window.buffer, np.uint8)
     indexes = range(len(window.batches)) if chosen is None else sorted(chosen)
-    frames, handed = find_frames(window, raw, indexes)
-    for index in handed:
-        for found in read_batch(window, index, wanted, redactor, decompressed_limit):
-            gathering.add(index, found)
-    slow = _decode_groups(window, raw, frames, wanted, redactor, gathering)
-    _decode_singly(window, frames, slow, wanted, redactor, gathering)
+    for sections in sections_of(window, indexes, decompressed_limit):
+        frames, handed = find_frames(window, sections)
+        for index in handed:
+            for found in read_batch(window, index, wanted, redactor, decompressed_limit):
+                gathering.add(index, found)
+        slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering)
+        _decode_singly(window, sections, frames, slow, wanted, redactor, gathering)
     return gathering.decoded()
 
 
@@ -174,6 +183,7 @@ def _timestamps_ms(headers: Headers, batch: Numbers, delta: Numbers) -> Numbers:
 
 def _decode_singly(
     window: Window,
+    sections: Sections,
     frames: Frames,
     rows: Numbers,
     wanted: frozenset[str] | None,
@@ -183,26 +193,31 @@ def _decode_singly(
     """The interpreter's own word on records that the fast path does not read."""
     places = (frames.batch_index, frames.record_index, frames.position, frames.end)
     section: Section | None = None
-    current = -1
+    current, fault_count = -1, 0
     for index, record, position, end in zip(*(one[rows].tolist() for one in places), strict=True):
         if section is None or index != current:
-            section, current = _section(window, index), index
-        frame = next(read_frames(window.buffer, position, end, 1))
+            section, current, fault_count = _section(window, sections, index), index, 0
+        if fault_count > FAULT_LIMIT:
+            continue
+        frame = next(read_frames(sections.buffer, position, end, 1))
         found = read_framed(section, frame._replace(index=record), redactor, wanted)
+        if isinstance(found, Fault):
+            fault_count += 1
+            if fault_count > FAULT_LIMIT:
+                found = given_up(section, found)
+                gathering.cut(index, record)
         if found is not None:
             gathering.add(index, found)
 
 
-def _section(window: Window, index: int) -> Section:
+def _section(window: Window, sections: Sections, index: int) -> Section:
     header = window.batches.headers[index]
-    position = int(window.batches.positions[index])
-    size, start = int(header["length"]) + PREFIX_SIZE, position - window.position
     return Section(
         Header.of(header),
-        window.buffer,
-        start + HEADER_SIZE,
-        start + size,
-        position,
-        size,
-        window.position,
+        sections.buffer,
+        int(sections.starts[index]),
+        int(sections.ends[index]),
+        int(window.batches.positions[index]),
+        int(header["length"]) + PREFIX_SIZE,
+        sections.origin,
     )

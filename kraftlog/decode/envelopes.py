@@ -1,13 +1,13 @@
 """Where the records of a window lie, and what stands around their values: envelopes, many at once.
 
-In: a window of record batches. Out: `Frames`, and the batches that are for the interpreter as a
-whole. Record boundaries are found in a plain loop, as each is known only from the one before (but
-for a batch's first); from there on every step is one array operation over all records. Source:
-Kafka's DefaultRecord (KIP-98).
+In: a window of record batches. Out: its records sections, unpacked where they are compressed, and
+the `Frames` in them, with the batches that are for the interpreter as a whole. Record boundaries
+are found in a plain loop, as each is known only from the one before (but for a batch's first); from
+there on every step is one array operation over all records. Source: Kafka's DefaultRecord (KIP-98).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
@@ -15,8 +15,81 @@ import numpy as np
 from kraftlog.decode.vector import Bytes, Cursors, Marks, Numbers
 from kraftlog.errors import DecodeError
 from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE, PREFIX_SIZE
+from kraftlog.log.codecs import unpack
 from kraftlog.log.segment import Window
 from kraftlog.wire import unsigned_varint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sections:
+    """The records sections of some batches of a window, all in one buffer: that of the window's
+    batch i lies in [starts[i], ends[i]).
+
+    `origin` is the buffer's place in the file; None where the batches were compressed, so that no
+    record has a place of its own. `handed` are batches that are for the interpreter as a whole.
+    """
+
+    buffer: bytes
+    indexes: Sequence[int]
+    starts: Numbers
+    ends: Numbers
+    origin: int | None
+    handed: Sequence[int] = ()
+
+    @property
+    def raw(self) -> Bytes:
+        """The buffer as numpy sees it."""
+        return np.frombuffer(self.buffer, np.uint8)
+
+
+_GROUP_SIZE = 4 << 20
+"""Compressed batches are unpacked together until they are this large: what then is decoded at a
+time stays in the processor's cache.
+"""
+
+
+def sections_of(window: Window, indexes: Sequence[int], limit: int) -> Iterator[Sections]:
+    """The sections of some batches of a window, none of which unpacks to more than the limit. First
+    those that lie in the window as they are, then the unpacked ones, some at a time.
+    """
+    headers, chosen = window.batches.headers, np.array(indexes, np.int64)
+    attributes = headers["attributes"][chosen]
+    is_read = window.batches.crc_valid[chosen] & (attributes & CONTROL == 0)
+    is_packed = attributes & CODEC_MASK != 0
+    starts = window.batches.positions - window.position + HEADER_SIZE
+    ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
+    plain, handed = chosen[is_read & ~is_packed].tolist(), chosen[~is_read].tolist()
+    yield Sections(window.buffer, plain, starts, ends, window.position, handed)
+    packed = chosen[is_read & is_packed].tolist()
+    at = 0
+    while at < len(packed):
+        group, at = _unpacked(window, packed, at, limit, starts, ends)
+        yield group
+
+
+def _unpacked(
+    window: Window, packed: list[int], at: int, limit: int, starts: Numbers, ends: Numbers
+) -> tuple[Sections, int]:
+    """The sections of the next compressed batches, and the place in `packed` after them."""
+    codecs = window.batches.headers["attributes"] & CODEC_MASK
+    parts: list[bytes] = []
+    read, handed = list[int](), list[int]()
+    new_starts, new_ends, size = np.zeros_like(starts), np.zeros_like(ends), 0
+    while at < len(packed) and size < _GROUP_SIZE:
+        index = packed[at]
+        at += 1
+        try:
+            part = unpack(int(codecs[index]), window.buffer[starts[index] : ends[index]], limit)
+        except DecodeError:
+            handed.append(index)
+            continue
+        read.append(index)
+        parts.append(part)
+        new_starts[index], new_ends[index] = size, size + len(part)
+        size += len(part)
+    # One byte more, so that there is a byte wherever a cursor may stand.
+    buffer = b"".join([*parts, b"\0"])
+    return Sections(buffer, read, new_starts, new_ends, None, handed), at
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +110,15 @@ class Frames:
     bad: Marks
 
 
-def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Frames, list[int]]:
-    """The envelopes of all records of some batches, and the batches that are handed over whole."""
-    headers = window.batches.headers
-    starts = window.batches.positions - window.position + HEADER_SIZE
-    ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
-    positions, batches, handed = _record_starts(window, indexes, starts, ends)
+def find_frames(window: Window, sections: Sections) -> tuple[Frames, list[int]]:
+    """The envelopes of all records of some sections, and the batches that are handed over whole."""
+    headers, raw = window.batches.headers, sections.raw
+    positions, batches, handed = _record_starts(window, sections)
     counts = headers["record_count"][batches].astype(np.int64)
     # A record ends where the next one begins, and a batch's last one where the batch does.
     after_last = np.cumsum(counts)
     record_ends = np.append(positions[1:], 0) if len(positions) else positions
-    record_ends[after_last[counts > 0] - 1] = ends[batches][counts > 0]
+    record_ends[after_last[counts > 0] - 1] = sections.ends[batches][counts > 0]
     batch_index = np.repeat(batches, counts)
     cursors = Cursors(raw, positions, record_ends)
     lengths = cursors.signed_varints()
@@ -55,30 +126,32 @@ def find_frames(window: Window, raw: Bytes, indexes: Sequence[int]) -> tuple[Fra
     if astray.any():
         # Negative lengths, say, that led to the end all the same. Once more without those batches.
         broken = set(batch_index[astray].tolist())
-        frames, more = find_frames(window, raw, [one for one in indexes if one not in broken])
+        kept = [one for one in sections.indexes if one not in broken]
+        frames, more = find_frames(window, replace(sections, indexes=kept))
         return frames, sorted([*more, *broken])
     record_index = np.arange(len(positions)) - np.repeat(after_last - counts, counts)
     return _read_envelopes(cursors, positions, batch_index, record_index), handed
 
 
-def _record_starts(
-    window: Window, indexes: Sequence[int], starts: Numbers, ends: Numbers
-) -> tuple[Numbers, Numbers, list[int]]:
+def _record_starts(window: Window, sections: Sections) -> tuple[Numbers, Numbers, list[int]]:
     """Where all records begin; the batches in which they lie; the batches that are handed over."""
-    headers, chosen = window.batches.headers, np.array(indexes, np.int64)
-    odd = headers["attributes"] & (CODEC_MASK | CONTROL) != 0
-    is_kept = window.batches.crc_valid & ~odd
+    all_counts, chosen = (
+        window.batches.headers["record_count"],
+        np.array(sections.indexes, np.int64),
+    )
+    counts, starts, ends = all_counts[chosen], sections.starts[chosen], sections.ends[chosen]
+    is_kept = np.ones(len(chosen), np.bool_)
     # A batch's only record begins where the records do; an idle log is made of such batches.
-    single = chosen[(is_kept & (headers["record_count"] == 1))[chosen]]
-    many = chosen[(is_kept & (headers["record_count"] != 1))[chosen]]
+    is_single = counts == 1
+    many = np.flatnonzero(~is_single)
     found: list[int] = []
-    places = many, starts[many], ends[many], headers["record_count"][many]
-    for index, start, end, count in zip(*(values.tolist() for values in places), strict=True):
-        is_kept[index] = _add_record_starts(found, window.buffer, start, end, count)
+    places = many, starts[many], ends[many], counts[many]
+    for place, start, end, count in zip(*(values.tolist() for values in places), strict=True):
+        is_kept[place] = _add_record_starts(found, sections.buffer, start, end, count)
     positions = np.fromiter(found, np.int64, len(found))
-    if len(single):
-        positions = np.sort(np.concatenate([positions, starts[single]]))
-    return positions, chosen[is_kept[chosen]], chosen[~is_kept[chosen]].tolist()
+    if is_single.any():
+        positions = np.sort(np.concatenate([positions, starts[is_single]]))
+    return positions, chosen[is_kept], sorted([*chosen[~is_kept].tolist(), *sections.handed])
 
 
 def _add_record_starts(found: list[int], buffer: bytes, start: int, end: int, count: int) -> bool:

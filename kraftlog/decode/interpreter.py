@@ -28,6 +28,10 @@ UnknownTag = tuple[str, int, str]
 """(path of the struct that holds it, tag, the bytes in hex)."""
 
 _STRING_LIMIT = 0x7FFF
+_STRUCT_LIMIT = 1 << 16
+"""Structs in one array, and unknown tags in one struct: as objects they take hundreds of times the
+bytes that they take on the wire, and no message that Kafka writes comes near.
+"""
 
 
 def read_message(
@@ -51,6 +55,8 @@ def _struct(
         value[field.json] = default_of(field)
     if spec.flexible:
         count, at = unsigned_varint(buffer, at, limit, f"{path}tag count")
+        if count > _STRUCT_LIMIT:
+            raise DecodeError("too_many", at, f"{path} claims {count:,} tagged fields")
         for _ in range(count):
             tag, at = unsigned_varint(buffer, at, limit, f"{path}tag")
             size, at = unsigned_varint(buffer, at, limit, f"{path}tag {tag} size")
@@ -95,6 +101,8 @@ def _field(
         return None, at
     if length > limit - at:
         raise DecodeError("truncated", at, f"{where} claims {length} elements")
+    if field.element == "struct" and length > _STRUCT_LIMIT:
+        raise DecodeError("too_many", at, f"{where} claims {length:,} elements")
     elements: list[Any] = []
     for index in range(length):
         if field.element == "struct":

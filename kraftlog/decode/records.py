@@ -23,7 +23,7 @@ from kraftlog.log.batch import (
     PREFIX_SIZE,
     content_hash,
 )
-from kraftlog.log.codecs import decompress
+from kraftlog.log.codecs import unpack
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Window
@@ -33,6 +33,8 @@ from kraftlog.wire import INT16, Buffer, fixed, unsigned_varint
 
 FRAME_VERSION = 1
 SHORT_LIMIT = 0x7FFF
+FAULT_LIMIT = 1000
+"""So many records of one batch are told of that cannot be read; then the batch is given up."""
 
 
 class Record(NamedTuple):
@@ -121,13 +123,19 @@ def read_records(
     codec = header.attributes & CODEC_MASK
     if codec:
         try:
-            unpacked = decompress(codec, batch[HEADER_SIZE:], decompressed_limit)
+            unpacked = unpack(codec, batch[HEADER_SIZE:], decompressed_limit)
         except DecodeError as error:
             yield _batch_fault(FaultKind(error.kind), section, error.detail)
             return
         section = Section(header, unpacked, 0, len(unpacked), position, size, None)
+    fault_count = 0
     for frame in read_frames(section.buffer, section.start, section.end, header.record_count):
         found = read_framed(section, frame, redactor, wanted)
+        if isinstance(found, Fault):
+            fault_count += 1
+            if fault_count > FAULT_LIMIT:
+                yield given_up(section, found)
+                return
         if found is not None:
             yield found
 
@@ -300,6 +308,19 @@ def _located(kind: FaultKind, section: Section, frame: Frame | FrameFault, detai
         batch_leader_epoch=section.header.batch_leader_epoch,
         record_index=frame.index,
         content_hash=content_hash(raw),
+    )
+
+
+def given_up(section: Section, fault: Fault) -> Fault:
+    """What is told instead of the first fault beyond `FAULT_LIMIT`, and of all that follows."""
+    inside = section.origin is not None
+    end = section.batch_position + section.batch_size_bytes
+    return fault._replace(
+        kind=FaultKind.TOO_MANY_FAULTS,
+        size_bytes=end - fault.position if inside else fault.size_bytes,
+        detail=f"over {FAULT_LIMIT:,} records of this batch cannot be read; "
+        f"from record {fault.record_index} on none is decoded",
+        content_hash=None,
     )
 
 

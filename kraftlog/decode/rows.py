@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog import relations
@@ -91,6 +92,8 @@ RECORD_BITS = 32
 """Batch index << RECORD_BITS | record index is a number by which records are in file order."""
 SLICE_BITS = 56
 """Slice << SLICE_BITS before it: by slice, then in file order."""
+_INDEX_MASK, _PLACE_MASK = (1 << RECORD_BITS) - 1, (1 << SLICE_BITS) - 1
+_Piece = tuple[npt.NDArray[np.int64], pa.RecordBatch]
 
 
 class Gathering:
@@ -103,8 +106,9 @@ class Gathering:
         self.slices = slices
         self.batch_ids = pa.array(window.batches.batch_ids, pa.string())
         self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
-        self._pieces: dict[str, list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]] = {}
+        self._pieces: dict[str, list[_Piece]] = {}
         self._faults: list[tuple[int, int, Fault]] = []
+        self._ends: dict[int, int] = {}
 
     def add(self, batch_index: int, found: Record | Fault) -> None:
         """Take in what the interpreter found."""
@@ -116,10 +120,14 @@ class Gathering:
             self._rows.setdefault(key, []).append((batch_index, found))
 
     def add_piece(
-        self, type_name: str, order: "np.ndarray[Any, Any]", piece: pa.RecordBatch
+        self, type_name: str, order: npt.NDArray[np.int64], piece: pa.RecordBatch
     ) -> None:
         """Take in rows of a metadata record type that are columns already."""
         self._pieces.setdefault(type_name, []).append((order, piece))
+
+    def cut(self, batch_index: int, record_index: int) -> None:
+        """Leave out what a batch holds from this record on: so much of it cannot be read."""
+        self._ends[batch_index] = record_index
 
     def decoded(self) -> Decoded:
         """Everything, in file order."""
@@ -133,8 +141,10 @@ class Gathering:
             else:
                 order = [self._place(name, batch, one) for batch, one in rows]
                 self.add_piece(name, np.array(order, np.int64), piece)
+        if self._ends:
+            self._pieces = dict(self._cut_pieces())
         records = {name: _in_order(pieces) for name, pieces in self._pieces.items()}
-        ends = {name: self._ends(name) for name in records if self.is_sliced(name)}
+        ends = {name: self._slice_ends(name) for name in records if self.is_sliced(name)}
         return Decoded(records, control, [fault for _, _, fault in self._faults], ends)
 
     def is_sliced(self, name: str) -> bool:
@@ -146,10 +156,26 @@ class Gathering:
         part = hash_of(record.data) & (self.slices - 1) if self.is_sliced(name) else 0
         return part << SLICE_BITS | batch << RECORD_BITS | record.index
 
-    def _ends(self, name: str) -> list[int]:
+    def _slice_ends(self, name: str) -> list[int]:
         held = np.concatenate([order >> SLICE_BITS for order, _ in self._pieces[name]])
         ends: list[int] = np.cumsum(np.bincount(held, minlength=self.slices)).tolist()
         return ends
+
+    def _cut_pieces(self) -> Iterator[tuple[str, list[_Piece]]]:
+        """The pieces without the records that are left out; types of which none is left, without
+        any.
+        """
+        ends = np.full(len(self._window.batches), 1 << RECORD_BITS)
+        ends[list(self._ends)] = list(self._ends.values())
+        for name, pieces in self._pieces.items():
+            kept = []
+            for order, piece in pieces:
+                batch, record = (order & _PLACE_MASK) >> RECORD_BITS, order & _INDEX_MASK
+                keep = record < ends[batch]
+                if keep.any():
+                    kept.append((order[keep], piece.filter(pa.array(keep))))
+            if kept:
+                yield name, kept
 
     def _row_batch(self, name: str, rows: list[tuple[int, Record]]) -> pa.RecordBatch:
         schema = row_schema(name)
@@ -187,7 +213,7 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _in_order(pieces: "list[tuple[np.ndarray[Any, Any], pa.RecordBatch]]") -> pa.RecordBatch:
+def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
     order = np.concatenate([one for one, _ in pieces])
     if len(pieces) == 1 and np.all(order[1:] > order[:-1]):
         return pieces[0][1]

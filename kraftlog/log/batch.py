@@ -4,6 +4,7 @@ In: the bytes of a file from some position on. Out: a numpy row per batch. Sourc
 DefaultRecordBatch; KIP-98.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
@@ -68,6 +69,15 @@ class Batches:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def between(self, first: int, end: int) -> "Batches":
+        """The batches [first, end)."""
+        return Batches(
+            self.positions[first:end],
+            self.headers[first:end],
+            self.crc_valid[first:end],
+            self.batch_ids[first:end],
+        )
+
 
 def codec_name(attributes: int) -> str:
     """The compression codec of a batch's attributes; its number where Kafka knows none."""
@@ -80,9 +90,15 @@ def crc32c(data: bytes) -> int:
     return int(google_crc32c.value(data))
 
 
-def content_hash(data: bytes) -> str:
-    """A hash that names bytes by what they are: 128 bits of BLAKE3, in hex."""
-    return blake3(data).hexdigest(length=_ID_SIZE)
+def content_hash(data: bytes, key: bytes | None = None) -> str:
+    """A hash that names bytes by what they are: 128 bits of BLAKE3, in hex. Under a key of 32 bytes
+    nobody without the key can test a guess of the bytes.
+    """
+    return _hasher(key).update(data).hexdigest(length=_ID_SIZE)
+
+
+def _hasher(key: bytes | None) -> blake3:
+    return blake3() if key is None else blake3(key=key)
 
 
 def crc_is_valid(batch: bytes) -> bool:
@@ -91,28 +107,58 @@ def crc_is_valid(batch: bytes) -> bool:
     return stored == crc32c(batch[CRC_START:])
 
 
-def read_batches(buffer: bytes, starts: list[int], file_position: int) -> Batches:
-    """The batches that begin at `starts` of a buffer, whose first byte lies at `file_position` of
-    its file.
+def read_batches(
+    buffer: bytes,
+    start: int,
+    stop: int,
+    file_position: int,
+    size_limit: int,
+    is_damaged: Callable[[int, int], bool],
+    key: bytes | None = None,
+) -> tuple[Batches, int]:
+    """The whole batches that stand one after the other from `start` of a buffer on, as far as they
+    begin before `stop`, and where they end. The buffer's first byte lies at `file_position`.
 
-    Each of them must lie inside the buffer as a whole, by its own length.
+    A batch whose CRC is wrong is one of them where `is_damaged` says so of its start and size; else
+    they end before it. `key` is that of the batches' ids.
     """
+    value, hasher = google_crc32c.value, _hasher(key)
+    reset, update, digest = hasher.reset, hasher.update, hasher.digest
+    unpack, last_header = _FRAMING.unpack_from, len(buffer) - HEADER_SIZE
+    starts, bad, hashes = list[int](), list[int](), list[bytes]()
+    at, stop = start, min(stop, last_header + 1)
+    # Single-record batches come by the million, so that this loop does as little as it can.
+    while at < stop:
+        length, _, magic, crc = unpack(buffer, at + LENGTH_POSITION)
+        end = at + PREFIX_SIZE + length
+        if magic != MAGIC or length < MIN_LENGTH or end - at > size_limit or end > len(buffer):
+            break
+        batch = buffer[at:end]
+        if value(batch[CRC_START:]) != crc:
+            if not is_damaged(at, end - at):
+                break
+            bad.append(len(starts))
+        reset()
+        update(batch)
+        hashes.append(digest(_ID_SIZE))
+        starts.append(at)
+        at = end
+    return _batches(buffer, starts, bad, hashes, file_position), at
+
+
+_FRAMING = Struct(">iibI")
+"""Length, leader epoch, magic and CRC, from the length on."""
+
+
+def _batches(
+    buffer: bytes, starts: list[int], bad: list[int], hashes: list[bytes], file_position: int
+) -> Batches:
     at = np.array(starts, np.int64)
     raw = np.frombuffer(buffer, np.uint8)
     rows = raw[at[:, None] + np.arange(HEADER_SIZE)] if starts else np.empty((0, HEADER_SIZE), "u1")
     headers: Headers = np.ascontiguousarray(rows).view(HEADER).reshape(len(starts))
-    ends = (at + PREFIX_SIZE + headers["length"]).tolist()
-    value, hasher = google_crc32c.value, blake3()
-    reset, update, digest = hasher.reset, hasher.update, hasher.digest
-    crcs, hashes = [], []
-    # Single-record batches come by the million, so that this loop does as little as it can.
-    for start, end in zip(starts, ends, strict=True):
-        batch = buffer[start:end]
-        crcs.append(value(batch[CRC_START:]))
-        reset()
-        update(batch)
-        hashes.append(digest(_ID_SIZE))
     text = b"".join(hashes).hex()
     ids = [text[place : place + 2 * _ID_SIZE] for place in range(0, len(text), 2 * _ID_SIZE)]
-    valid = headers["crc"] == np.array(crcs, np.uint32)
+    valid = np.ones(len(starts), np.bool_)
+    valid[bad] = False
     return Batches(at + file_position, headers, valid, ids)

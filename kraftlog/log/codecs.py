@@ -4,6 +4,9 @@ In: a codec number and the packed bytes. Out: the unpacked bytes, or a `DecodeEr
 fault kind. Source: Kafka's CompressionType; the snappy framing is that of xerial's snappy-java.
 """
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from kraftlog.errors import DecodeError
@@ -13,6 +16,28 @@ from kraftlog.log.fault import FaultKind
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _STEP = 1 << 20
+
+
+RATIO_LIMIT = 128
+"""A batch may unpack to this many times its packed size: records differ at least in their offsets,
+which no codec packs better. So the time that a file takes is bounded by its size.
+"""
+_FREE_SIZE = 8 << 10
+"""What a small batch may unpack to beyond that."""
+
+
+def unpacked_limit(packed_size_bytes: Any, limit: int) -> Any:
+    """To how many bytes the records of a batch may unpack by their packed size (or of batches, by
+    an array of sizes); never to more than `limit`.
+    """
+    return np.minimum(limit, _FREE_SIZE + RATIO_LIMIT * packed_size_bytes)
+
+
+def unpack(codec: int, packed: bytes, limit: int) -> bytes:
+    """The records of a batch, within what so few bytes may unpack to.
+
+    Raises DecodeError as `decompress` does."""
+    return decompress(codec, packed, int(unpacked_limit(len(packed), limit)))
 
 
 def decompress(codec: int, packed: bytes, limit: int) -> bytes:

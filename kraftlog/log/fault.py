@@ -44,6 +44,8 @@ class FaultKind(StrEnum):
     """A record whose body does not follow its message spec."""
     RECORD_TRAILING = "record_trailing"
     """Bytes left over after a record's body."""
+    TOO_MANY_FAULTS = "too_many_faults"
+    """So many records of a batch that cannot be read that the rest of it is not decoded."""
     FILE_FORMAT = "file_format"
     """A side file that does not follow its format."""
 

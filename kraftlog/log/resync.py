@@ -3,11 +3,14 @@
 In: an open file and a position. Out: the position of the next batch whose CRC is right, or the
 file's end. Holes of sparse files are skipped, candidates are found by whole windows at a time, and
 the bytes that are read for candidates that turn out false are limited, so that a file made of false
-headers costs no more than a few times its own size.
+headers costs no more than a fixed multiple of its own size.
 """
+
+from dataclasses import dataclass, replace
 
 import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
 from kraftlog.log.batch import (
     CRC_POSITION,
@@ -21,33 +24,44 @@ from kraftlog.log.batch import (
     PREFIX_SIZE,
     UINT32_AT,
     crc32c,
+    crc_is_valid,
 )
 from kraftlog.log.storage import FileBytes
 
-_WINDOW = 8 << 20
+_WINDOW = 1 << 20
 _CHUNK = 8 << 20
-_FREE_CANDIDATES_SIZE = 1 << 30
-_CANDIDATES_PER_BYTE = 8
+_FREE_CANDIDATES_SIZE = 4 << 30
+_CANDIDATES_PER_BYTE = 256
 
 
 class Search:
-    """The search for valid batches in one file; remembers what it found, so that asking again costs
-    nothing.
+    """The search for valid batches in one file, from its start to its end: it remembers what it has
+    found and looked at, so that no place is looked at twice.
     """
 
     def __init__(self, file: FileBytes, batch_size_limit: int) -> None:
         self._file = file
         self._batch_size_limit = batch_size_limit
         self._known: tuple[int, int] | None = None
-        self._budget = _FREE_CANDIDATES_SIZE + _CANDIDATES_PER_BYTE * min(
-            file.size_bytes, _FREE_CANDIDATES_SIZE
-        )
-        self.abandoned = False
+        self._seen = _nothing_seen()
+        self._budget = _FREE_CANDIDATES_SIZE + _CANDIDATES_PER_BYTE * file.size_bytes
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether so many bytes were read in vain that no further batch is looked for."""
+        return self._budget < 0
+
+    def charge(self, size_bytes: int) -> bool:
+        """Count bytes that were read for what may be no batch; False where they were too many."""
+        self._budget -= size_bytes
+        return self._budget >= 0
 
     def next_batch(self, position: int) -> int:
         """The position of the first valid batch at or after `position`; the file's size where there
         is none.
         """
+        if self.abandoned:
+            return self._file.size_bytes
         if self._known is not None and self._known[0] <= position <= self._known[1]:
             return self._known[1]
         found = self._search(position)
@@ -56,31 +70,55 @@ class Search:
 
     def _search(self, position: int) -> int:
         size = self._file.size_bytes
-        while position + HEADER_SIZE <= size:
-            # Any batch has bytes that are not zero from its length on, at most this far behind its
-            # start.
-            data = self._file.next_data(position)
-            position = max(position, data - HEADER_SIZE)
-            window = self._file.read(position, _WINDOW)
-            for candidate in _candidates(window, size - position, self._batch_size_limit):
-                batch_size = candidate[1]
-                self._budget -= batch_size
-                if self._budget < 0:
-                    self.abandoned = True
+        while position + HEADER_SIZE <= size and not self.abandoned:
+            if not self._seen.start <= position < self._seen.end:
+                # Any batch has bytes that are not zero from its length on, at most this far behind
+                # its start.
+                data = self._file.next_data(position)
+                position = max(position, data - HEADER_SIZE)
+                self._seen = _look(self._file, position, self._batch_size_limit)
+            seen = self._seen
+            for index in range(int(np.searchsorted(seen.candidates, position)), len(seen.sizes)):
+                candidate, batch_size = int(seen.candidates[index]), int(seen.sizes[index])
+                if not self.charge(batch_size):
                     return size
-                if streamed_crc_is_valid(self._file, position + candidate[0], batch_size):
-                    return position + candidate[0]
-            if len(window) < _WINDOW:
-                break
-            position += _WINDOW - HEADER_SIZE + 1
+                if self._is_valid(candidate, batch_size):
+                    return candidate
+            position = seen.end
         return size
 
+    def _is_valid(self, position: int, size: int) -> bool:
+        start = position - self._seen.start
+        if start + size > len(self._seen.window):
+            return streamed_crc_is_valid(self._file, position, size)
+        return crc_is_valid(self._seen.window[start : start + size])
 
-def _candidates(window: bytes, left: int, batch_size_limit: int) -> list[tuple[int, int]]:
-    """(start, batch size) of all places of a window that could be a batch's header."""
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A window of the file, and what in it could be a batch's header: positions in the file, and
+    the sizes that these headers claim. Headers that begin in [start, end) were looked at.
+    """
+
+    start: int
+    end: int
+    window: bytes
+    candidates: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+
+
+def _nothing_seen() -> _Seen:
+    nothing = np.empty(0, np.int64)
+    return _Seen(0, 0, b"", nothing, nothing)
+
+
+def _look(file: FileBytes, position: int, batch_size_limit: int) -> _Seen:
+    window = file.read(position, _WINDOW)
+    is_last = len(window) < _WINDOW
+    end = file.size_bytes if is_last else position + _WINDOW - HEADER_SIZE + 1
     count = len(window) - HEADER_SIZE + 1
     if count <= 0:
-        return []
+        return replace(_nothing_seen(), start=position, end=end)
     raw = np.frombuffer(window, np.uint8)
     starts = np.flatnonzero(raw[MAGIC_POSITION : MAGIC_POSITION + count] == MAGIC)
     starts = starts[raw[starts] < 0x80]  # base offset is not negative
@@ -90,8 +128,9 @@ def _candidates(window: bytes, left: int, batch_size_limit: int) -> list[tuple[i
     for byte in range(4):
         length = (length << 8) | raw[starts + LENGTH_POSITION + byte]
     size = length + PREFIX_SIZE
+    left = file.size_bytes - position
     sane = (length >= MIN_LENGTH) & (size <= left - starts) & (size <= batch_size_limit)
-    return list(zip(starts[sane].tolist(), size[sane].tolist(), strict=True))
+    return _Seen(position, end, window, starts[sane] + position, size[sane])
 
 
 def streamed_crc_is_valid(file: FileBytes, position: int, size: int) -> bool:

@@ -11,10 +11,14 @@ Kafka's FileLogInputStream and UnifiedLog.recover, which stop there instead.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
 
 from kraftlog.log.batch import (
-    CRC_POSITION,
+    CODEC_MASK,
     HEADER_SIZE,
     INT32_AT,
     LENGTH_POSITION,
@@ -22,12 +26,11 @@ from kraftlog.log.batch import (
     MAGIC_POSITION,
     MIN_LENGTH,
     PREFIX_SIZE,
-    UINT32_AT,
     Batches,
     content_hash,
-    crc_is_valid,
     read_batches,
 )
+from kraftlog.log.codecs import unpacked_limit
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.resync import Search, is_zero, streamed_crc_is_valid
 from kraftlog.log.storage import FileBytes
@@ -35,11 +38,14 @@ from kraftlog.log.storage import FileBytes
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is held in memory at a time, in bytes."""
+    """How files are read: how many bytes are held in memory at a time, and under which key batches
+    are named. Without one, whoever knows most of a batch can test guesses of the rest by its name.
+    """
 
     window_size_bytes: int = 4 << 20
-    batch_size_bytes: int = 128 << 20
-    decompressed_size_bytes: int = 128 << 20
+    batch_size_bytes: int = 16 << 20
+    decompressed_size_bytes: int = 16 << 20
+    id_key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +62,81 @@ def walk(
 ) -> Iterator[Window | Fault]:
     """Every batch that begins in [start, end), and the faults between them. `start` must be a
     batch's start, or 0.
+
+    Windows may share a buffer. Whatever is wrong with a file, no byte of it is looked at more than
+    a fixed number of times.
     """
     stop = file.size_bytes if end is None else min(end, file.size_bytes)
     search = Search(file, limits.batch_size_bytes)
-    position = start
+    position, window = start, _Buffer(start, b"", 0)
+
+    def is_damaged(at: int, size: int) -> bool:
+        """A batch with a wrong CRC is one where no valid batch begins before it ends."""
+        search.charge(size)
+        following = search.next_batch(window.position + at + 1)
+        return not search.abandoned and window.position + at + size <= following
+
     while position < stop:
-        buffer = file.read(position, limits.window_size_bytes)
-        if not buffer:
-            yield _vanished(position, file.size_bytes - position)
-            return
-        starts, reached = chain(buffer, stop - position)
-        if starts:
-            batches = read_batches(buffer, starts, position)
-            good = len(starts) if batches.crc_valid.all() else int(batches.crc_valid.argmin())
-            if good:
-                kept = _first(batches, good)
-                yield Window(position, buffer, kept)
-                position += starts[good] if good < len(starts) else reached
-                continue
-        for found, after in _suspect(file, position, search, limits):
-            yield found
-            position = after
+        base = window.position
+        batches, reached = read_batches(
+            window.raw,
+            position - base,
+            stop - base,
+            base,
+            limits.batch_size_bytes,
+            is_damaged,
+            limits.id_key,
+        )
+        if len(batches):
+            yield from _parts(Window(base, window.raw, batches), limits.decompressed_size_bytes)
+            position = base + reached
+            continue
+        size = _claimed_size(window.raw[position - base : position - base + HEADER_SIZE])
+        wanted = max(limits.window_size_bytes, size or 0)
+        if _shows_more(window, position, size, wanted, limits, file.size_bytes - position):
+            search.charge(wanted)
+            window = _Buffer(position, file.read(position, wanted), wanted)
+            if not window.raw:
+                yield _vanished(position, file.size_bytes - position)
+                return
+            continue
+        fault = _fault_at(file, position, size, search, limits)
+        yield fault
+        position += fault.size_bytes
+
+
+def _parts(window: Window, limit: int) -> Iterator[Window]:
+    """A window as several, so that the batches of each together unpack to about the limit at most;
+    nearly always, where nothing is compressed, as it is.
+    """
+    headers = window.batches.headers
+    is_packed = headers["attributes"] & CODEC_MASK != 0
+    if not is_packed.any():
+        yield window
+        return
+    sizes = headers["length"].astype(np.int64)
+    room = np.cumsum(np.where(is_packed, unpacked_limit(sizes, limit), sizes))
+    cuts = np.flatnonzero(np.diff(room // limit)) + 1
+    for first, end in pairwise([0, *cuts.tolist(), len(window.batches)]):
+        yield replace(window, batches=window.batches.between(first, end))
+
+
+class _Buffer(NamedTuple):
+    """What was read at a position of the file when so many bytes were wanted."""
+
+    position: int
+    raw: bytes
+    wanted: int
+
+
+def _shows_more(
+    window: _Buffer, position: int, size: int | None, wanted: int, limits: Limits, left: int
+) -> bool:
+    """Whether reading from a position shows more of what stands there than the window does."""
+    is_believed = size is not None and size <= min(limits.batch_size_bytes, left)
+    need = size if size is not None and is_believed else HEADER_SIZE
+    have = window.position + len(window.raw) - position
+    return have < min(need, left) and (window.position < position or window.wanted < wanted)
 
 
 def chain(buffer: bytes, room: int) -> tuple[list[int], int]:
@@ -98,43 +158,22 @@ def chain(buffer: bytes, room: int) -> tuple[list[int], int]:
     return starts, at
 
 
-def _first(batches: Batches, count: int) -> Batches:
-    if count == len(batches):
-        return batches
-    return Batches(
-        batches.positions[:count],
-        batches.headers[:count],
-        batches.crc_valid[:count],
-        batches.batch_ids[:count],
-    )
-
-
-def _suspect(
-    file: FileBytes, position: int, search: Search, limits: Limits
-) -> Iterator[tuple[Window | Fault, int]]:
-    """What stands at a position where no valid batch fits into the window: yields each finding and
-    the position after it.
+def _fault_at(
+    file: FileBytes, position: int, size: int | None, search: Search, limits: Limits
+) -> Fault:
+    """What stands at a position where no batch is, or one that is too large; `size` is what its
+    header claims.
     """
     left = file.size_bytes - position
-    header = file.read(position, HEADER_SIZE)
-    size = _claimed_size(header)
-    if size is not None and size <= left and limits.window_size_bytes < size:
-        if size <= limits.batch_size_bytes:
-            batch = file.read(position, size)
-            if len(batch) == size and crc_is_valid(batch):
-                yield Window(position, batch, read_batches(batch, [0], position)), position + size
-                return
-        elif streamed_crc_is_valid(file, position, size):
-            yield _too_large(position, size, header), position + size
-            return
+    if (
+        size is not None
+        and limits.batch_size_bytes < size <= left
+        and search.charge(size)
+        and streamed_crc_is_valid(file, position, size)
+    ):
+        return _too_large(file, position, size, limits)
     following = search.next_batch(position + 1)
-    if size is not None and position + size <= following and size <= limits.batch_size_bytes:
-        batch = file.read(position, size)
-        if len(batch) == size:
-            damaged = read_batches(batch, [0], position)
-            yield Window(position, batch, damaged), position + size
-            return
-    yield _damage(file, position, following, size, search), following
+    return _damage(file, position, following, size, search, limits)
 
 
 def _claimed_size(header: bytes) -> int | None:
@@ -145,15 +184,16 @@ def _claimed_size(header: bytes) -> int | None:
     return length + PREFIX_SIZE if length >= MIN_LENGTH else None
 
 
-def _too_large(position: int, size: int, header: bytes) -> Fault:
+def _too_large(file: FileBytes, position: int, size: int, limits: Limits) -> Fault:
+    first = file.read(position, _SAMPLE)
     return Fault(
         FaultKind.BATCH_TOO_LARGE,
         position,
         size,
         f"a valid batch of {size:,} bytes is over the limit; raise batch_limit_bytes to decode it",
         batch_position=position,
-        offset=int.from_bytes(header[:8], "big", signed=True),
-        content_hash=f"crc32c:{UINT32_AT.unpack_from(header, CRC_POSITION)[0]:08x}",
+        offset=int.from_bytes(first[:8], "big", signed=True),
+        content_hash=content_hash(first, limits.id_key),
     )
 
 
@@ -167,10 +207,16 @@ def _vanished(position: int, size: int) -> Fault:
 
 
 _SAMPLE = 1 << 20
+"""Of a damaged range so many bytes are hashed."""
 
 
 def _damage(
-    file: FileBytes, position: int, following: int, size: int | None, search: Search
+    file: FileBytes,
+    position: int,
+    following: int,
+    size: int | None,
+    search: Search,
+    limits: Limits,
 ) -> Fault:
     """Name the bytes [position, following), which are no batch."""
     range_size = following - position
@@ -193,4 +239,6 @@ def _damage(
         detail = f"{range_size:,} bytes that are no record batch, before a valid one"
     if 0 < zero_size < range_size:
         detail += f", the first {zero_size:,} of them zero"
-    return Fault(kind, position, range_size, detail, content_hash=content_hash(first))
+    return Fault(
+        kind, position, range_size, detail, content_hash=content_hash(first, limits.id_key)
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kraftlog.decode.envelopes import find_frames
+from kraftlog.decode.envelopes import Sections, find_frames, sections_of
 from kraftlog.decode.records import FRAME_VERSION, Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import read_batch
@@ -74,9 +74,15 @@ def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window
 
 
 def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
-    raw = np.frombuffer(window.buffer, np.uint8)
-    frames, handed = find_frames(window, raw, indexes)
-    cursors = Cursors(raw, frames.value_start, frames.value_end)
+    limit = limits.decompressed_size_bytes
+    return sum(
+        (_in_sections(window, one, limit) for one in sections_of(window, indexes, limit)), Counter()
+    )
+
+
+def _in_sections(window: Window, sections: Sections, limit: int) -> Counter[str]:
+    frames, handed = find_frames(window, sections)
+    cursors = Cursors(sections.raw, frames.value_start, frames.value_end)
     frame_version, api_key = cursors.varints(), cursors.varints()
     normal = (frame_version == FRAME_VERSION) & (api_key < _KEY_LIMIT) & ~frames.bad & ~cursors.bad
     keys, numbers = np.unique(api_key[normal], return_counts=True)
@@ -85,6 +91,6 @@ def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
     for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
         counts[specs[key].type if key in specs else f"UNKNOWN_{key}"] += number
     for index in handed:
-        found = read_batch(window, index, None, Redactor(None), limits.decompressed_size_bytes)
+        found = read_batch(window, index, None, Redactor(None), limit)
         counts.update(one.type for one in found if isinstance(one, Record))
     return counts

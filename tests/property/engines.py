@@ -86,12 +86,10 @@ def batches_of(path: Path) -> list[bytes]:
 
 def window_of(batches: Iterable[bytes], position: int = 0) -> Window:
     """A window that holds these batches, one after the other."""
-    buffer, starts = bytearray(), []
-    for batch in batches:
-        starts.append(len(buffer))
-        buffer += batch
-    whole = bytes(buffer)
-    return Window(position, whole, read_batches(whole, starts, position))
+    whole = b"".join(batches)
+    found, end = read_batches(whole, 0, len(whole), position, len(whole), lambda *_: True)
+    assert end == len(whole)
+    return Window(position, whole, found)
 
 
 def sealed(batch: bytes) -> bytes:

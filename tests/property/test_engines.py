@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraftlog.decode.records import FAULT_LIMIT
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.fault import Fault, FaultKind
@@ -16,6 +17,7 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.state.encode import encode_batch, metadata_record
 from tests.golden.cases import CASES, Replica, replicas_of
+from tests.packing import PACKERS, packed
 from tests.property.engines import (
     REVEALED,
     MemoryBytes,
@@ -212,6 +214,68 @@ def test_wild_batches(seed: int, oddness: float) -> None:
     if not oddness:
         assert not found.faults
         assert sum(table.num_rows for table in found.records.values()) == 100
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_compressed_batches_hold_what_the_plain_ones_do(packer: str) -> None:
+    plain = batches_of(CHECKPOINT) + batches_of(SEGMENT)
+    expected = assert_equal_engines(window_of(plain), redactor=REVEALED)
+    found = assert_equal_engines(window_of(packed(one, packer) for one in plain), redactor=REVEALED)
+    assert not found.faults
+    for one in ("records", "control"):
+        tables, others = getattr(found, one), getattr(expected, one)
+        assert tables.keys() == others.keys()
+        for name, table in tables.items():
+            assert table.drop_columns("batch_id").equals(others[name].drop_columns("batch_id"))
+
+
+@given(seed=st.integers(0, 1 << 64), oddness=st.sampled_from([0.0, 0.002, 0.01, 0.05]))
+@settings(max_examples=60, deadline=None)
+def test_wild_batches_compressed_or_not(seed: int, oddness: float) -> None:
+    """Batches of all codecs among plain ones; some of them do not unpack."""
+    random = Random(seed)
+    wild = Wild(random, oddness)
+    batches = []
+    for _ in range(8):
+        batch = wild.batch(record_count=random.randrange(12))
+        if random.random() < 0.7:
+            batch = packed(batch, random.choice(list(PACKERS)))
+        if random.random() < oddness * 5:
+            batch = sealed(flipped(batch, random.randrange(HEADER_SIZE * 8, len(batch) * 8)))
+        batches.append(batch)
+    found = assert_equal_engines(window_of(batches, position=77))
+    assert_equal_engines(window_of(batches), wanted=WANTED, chosen=[7, 2, 0])
+    if not oddness:
+        assert not found.faults
+
+
+@given(
+    seed=st.integers(0, 1 << 64),
+    share=st.sampled_from([0.3, 0.9, 1.0]),
+    packer=st.sampled_from([None, *PACKERS]),
+)
+@settings(max_examples=10, deadline=None)
+def test_a_batch_of_too_many_faults_is_given_up(
+    seed: int, share: float, packer: str | None
+) -> None:
+    """Told of are the first ones, and where it was given up; other batches are read in full."""
+    random = Random(seed)
+    record = metadata_record(metadata_specs()[20], 0, {})
+    broken = record._replace(value=b"\1")
+    many = [broken if random.random() < share else record for _ in range(4000)]
+    good = encode_batch([record] * 3, 5000, 1, 1)
+    bad = encode_batch(many, 9, 1, 1)
+    if packer is not None:
+        bad = packed(bad, packer)
+    found = assert_equal_engines(window_of([good, bad, good], position=31))
+    assert len(found.faults) == FAULT_LIMIT + 1
+    last = found.faults[-1]
+    assert last.kind is FaultKind.TOO_MANY_FAULTS
+    given_up_at = last.record_index
+    assert given_up_at is not None
+    assert sum(one is broken for one in many[:given_up_at]) == FAULT_LIMIT
+    assert found.records["NO_OP_RECORD"].num_rows == 6 + given_up_at - FAULT_LIMIT
+    assert last.position + last.size_bytes == 31 + len(good) + len(bad)
 
 
 def test_a_window_without_batches() -> None:

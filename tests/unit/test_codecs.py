@@ -3,7 +3,6 @@
 import gzip
 import struct
 import time
-from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -11,40 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.errors import DecodeError
-from kraftlog.log.batch import CODECS
 from kraftlog.log.codecs import decompress
 from kraftlog.log.fault import FaultKind
+from tests.packing import PACKERS, number
 
 PLAIN = b"a record and another record " * 400
 LIMIT = 1 << 20
 
 
-def block(data: bytes) -> bytes:
-    return bytes(pa.Codec("snappy").compress(data, asbytes=True))
-
-
-def xerial(data: bytes, block_size: int = 1000) -> bytes:
-    """snappy-java's framing, which Kafka writes: a header, then blocks with their lengths."""
-    parts = [b"\x82SNAPPY\x00", struct.pack(">ii", 1, 1)]
-    for start in range(0, len(data), block_size):
-        packed = block(data[start : start + block_size])
-        parts += [struct.pack(">i", len(packed)), packed]
-    return b"".join(parts)
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "gzip in two members": lambda data: gzip.compress(data[:99]) + gzip.compress(data[99:]),
-    "snappy in blocks": xerial,
-    "snappy as one block": block,
-    "lz4": lambda data: pa.Codec("lz4").compress(data, asbytes=True),
-    "zstd": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
-}
 every_packer = pytest.mark.parametrize("packer", PACKERS)
-
-
-def number(packer: str) -> int:
-    return CODECS.index(packer.split()[0])
 
 
 def kind_of(codec: int, packed: bytes, limit: int = LIMIT) -> str | None:

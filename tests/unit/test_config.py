@@ -37,7 +37,7 @@ def test_defaults() -> None:
     assert options.reveal_secrets is False
     assert options.split_size_bytes == 64 * 1024**2
     assert options.window_size_bytes == 4 * 1024**2
-    assert options.batch_limit_bytes == options.decompress_limit_bytes == 128 * 1024**2
+    assert options.batch_limit_bytes == options.decompress_limit_bytes == 16 * 1024**2
     assert options.master == "local[*]"
 
 

@@ -3,16 +3,19 @@
 import os
 import time
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from kraftlog.log.batch import CRC_POSITION, HEADER_SIZE
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits, Window, walk
-from kraftlog.log.storage import open_file
+from kraftlog.log.storage import LocalBytes, open_file
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.state.encode import encode_batch, metadata_record
+from tests.packing import packed
 from tests.property.engines import assert_accounted, flipped, sealed
 
 Found = tuple[str, int, int]
@@ -134,6 +137,57 @@ def test_ranges_share_the_batches_without_loss(tmp_path: Path, cut: int) -> None
         second = [one for one in walk(file, reached) if isinstance(one, Window)]
     assert sum(len(one.batches) for one in first + second) == len(BATCHES)
     assert reached >= cut
+
+
+@pytest.mark.parametrize("name", ["fault_at_each", "false_lengths"])
+def test_the_work_of_a_walk_is_a_line_through_the_size(tmp_path: Path, name: str) -> None:
+    """Twice the file, about twice the bytes read, and no more than so many for each of its bytes:
+    also where every second batch is bad, or claims a length that leads somewhere into the file.
+    """
+    read = [_bytes_read(count, name, tmp_path) for count in (1500, 3000, 6000)]
+    for (size, taken), (_, more) in pairwise(read):
+        assert more < 3 * taken + (1 << 20)
+        assert taken < 12 * size + (4 << 20)
+
+
+def _bytes_read(count: int, name: str, folder: Path) -> tuple[int, int]:
+    """(the file's size, bytes read from it and checked in vain) of a walk over a bad file."""
+    random, raw = Random(count), bytearray()
+    for index in range(count):
+        batch = bytearray(encode_batch([], index, 1, 1))
+        if index % 2:
+            batch[-1] ^= 1
+        if index % 2 and name == "false_lengths":
+            batch[8:12] = random.randrange(61, 700).to_bytes(4, "big")
+        raw += batch
+    path = folder / "bad.log"
+    path.write_bytes(bytes(raw))
+    read = 0
+
+    class Counted(LocalBytes):
+        def read(self, position: int, size_bytes: int) -> bytes:
+            nonlocal read
+            found = super().read(position, size_bytes)
+            read += len(found)
+            return found
+
+    with Counted(str(path)) as file:
+        found = list(walk(file, limits=Limits(window_size_bytes=1 << 16)))
+    valid = sum(int(one.batches.crc_valid.sum()) for one in found if isinstance(one, Window))
+    assert valid == (count + 1) // 2
+    return len(raw), read
+
+
+def test_batches_that_may_unpack_to_much_are_given_a_few_at_a_time(tmp_path: Path) -> None:
+    batches = [packed(sealed(one + bytes(20_000)), "zstd") for one in BATCHES * 3]
+    path = tmp_path / "some.log"
+    path.write_bytes(b"".join(batches))
+    with open_file(str(path)) as file:
+        found = list(walk(file, limits=Limits(decompressed_size_bytes=60_000)))
+        whole = list(walk(file))
+    assert len(whole) == 1
+    assert all(isinstance(one, Window) and len(one.batches) <= 6 for one in found)
+    assert sum(len(one.batches) for one in found if isinstance(one, Window)) == len(batches)
 
 
 def test_ten_gigabytes_of_nothing(tmp_path: Path) -> None:
