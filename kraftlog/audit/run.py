@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kraftlog.audit.brief import brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable, PartlyApplicable
 from kraftlog.quorum.evidence import QuorumEvidence
@@ -126,7 +127,8 @@ def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
         outcome, reason = SKIPPED, str(why)
     # Whatever a check stumbles over, the others still run; KeyboardInterrupt and the like pass.
     except Exception as error:
-        outcome, reason = ERRORED, f"the check broke: {type(error).__name__}: {error}"
+        broken = brief_text(f"{type(error).__name__}: {error}", 300)
+        outcome, reason = ERRORED, f"the check broke: {broken}"
     if rows and outcome != ERRORED:
         outcome = FAILED
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
@@ -156,4 +158,5 @@ def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
 
 def _finding(check: Check, quorum: Quorum, row: BadRow) -> Finding:
     severity = row.severity or check.severity
-    return Finding(check.name, severity, check.scope, quorum.node_id(row.replica), row)
+    told = replace(row, message=brief_text(row.message), evidence=brief(row.evidence))
+    return Finding(check.name, severity, check.scope, quorum.node_id(row.replica), told)

@@ -237,7 +237,7 @@ def test_wild_batches_compressed_or_not(seed: int, oddness: float) -> None:
     wild = Wild(random, oddness)
     batches = []
     for _ in range(8):
-        batch = wild.batch(record_count=random.randrange(12))
+        batch = wild.batch(record_count=random.randrange(1, 12))
         if random.random() < 0.7:
             batch = packed(batch, random.choice(list(PACKERS)))
         if random.random() < oddness * 5:

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import row_schema
-from kraftlog.log.batch import read_batches
 from kraftlog.log.directory import find_replicas
-from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import MessageSpec
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
@@ -34,6 +32,7 @@ from kraftlog.state.spans import history_tables_of
 from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, state_rows
+from tests.property.engines import window_of
 
 CLEAR = Redactor(None)
 Record = tuple[str, int, dict[str, Any]]
@@ -128,7 +127,7 @@ def decode(log: list[Record], base_offset: int) -> dict[str, pa.Table]:
     if not raw:
         return {}
     batch = encode_batch(raw, base_offset, 3, 1_000_000)
-    window = Window(0, batch, read_batches(batch, [0], 0))
+    window = window_of([batch])
     decoded = decode_window(window, None, CLEAR, 1 << 20)
     assert not decoded.faults
     return {name: pa.Table.from_batches([rows]) for name, rows in decoded.records.items()}

@@ -1,0 +1,53 @@
+import java.lang.reflect.Field;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import kafka.server.KafkaRaftServer;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.metadata.KafkaConfigSchema;
+import org.apache.kafka.server.metrics.ClientMetricsConfigs;
+
+/**
+ * Prints which configs Kafka declares not to be sensitive: a JSON object from the number of a
+ * resource type to the sorted names. Topics and brokers are those of the schema by which Kafka's
+ * own tools redact; groups and client metrics have definitions of their own. A name that none of
+ * them holds is sensitive for Kafka.
+ *
+ * <p>Call: Configs
+ */
+final class Configs {
+    private Configs() {}
+
+    public static void main(String[] args) throws ReflectiveOperationException {
+        Map<ConfigResource.Type, ConfigDef> definitions = new TreeMap<>(schema());
+        definitions.put(ConfigResource.Type.GROUP, GroupConfig.CONFIG_DEF);
+        definitions.put(ConfigResource.Type.CLIENT_METRICS, ClientMetricsConfigs.configDef());
+        StringBuilder json = new StringBuilder();
+        definitions.forEach((type, definition) -> {
+            json.append(json.isEmpty() ? "{" : ", ");
+            json.append('"').append(type.id()).append("\": [");
+            json.append(String.join(", ", openNames(definition))).append(']');
+        });
+        System.out.println(json.append('}'));
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<ConfigResource.Type, ConfigDef> schema()
+            throws ReflectiveOperationException {
+        Field field = KafkaConfigSchema.class.getDeclaredField("configDefs");
+        field.setAccessible(true);
+        return (Map<ConfigResource.Type, ConfigDef>) field.get(KafkaRaftServer.configSchema());
+    }
+
+    private static TreeSet<String> openNames(ConfigDef definition) {
+        TreeSet<String> names = new TreeSet<>();
+        definition.configKeys().forEach((name, key) -> {
+            if (!key.type.isSensitive()) {
+                names.add('"' + name + '"');
+            }
+        });
+        return names;
+    }
+}
