@@ -80,6 +80,6 @@ def _families(command: str) -> tuple[ModuleType, ...]:
 
     if command in ("state", "diff", "checkpoint"):
         return (state,)
-    from kraftlog.commands import audit, plan, restorable, run
+    from kraftlog.commands import audit, plan, pull, restorable, run
 
-    return run, audit, listing, state, restorable, plan
+    return run, audit, listing, state, restorable, plan, pull

@@ -48,8 +48,9 @@ def read_quorum(options: Options, *, decodes: bool = False) -> Quorum:
         keep_records=False,
         only_controls=not decodes,
     )
-    replicas = tuple(collector.replica(one) for one in find_replicas(options.input))
-    described = described_of(options)
+    found = find_replicas(options.input)
+    replicas = tuple(collector.replica(one) for one in found)
+    described = described_of(options, found)
     return Quorum(QuorumEvidence(replicas, tuple(collector.contents), described=described))
 
 

@@ -16,7 +16,9 @@ from kraftlog.log import names
 from kraftlog.log.names import FileName, classify
 from kraftlog.log.storage import Entry, absolute, entry_of, is_remote, list_folder
 
-BESIDE = frozenset({names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES})
+BESIDE = frozenset(
+    {names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES, names.QUORUM_DESCRIBE}
+)
 """Kinds that lie beside the log's folder, not in it."""
 
 

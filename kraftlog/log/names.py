@@ -23,6 +23,7 @@ QUORUM_STATE = "quorum_state"
 PARTITION_METADATA = "partition_metadata"
 EPOCH_CHECKPOINT = "leader_epoch_checkpoint"
 SERVER_PROPERTIES = "server_properties"
+QUORUM_DESCRIBE = "quorum_describe"
 UNKNOWN = "unknown"
 
 LAST_OFFSET = (1 << 63) - 1
@@ -45,6 +46,7 @@ _FIXED_NAMES = {
     "meta.properties": META_PROPERTIES,
     "bootstrap.checkpoint": BOOTSTRAP,
     "server.properties": SERVER_PROPERTIES,
+    "quorum-describe": QUORUM_DESCRIBE,
     ".kafka_cleanshutdown": "clean_shutdown",
     ".lock": "lock",
 }

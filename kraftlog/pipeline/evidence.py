@@ -6,6 +6,7 @@ replayed record by record is read from its files; the evidence of a larger one c
 tables that the decode step wrote.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from kraftlog.audit.collect import RECORD_LIMIT, collect, evidence_by
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.errors import InputError
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.run import lake_key, newest_run
-from kraftlog.quorum.describe import read_described
+from kraftlog.quorum.describe import described_beside, read_described
 from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
@@ -41,7 +42,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         roots = [absolute(root) for root in options.input or run["inputs"]]
         redactor = redactor_of(options, lake_key(lake))
         replicas, limits = find_replicas(roots), limits_of(options)
-        described = described_of(options)
+        described = described_of(options, replicas)
         if _record_count(lake) > RECORD_LIMIT:
             collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
             evidence = evidence_by(collector, replicas, described)
@@ -88,12 +89,16 @@ def record_types_of(contents: ds.Dataset, ids: pa.Array) -> pa.Array:
     return rows.column("record_types").combine_chunks().take(places)
 
 
-def described_of(options: Options) -> Described | None:
-    """What a saved `kafka-metadata-quorum describe` says.
+def described_of(options: Options, replicas: Sequence[Replica]) -> Described | None:
+    """What a saved `kafka-metadata-quorum describe` says: the one that is named, else the one that
+    `pull` has saved beside a replica.
 
     Raises InputError where the file cannot be read."""
     if options.quorum_describe is None:
-        return None
+        try:
+            return described_beside(replicas)
+        except OSError as error:
+            raise InputError(f"{error.filename}: it cannot be read ({error.strerror})") from error
     try:
         return read_described(Path(options.quorum_describe).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

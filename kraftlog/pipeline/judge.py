@@ -31,13 +31,9 @@ class Judged:
 
 def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
     """The evidence of the replicas below some roots, read from their files."""
-    return collect(
-        find_replicas(roots),
-        limits_of(options),
-        redactor_of(options),
-        described_of(options),
-        replay,
-    )
+    found = find_replicas(roots)
+    described = described_of(options, found)
+    return collect(found, limits_of(options), redactor_of(options), described, replay)
 
 
 def audit_input(roots: list[str], options: Options) -> Judged:

@@ -7,7 +7,12 @@ In: the saved output of `--status` (or `--replication`, whose leader's row knows
 
 import json
 import re
+from collections.abc import Iterable
 
+from kraftlog.log import names
+from kraftlog.log.directory import Replica
+from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
+from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import Described
 
 _LINE = re.compile(r"^(\w+):\s*(.*)$", re.MULTILINE)
@@ -22,6 +27,20 @@ def read_described(text: str) -> Described:
         _number(found.get("LeaderEpoch")),
         _voters(found.get("CurrentVoters", "")),
     )
+
+
+def described_beside(replicas: Iterable[Replica]) -> Described | None:
+    """What the newest describe says that `kraftlog pull` has saved beside a log; None without one.
+
+    Raises OSError where the file cannot be read."""
+    files = [one for replica in replicas for one in replica.files]
+    saved = [one for one in files if one.kind == names.QUORUM_DESCRIBE and one.problem is None]
+    if not saved:
+        return None
+    newest = max(saved, key=lambda one: one.modified_ns)
+    with open_file(newest.path) as handle:
+        raw = handle.read(0, SIDE_FILE_LIMIT)
+    return read_described(raw.decode("utf-8", "replace"))
 
 
 def _number(text: str | None) -> int | None:

@@ -181,6 +181,10 @@ class FileProblem:
     vanished: bool
 
 
+PULLED_ID = "-1"
+"""node.id of a pulled copy: that of an observer which no quorum counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaEvidence:
     """One copy of the metadata log. `log` holds the batches of all segments in the order of their
@@ -207,12 +211,19 @@ class ReplicaEvidence:
 
     @property
     def node_id(self) -> int | None:
-        """node.id of meta.properties (broker.id of old ones)."""
+        """node.id of meta.properties (broker.id of old ones); None for a pulled copy, which is no
+        node's disk.
+        """
         text = self.meta("node.id") or self.meta("broker.id")
         try:
-            return None if text is None else int(text)
+            return None if text is None or self.is_pulled else int(text)
         except ValueError:
             return None
+
+    @property
+    def is_pulled(self) -> bool:
+        """True for what `kraftlog pull` fetched from a running leader."""
+        return self.meta("node.id") == PULLED_ID
 
     def meta(self, key: str) -> str | None:
         """A value of meta.properties."""

@@ -170,6 +170,8 @@ class Quorum:
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
         """None where neither the voters nor the node's identity are known."""
+        if replica.is_pulled:
+            return False
         if self.voter_set is None or replica.node_id is None:
             return None
         directory = replica.meta("directory.id")

@@ -28,6 +28,7 @@ ROOMS = (
     "quorum",
     "audit",
     "simulate",
+    "pull",  # asks a real leader what simulate's follower would ask
     "metrics",
     "source",
     "tables",

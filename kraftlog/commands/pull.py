@@ -1,0 +1,163 @@
+"""`pull`: the live quorum as one more replica, over Kafka's own protocol.
+
+In: parsed arguments. Out: the folder below `--out`, a row per replica of the quorum on stdout, what
+has come on stderr. `run` takes the same options. Needs the extra `kraftlog[pull]`, and no Spark.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kraftlog.errors import PlatformError
+from kraftlog.pull.address import Unreachable, read_addresses
+from kraftlog.pull.describe import lag_rows
+from kraftlog.pull.folder import PulledFolder, pulled_folder
+from kraftlog.pull.leader import LeaderClient
+from kraftlog.pull.messages import Description
+from kraftlog.pull.pace import Pace
+from kraftlog.pull.puller import Puller
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+
+FOLLOW_SECONDS, RETRY_SECONDS = 1.0, 5.0
+_DESCRIPTION = """\
+Fetch the metadata log of a running quorum from its leader, as an observer that the quorum does not
+count: the newest snapshot, the log, and what the leader says of all replicas. The folder is one
+more replica for every other command; a second pull goes on where the first one ended. It holds
+secrets in clear. The user of --command-config needs CLUSTER_ACTION and DESCRIBE on the cluster.
+"""
+_EXAMPLES = """examples:
+  kraftlog pull --bootstrap-controller c1:9093 --out replicas/live
+  kraftlog pull --bootstrap-controller c1:9093 --command-config FILE --out replicas/live
+  kraftlog pull --bootstrap-controller c1:9093 --out replicas/live --follow
+  kraftlog audit --input replicas/live copies/2      one node's disk against the live quorum
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `pull`."""
+    parser = commands.add_parser(
+        "pull",
+        help="the live quorum as one more replica, over Kafka's own protocol",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_pull_options(parser, required=True)
+    parser.add_argument("--follow", action="store_true", help="stay, and fetch what is new")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    parser.set_defaults(command=_pull)
+
+
+def add_pull_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The options that `pull` and `run` share."""
+    parser.add_argument(
+        "--bootstrap-controller",
+        required=required,
+        metavar="HOST:PORT",
+        help="controllers of a running quorum to pull from, separated by commas",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=required,
+        metavar="DIR",
+        help="the folder to pull into: a new one, or one that pull has made",
+    )
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="client properties for TLS and SASL, as Kafka's own tools take them",
+    )
+    parser.add_argument(
+        "--max-bytes-per-second", type=_count, metavar="N", help="pull no faster on the average"
+    )
+    parser.add_argument(
+        "--newest-only",
+        action="store_true",
+        help="only the newest snapshot and the log after it, not all that the leader still holds",
+    )
+
+
+PULL_OPTIONS = (
+    "bootstrap_controller",
+    "out",
+    "command_config",
+    "max_bytes_per_second",
+    "newest_only",
+)
+
+
+def pull_once(chosen: argparse.Namespace) -> Path:
+    """Pull as the arguments say; the folder that now holds the quorum's log."""
+    with _puller(chosen) as puller:
+        _summary(puller.folder, puller.pull())
+        return puller.folder.path
+
+
+def _pull(chosen: argparse.Namespace) -> int:
+    with _puller(chosen) as puller:
+        described = _follow(puller) if chosen.follow else puller.pull()
+        _summary(puller.folder, described)
+        print_rows(iter(lag_rows(described)), chosen.format)
+    return 0
+
+
+def _follow(puller: Puller) -> Description:
+    """Pull again and again; ends only by a signal, or by an error that does not pass."""
+    end = None
+    while True:
+        try:
+            described = puller.pull()
+            if puller.folder.end_offset != end:
+                _summary(puller.folder, described)
+            end = puller.folder.end_offset
+            time.sleep(FOLLOW_SECONDS)
+        except Unreachable as error:
+            _tell(f"{error}; trying again")
+            time.sleep(RETRY_SECONDS)
+
+
+@contextmanager
+def _puller(chosen: argparse.Namespace) -> Iterator[Puller]:
+    addresses = read_addresses(chosen.bootstrap_controller)
+    try:
+        from kraftlog.pull.connection import Connection
+        from kraftlog.pull.security import read_security
+    except ImportError as error:
+        what = error.name or "a package"
+        how = "python -m pip install 'kraftlog[pull]'"
+        raise PlatformError(f"pull needs {what}, which is not installed: {how}") from error
+    security = read_security(chosen.command_config)
+    pace = Pace(chosen.max_bytes_per_second)
+    with pulled_folder(chosen.out) as folder:
+        connect = partial(Connection, security=security)
+        client = LeaderClient(addresses, connect, pace, folder.cluster_id)
+        try:
+            yield Puller(client, folder, _tell, chosen.newest_only)
+        finally:
+            client.close()
+
+
+def _summary(folder: PulledFolder, described: Description) -> None:
+    leader, start = described.leader, folder.vector.start_offset
+    mark = described.high_watermark
+    above = folder.end_offset - mark
+    text = f"offsets {start} to {folder.end_offset - 1} of leader {leader.node_id}, "
+    text += f"epoch {leader.epoch}, are in {folder.path}; below {mark} all is committed"
+    _tell(text + (f", the last {above} offsets are not yet" if above > 0 else ""))
+
+
+def _tell(text: str) -> None:
+    print(f"kraftlog: {text}", file=sys.stderr, flush=True)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
+    return int(text)

@@ -1,0 +1,217 @@
+"""One authenticated connection to a controller or broker: the only file that knows kafka-python.
+
+In: an address and `Security`. Out: bytes of answers to bytes of requests. TCP, TLS and SASL are the
+library's business; messages are ours (`schemas/`), so that nothing here knows what they mean.
+`pull.leader` imports it when a connection is wanted: who only reads folders does not need it.
+"""
+
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Self
+
+from kafka import errors
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import create_connection
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from kraftlog.errors import KraftlogError
+from kraftlog.message.spec import MessageSpec
+from kraftlog.pull.address import Address, PullError, Unreachable
+from kraftlog.pull.security import Security
+from kraftlog.wire import INT16, INT32
+
+CLIENT_ID = "kraftlog"
+ANSWER_LIMIT_BYTES = 64 << 20
+"""The largest answer that is taken: a leader before Kafka 4.3 sends up to 8 MiB of batches, and one
+batch is at most 8 MiB.
+"""
+CONNECT_SECONDS = 15.0
+
+# The library logs every failure, which its caller tells in one sentence.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+logging.getLogger("kafka").propagate = False
+
+
+class Connection:
+    """Asks one question after the other; each call returns or raises within its timeout."""
+
+    def __init__(self, address: Address, security: Security) -> None:
+        """Connect, learn the server's versions, authenticate.
+
+        Raises Unreachable where nobody answers, PullError where the server refuses us."""
+        self.address = address
+        self._security = security
+        self._net = NetworkSelector(client_id=CLIENT_ID, slow_task_threshold_secs=0)
+        try:
+            self._connection = self._wait(self._connect(), CONNECT_SECONDS)
+        except BaseException:
+            self._net.close()
+            raise
+        found = self._connection.broker_version_data.api_versions
+        self.versions: dict[int, tuple[int, int]] = dict(found)
+
+    def ask(self, spec: MessageSpec, version: int, body: bytes, seconds: float) -> bytes:
+        """The bytes of the answer, without its header.
+
+        Raises Unreachable where none comes in time, or the connection breaks."""
+        request = _Request(spec, version, body)
+        sent = self._connection.send_request(request, request_timeout_ms=int(seconds * 1000))
+        answer: bytes = self._wait(sent, seconds + 1)
+        return answer
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        self._connection.close()
+        self._net.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _connect(self) -> Any:
+        security, timeout_at = self._security, time.monotonic() + CONNECT_SECONDS
+        host, port = self.address
+        options = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+        opened = await create_connection(self._net, host, port, options, timeout_at=timeout_at)
+        if security.tls is None:
+            transport = KafkaTCPTransport(self._net, opened, host=host)
+        else:
+            transport = KafkaSSLTransport(self._net, opened, host=host, ssl_context=security.tls)
+        await transport.handshake()
+        connection = KafkaConnection(
+            self._net,
+            client_id=CLIENT_ID,
+            receive_message_max_bytes=ANSWER_LIMIT_BYTES,
+            max_in_flight_requests_per_connection=2,
+            security_protocol=security.protocol,
+            sasl_mechanism=security.mechanism,
+            sasl_plain_username=security.username,
+            sasl_plain_password=security.password,
+            sasl_oauth_token_provider=security.token and _TokenProvider(security.token),
+        )
+        connection.connection_made(transport)
+        await connection.initialize(timeout_at=timeout_at)
+        await connection.init_future
+        return connection
+
+    def _wait(self, work: Any, seconds: float) -> Any:
+        """The result of a coroutine or future of the library, within a time."""
+        future = self._net.call_soon_with_future(work)
+        self._net.poll(timeout_ms=seconds * 1000, future=future)
+        if not future.is_done:
+            raise Unreachable(f"{self.address}: no answer came within {seconds:.0f} seconds")
+        if future.exception is not None:
+            self._explain(future.exception)
+        return future.value
+
+    def _explain(self, error: BaseException) -> NoReturn:
+        """One sentence for what the library raises; no text that the server chose is in it."""
+        security = self._security
+        causes = list(_causes(error))
+        tls = next((one for one in causes if isinstance(one, ssl.SSLError)), None)
+        if isinstance(tls, ssl.SSLCertVerificationError):
+            why = f"its certificate is not trusted ({tls.verify_message})"
+            raise PullError(f"{self.address}: {why}; see ssl.truststore.location") from error
+        if tls is not None:
+            why = f"TLS failed ({tls.reason or 'no reason given'})"
+            raise PullError(f"{self.address}: {why}; see the listener's protocol") from error
+        if isinstance(error, errors.UnsupportedSaslMechanismError):
+            raise PullError(f"{self.address}: it does not offer {security.mechanism}") from error
+        if isinstance(error, errors.SaslAuthenticationFailedError | ValueError):
+            why = f"it refuses these credentials ({security.mechanism})"
+            raise PullError(f"{self.address}: {why}; check the --command-config file") from error
+        if isinstance(error, errors.IllegalSaslStateError):
+            why = f"it does not expect {security.protocol}"
+            raise PullError(f"{self.address}: {why}; see security.protocol") from error
+        if isinstance(error, errors.RequestTimedOutError | errors.KafkaTimeoutError):
+            raise Unreachable(f"{self.address}: no answer came in time") from error
+        if isinstance(error, errors.InvalidReceiveError):
+            why = "its answer is not Kafka's; does this listener want TLS, as in SSL or SASL_SSL?"
+            raise PullError(f"{self.address}: {why}") from error
+        if isinstance(error, KraftlogError):
+            raise error
+        raise Unreachable(f"{self.address}: {_reason(causes)}") from error
+
+
+def _reason(causes: list[BaseException]) -> str:
+    """Why a connection failed: what the system says, or that it was closed."""
+    text = " ".join(str(one) for one in causes)
+    if "ECONNREFUSED" in text:
+        return "nobody listens there (connection refused)"
+    if "DNS" in text:
+        return "there is no host of this name"
+    return "the connection cannot be made, or was closed"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and all that it was raised for; the library hides some in its arguments."""
+    waiting: list[BaseException] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        inner = [one.__cause__, one.__context__, *one.args]
+        waiting += [cause for cause in inner if isinstance(cause, BaseException)]
+
+
+class _Request:
+    """A message of ours in the form in which the library sends one."""
+
+    def __init__(self, spec: MessageSpec, version: int, body: bytes) -> None:
+        self.API_VERSION = version
+        self._spec, self._body = spec, body
+        self._is_flexible = spec.header_version(version) == 2
+        self.header: _Answer | None = None
+
+    def with_header(self, correlation_id: int, **_: object) -> None:
+        self.header = _Answer(correlation_id, self._is_flexible)
+
+    def encode(self, **_: object) -> bytes:
+        assert self.header is not None
+        name = CLIENT_ID.encode()
+        head = INT16.pack(self._spec.id) + INT16.pack(self.API_VERSION)
+        head += INT32.pack(self.header.correlation_id) + INT16.pack(len(name)) + name
+        head += bytes(self._is_flexible)
+        return INT32.pack(len(head) + len(self._body)) + head + self._body
+
+    def expect_response(self) -> bool:
+        return True
+
+
+class _Answer:
+    """What the library asks in order to read the answer: it hands back its bytes."""
+
+    def __init__(self, correlation_id: int, is_flexible: bool) -> None:
+        self.correlation_id, self._is_flexible = correlation_id, is_flexible
+
+    def get_response_class(self) -> Self:
+        return self
+
+    def parse_header(self, buffer: Any) -> "_Answer":
+        found = INT32.unpack(buffer.read(INT32.size))[0]
+        if self._is_flexible and buffer.read(1) != b"\0":
+            raise ValueError("the header has tagged fields, and Kafka knows none")
+        return _Answer(found, self._is_flexible)
+
+    def decode(self, buffer: Any) -> bytes:
+        return bytes(buffer.read())
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
+    """OAUTHBEARER's token in the form in which the library asks for one."""
+
+    def __init__(self, token: Callable[[], str]) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token()

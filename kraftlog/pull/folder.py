@@ -1,0 +1,304 @@
+"""The pulled folder: a replica's folder that only ever grows, and that is never a node's own.
+
+In: `--out`, whole record batches, what the leader says of the quorum. Out: files as a node has
+them: segments, checkpoints, `leader-epoch-checkpoint`, and beside the log `meta.properties` and
+`quorum-describe`. Every side file is written under another name and renamed; segments grow by whole
+batches, so that a crash leaves at most a torn end, which the next pull cuts. What a leader takes
+back is moved to a `.deleted` file, not lost. One process at a time.
+
+The identity is honest: node.id is -1, an observer that no quorum counts. No node starts there.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kraftlog.errors import UsageError
+from kraftlog.log import names
+from kraftlog.log.directory import LogFile, find_replicas
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
+from kraftlog.log.sidefiles import read_meta_properties
+from kraftlog.pull.address import PullError
+from kraftlog.pull.batches import After, WholeBatches, run_of
+from kraftlog.pull.files import free_name, open_own, rename, replace_file, write_all
+from kraftlog.quorum.describe import read_described
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.evidence import PULLED_ID
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.wire import uuid_text
+
+SEGMENT_BYTES = 1 << 30
+"""Where a new segment begins, as Kafka does by default; the leader's own borders are not sent."""
+
+META_PROPERTIES, DESCRIBE, LOCK = "meta.properties", "quorum-describe", ".lock"
+IDENTITY = """\
+# Pulled by kraftlog from the leader of a running quorum. It is no node's disk, and no node can
+# start on it: node.id -1 is the observer that it was fetched as, which no quorum counts.
+"""
+
+
+@dataclass
+class PulledFolder:
+    """What the folder holds of the log: `vector` its epochs and its end; `committed` is the offset
+    below which it is known to be committed.
+    """
+
+    path: Path
+    cluster_id: str | None = None
+    committed: int = 0
+    entries: list[tuple[int, int]] = field(default_factory=list)
+    end_offset: int = 0
+    segment: Path | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.path / names.LOG_FOLDER
+
+    @property
+    def vector(self) -> EpochVector:
+        return EpochVector(tuple(self.entries), self.end_offset)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.entries[-1][0] if self.entries else 0
+
+    @property
+    def after(self) -> After:
+        """The last epoch and the end; None where the log is empty."""
+        return (self.last_epoch, self.end_offset) if self.entries else None
+
+    def snapshots(self) -> list[SnapshotId]:
+        """The whole snapshots, the oldest first."""
+        parsed = [names.classify(path.name) for path in self.log.iterdir()]
+        return sorted(
+            SnapshotId(one.epoch or 0, one.end_offset or 0)
+            for one in parsed
+            if one.kind == names.CHECKPOINT
+        )
+
+    def forget_parts(self, but: SnapshotId | None = None) -> None:
+        """Remove what was fetched of other snapshots: nobody will ask for the rest of them."""
+        kept = None if but is None else f"{names.checkpoint_name(but.end_offset, but.epoch)}.part"
+        for path in self.log.iterdir():
+            if names.classify(path.name).kind == names.CHECKPOINT_PART and path.name != kept:
+                path.unlink()
+
+    def append(self, batches: WholeBatches) -> None:
+        """Add batches that continue the log, or begin it."""
+        if self.segment is None or self.segment.stat().st_size >= SEGMENT_BYTES:
+            self.segment = self.log / names.segment_name(batches.base_offset)
+        with open_own(self.segment, os.O_APPEND) as handle:
+            write_all(handle, batches.content)
+        self.entries.extend(batches.starts)
+        self.end_offset = batches.end_offset
+
+    def truncate(self, offset: int) -> None:
+        """Move what lies at or above an offset, which the leader has taken back, to `.deleted`
+        files.
+        """
+        if offset < self.committed:
+            raise PullError(
+                f"the leader wants offsets from {offset} on to be cut, but all below "
+                f"{self.committed} was committed: committed records are lost, or this is another "
+                f"quorum; {self.path} was left as it is"
+            )
+        for file in reversed(_segments(self.path)):
+            base = file.parsed.base_offset or 0
+            if base >= offset:
+                rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
+                continue
+            _cut(file, offset)
+            break
+        self._keep_below(offset)
+
+    def set_aside(self) -> None:
+        """Move the whole log to `.deleted` files: the quorum has dropped what comes after it."""
+        for file in _segments(self.path):
+            rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
+        self.entries, self.end_offset, self.segment = [], 0, None
+
+    def _keep_below(self, offset: int) -> None:
+        kept = self.vector.truncated(offset)
+        self.entries, self.end_offset = list(kept.entries), offset if kept.entries else 0
+        left = _segments(self.path)
+        self.segment = Path(left[-1].path) if left else None
+
+    def name_cluster(self, cluster_id: str | None) -> None:
+        """Write the identity, once the cluster's id is known; without it as well."""
+        path = self.path / META_PROPERTIES
+        if path.exists() and (cluster_id is None or self.cluster_id is not None):
+            return
+        self.cluster_id = cluster_id
+        lines = {
+            "version": "1",
+            "node.id": PULLED_ID,
+            "directory.id": _directory_id(path),
+            **({} if cluster_id is None else {"cluster.id": cluster_id}),
+        }
+        replace_file(path, IDENTITY + "".join(f"{key}={text}\n" for key, text in lines.items()))
+
+    def save(self, described: str, high_watermark: int) -> None:
+        """Make all that was appended last, then the epochs and what the leader said: the log ends
+        where the leader's did when it said so.
+        """
+        if self.segment is not None:
+            with open_own(self.segment, 0) as handle:
+                os.fsync(handle)
+        lines = ["0", str(len(self.entries)), *(f"{one} {start}" for one, start in self.entries)]
+        replace_file(self.log / "leader-epoch-checkpoint", "\n".join(lines) + "\n")
+        replace_file(self.path / DESCRIBE, described)
+        self.knows_committed(high_watermark)
+
+    def knows_committed(self, high_watermark: int) -> None:
+        """The leader's high watermark, as far as our log reaches."""
+        self.committed = max(self.committed, min(high_watermark, self.end_offset))
+
+
+@contextmanager
+def pulled_folder(path: Path) -> Iterator[PulledFolder]:
+    """Open a folder to pull into, or make it; nobody else may pull into it meanwhile.
+
+    Raises UsageError for a folder that pull has not made, PullError for one that is damaged below
+    what was committed.
+    """
+    try:
+        _refuse_foreign(path)
+        (path / names.LOG_FOLDER).mkdir(parents=True, exist_ok=True)
+        with open_own(path / LOCK, 0) as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(f"{path}: another pull is at work there") from error
+            yield _read(path)
+    except OSError as error:
+        what = error.filename or path
+        raise PullError(f"{what}: it cannot be written ({error.strerror or error})") from error
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A node's own folder is never touched, and nothing is written through a link."""
+    real = path.resolve()
+    for one in (real, *real.parents):
+        if one.name == names.LOG_FOLDER:
+            raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
+        meta = one / META_PROPERTIES
+        if meta.exists() and _node_id(meta) != PULLED_ID:
+            raise UsageError(f"{path}: {one} is a node's own folder; name a new one as --out")
+    if not path.exists():
+        return
+    inside = [*path.iterdir(), *(path / names.LOG_FOLDER).glob("*")]
+    if any(one.is_symlink() for one in (path, *inside)):
+        raise UsageError(f"{path}: it is, or holds, a symbolic link; name a new folder as --out")
+    if inside and not (path / META_PROPERTIES).exists():
+        known = {path / LOCK, path / names.LOG_FOLDER}
+        if set(inside) - known:
+            raise UsageError(f"{path}: it holds other things; name a new folder as --out")
+
+
+def _node_id(meta: Path) -> str | None:
+    try:
+        return read_meta_properties(meta.read_bytes()).get("node.id")
+    except (OSError, ValueError):
+        return None
+
+
+def _directory_id(meta: Path) -> str:
+    """The folder's own id, which it keeps."""
+    with suppress(OSError, ValueError):
+        found = read_meta_properties(meta.read_bytes()).get("directory.id")
+        if found:
+            return found
+    while True:
+        made = uuid_text(secrets.token_bytes(16))
+        if not made.startswith("-"):
+            return made
+
+
+def _segments(path: Path) -> list[LogFile]:
+    (replica,) = find_replicas([str(path)])
+    found = [one for one in replica.files if one.kind == names.LOG]
+    return sorted(found, key=lambda one: one.parsed.base_offset or 0)
+
+
+def _read(path: Path) -> PulledFolder:
+    """What lies there; a torn end is cut."""
+    folder = PulledFolder(path)
+    meta = path / META_PROPERTIES
+    if meta.exists():
+        folder.cluster_id = read_meta_properties(meta.read_bytes()).get("cluster.id")
+    files = _segments(path)
+    for file in files:
+        if folder.entries and file.parsed.base_offset != folder.end_offset:
+            raise PullError(f"{file.path}: offset {folder.end_offset} was due; {_ANEW}")
+        position = _read_segment(folder, file)
+        if position < file.size_bytes:
+            if file is not files[-1]:
+                raise PullError(f"{file.path}: it is damaged at byte {position}; {_ANEW}")
+            os.truncate(file.path, position)
+        folder.segment = Path(file.path)
+    if folder.segment is not None and not folder.entries:
+        folder.segment.unlink()
+        folder.segment = None
+    known = _described_high_watermark(path)
+    if folder.end_offset < known:
+        raise PullError(
+            f"{path}: its log ends at {folder.end_offset}, and {known} was committed; {_ANEW}"
+        )
+    folder.committed = known
+    return folder
+
+
+_ANEW = "name a new folder as --out"
+
+
+def _read_segment(folder: PulledFolder, file: LogFile) -> int:
+    """Take in a segment's batches; the position after the last good one."""
+    position = 0
+    for found in walk_file(file, Limits()):
+        if not isinstance(found, Window):
+            break
+        if (
+            not folder.entries
+            and found.batches.headers["base_offset"][0] != file.parsed.base_offset
+        ):
+            break
+        run = run_of(found.batches, folder.after)
+        folder.entries.extend(run.starts)
+        folder.end_offset, position = run.end_offset, run.end_position
+        if run.problem is not None:
+            break
+    return position
+
+
+def _described_high_watermark(path: Path) -> int:
+    """What the saved describe says to be committed; 0 without one."""
+    try:
+        text = (path / DESCRIBE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return 0
+    return read_described(text).high_watermark or 0
+
+
+def _cut(file: LogFile, offset: int) -> None:
+    """Move the end of a segment, from the batch that begins at an offset, to a `.deleted` file."""
+    for found in walk_file(file, Limits()):
+        if not isinstance(found, Window):
+            break
+        for place, base in zip(
+            found.batches.positions.tolist(), found.batches.headers["base_offset"], strict=True
+        ):
+            if int(base) >= offset:
+                source = Path(file.path)
+                target = source.with_name(names.segment_name(int(base)) + ".deleted")
+                with source.open("rb") as log, open_own(free_name(target), os.O_EXCL) as handle:
+                    log.seek(int(place))
+                    while content := log.read(1 << 20):
+                        write_all(handle, content)
+                    os.fsync(handle)
+                os.truncate(source, int(place))
+                return

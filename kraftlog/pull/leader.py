@@ -1,0 +1,263 @@
+"""The quorum's leader, wherever it is: finds it, asks it, and follows it through elections.
+
+In: addresses of controllers (or brokers that forward). Out: answers of the leader without an error,
+or one sentence. It asks as an observer with the id -1, whom no leader counts. Source: KIP-595
+(leader discovery by the answers), KIP-853 (endpoints in them); only the leader answers a Fetch.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from kraftlog.errors import DecodeError
+from kraftlog.message.catalogue import request_specs
+from kraftlog.message.spec import MessageSpec
+from kraftlog.pull.address import Address, PullError, Unreachable
+from kraftlog.pull.messages import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_QUORUM,
+    FETCH,
+    Description,
+    Fetched,
+    Leader,
+    decode_cluster_id,
+    decode_description,
+    decode_fetched,
+    encode_describe,
+    encode_describe_cluster,
+    encode_fetch,
+    usable_version,
+)
+from kraftlog.pull.pace import Pace
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, decode_piece, encode_ask
+from kraftlog.simulate.snapshot_server import ERROR_CODES, Ask, Piece
+
+NOT_AUTHORIZED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+OTHER_CLUSTER = ERROR_CODES["INCONSISTENT_CLUSTER_ID"]
+MOVED = frozenset(
+    ERROR_CODES[name]
+    for name in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+)
+"""Who is asked does not lead, or leads in another epoch."""
+
+ANSWER_SECONDS = 30.0
+PAUSE_SECONDS = 0.2
+LONGEST_THROTTLE_SECONDS = 30.0
+
+Answer = TypeVar("Answer")
+_NAMES = {code: name for name, code in ERROR_CODES.items()}
+
+
+class Asked(Protocol):
+    """A connection, as `pull.connection` makes one."""
+
+    address: Address
+    versions: dict[int, tuple[int, int]]
+
+    def ask(self, spec: MessageSpec, version: int, body: bytes, seconds: float) -> bytes: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class LeaderClient:
+    """Asks whoever leads. `patience_seconds` is how long a quorum may be without a leader, or out
+    of reach once it was met, before the puller gives up.
+    """
+
+    addresses: tuple[Address, ...]
+    connect: Callable[[Address], Asked]
+    pace: Pace = field(default_factory=Pace)
+    cluster_id: str | None = None
+    patience_seconds: float = 30.0
+    leader: Leader = field(default_factory=lambda: Leader(-1, 0))
+    _connection: Asked | None = None
+    _known: dict[int, Address] = field(default_factory=dict)
+    _was_met: bool = False
+
+    def fetch(self, offset: int, last_epoch: int, max_wait_ms: int = 0) -> Fetched:
+        """What the leader answers to a fetch: records, a divergence or a snapshot."""
+
+        def ask(connection: Asked) -> Fetched:
+            return self._fetch(connection, offset, last_epoch, self.leader.epoch, max_wait_ms)
+
+        return self._of_leader(ask, lambda answer: answer.error_code, "Fetch")
+
+    def piece(self, snapshot: SnapshotId, position: int) -> Piece:
+        """A piece of a snapshot; errors that only concern the snapshot come back in it."""
+
+        def ask(connection: Asked) -> Piece:
+            limit, epoch = self.pace.request_bytes, self.leader.epoch
+            wanted = Ask(snapshot, position, limit, epoch, self.cluster_id)
+            version = self._version(connection, FETCH_SNAPSHOT)
+            raw = self._raw(connection, FETCH_SNAPSHOT, version, encode_ask(wanted, version))
+            return decode_piece(raw, version)
+
+        return self._of_leader(ask, _code_of_piece, "FetchSnapshot")
+
+    def describe(self) -> Description:
+        """What the leader knows of all replicas."""
+
+        def ask(connection: Asked) -> Description:
+            found = self._describe(connection)
+            if not found.error_code and found.leader != self.leader:
+                raise Unreachable(f"{connection.address}: it has just lost the quorum")
+            return found
+
+        return self._of_leader(ask, lambda answer: answer.error_code, "DescribeQuorum")
+
+    def name_cluster(self) -> str | None:
+        """The cluster's id; None where this user may not know it, or the version tells nobody."""
+
+        def ask(connection: Asked) -> str | None:
+            version = usable_version(DESCRIBE_CLUSTER, connection.versions)
+            if version is None:
+                return None
+            body = encode_describe_cluster(version)
+            return decode_cluster_id(
+                version, self._raw(connection, DESCRIBE_CLUSTER, version, body)
+            )
+
+        return self._of_leader(ask, lambda _: 0, "DescribeCluster")
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    # --- one question ----------------------------------------------------------------------------
+
+    def _of_leader(
+        self, ask: Callable[[Asked], Answer], code_of: Callable[[Answer], int], what: str
+    ) -> Answer:
+        """Ask until the leader has answered, or patience is at an end."""
+        deadline = time.monotonic() + self.patience_seconds
+        while True:
+            try:
+                connection = self._connection or self._find()
+                answer = ask(connection)
+                code = code_of(answer)
+                if code not in MOVED:
+                    self._check(code, what, connection.address)
+                    return answer
+                problem = Unreachable(f"{connection.address}: it does not lead any more")
+            except Unreachable as error:
+                if not self._was_met:
+                    raise
+                problem = error
+            except DecodeError as error:
+                raise PullError(f"its answer to {what} is not Kafka's ({error})") from error
+            self.close()
+            if time.monotonic() > deadline:
+                raise problem
+            time.sleep(PAUSE_SECONDS)
+
+    def _check(self, code: int, what: str, address: Address) -> None:
+        if code == NOT_AUTHORIZED:
+            right = "DESCRIBE" if what == "DescribeQuorum" else "CLUSTER_ACTION"
+            raise PullError(f"{address}: this user may not ask {what}; grant it {right} on Cluster")
+        if code == OTHER_CLUSTER:
+            raise PullError(f"{address}: it is of another cluster than {self.cluster_id}")
+        if code:
+            name = _NAMES.get(code, f"error {code}")
+            raise PullError(f"{address}: it answers {name} to {what}")
+
+    def _raw(self, connection: Asked, api_key: int, version: int, body: bytes) -> bytes:
+        self.pace.wait()
+        spec = request_specs()[api_key][0]
+        raw = connection.ask(spec, version, body, ANSWER_SECONDS)
+        self.pace.took(len(raw))
+        return raw
+
+    def _version(self, connection: Asked, api_key: int) -> int:
+        version = usable_version(api_key, connection.versions)
+        if version is None:
+            raise PullError(f"{connection.address}: its Kafka is too old, or no controller")
+        return version
+
+    def _fetch(
+        self, connection: Asked, offset: int, last_epoch: int, epoch: int, max_wait_ms: int = 0
+    ) -> Fetched:
+        version, limit = self._version(connection, FETCH), self.pace.request_bytes
+        cluster = self.cluster_id
+        body = encode_fetch(version, offset, last_epoch, epoch, limit, max_wait_ms, cluster)
+        answer = decode_fetched(version, self._raw(connection, FETCH, version, body))
+        self._known |= answer.endpoints
+        if answer.throttle_ms > 0:
+            self.pace.pause(min(answer.throttle_ms / 1000, LONGEST_THROTTLE_SECONDS))
+        return answer
+
+    def _describe(self, connection: Asked) -> Description:
+        version = self._version(connection, DESCRIBE_QUORUM)
+        raw = self._raw(connection, DESCRIBE_QUORUM, version, encode_describe(version))
+        return decode_description(version, raw)
+
+    # --- who leads -------------------------------------------------------------------------------
+
+    def _find(self) -> Asked:
+        """A connection to the leader; every address is tried once."""
+        waiting = deque(dict.fromkeys([*self.addresses, *self._known.values()]))
+        tried: set[Address] = set()
+        problem: PullError | None = None
+        while waiting:
+            address = waiting.popleft()
+            if address in tried:
+                continue
+            tried.add(address)
+            try:
+                connection = self.connect(address)
+            except PullError as error:
+                if address in self.addresses and not isinstance(error, Unreachable):
+                    raise
+                problem = error
+                continue
+            try:
+                further = list(self._leads(connection))
+            except BaseException:
+                connection.close()
+                raise
+            self._was_met = True
+            if not further and self._connection is connection:
+                return connection
+            connection.close()
+            waiting.extendleft(further)
+        raise problem or Unreachable("no controller leads at the moment; try again soon")
+
+    def _leads(self, connection: Asked) -> Iterator[Address]:
+        """Takes a connection to the leader for its own; else yields where the leader may be."""
+        if usable_version(FETCH_SNAPSHOT, connection.versions) is None:
+            yield from self._by_broker(connection)
+            return
+        # Epoch 0 is over: whoever is asked says which one runs, and who leads in it.
+        told = self._fetch(connection, 0, 0, 0)
+        if told.error_code in MOVED and told.leader.node_id >= 0:
+            self.leader = told.leader
+            told = self._fetch(connection, 0, 0, told.leader.epoch)
+        if told.error_code not in MOVED:
+            self._check(told.error_code, "Fetch", connection.address)
+            self._connection = connection
+        elif told.leader.node_id in self._known:
+            yield self._known[told.leader.node_id]
+
+    def _by_broker(self, connection: Asked) -> Iterator[Address]:
+        """Brokers forward DescribeQuorum only; since Kafka 3.9 its answer says where controllers
+        listen.
+        """
+        found = self._describe(connection)
+        self._check(found.error_code, "DescribeQuorum", connection.address)
+        listeners = found.listeners or {}
+        order = sorted(listeners, key=lambda node: node != found.leader.node_id)
+        addresses = [address for node in reversed(order) for _, address in listeners[node]]
+        if not addresses:
+            why = "it is a broker, and brokers do not hand out the metadata log"
+            raise PullError(f"{connection.address}: {why}; name a controller's HOST:PORT")
+        yield from addresses
+
+
+def _code_of_piece(piece: Piece) -> int:
+    """Errors that concern the snapshot, and not who was asked, are the assembler's."""
+    of_the_snapshot = ("SNAPSHOT_NOT_FOUND", "POSITION_OUT_OF_RANGE", "OFFSET_OUT_OF_RANGE")
+    return 0 if piece.error in of_the_snapshot else piece.error_code

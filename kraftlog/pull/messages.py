@@ -1,0 +1,236 @@
+"""What a puller asks a controller, and what it is answered, as plain values.
+
+In: numbers, or the bytes of an answer. Out: the bytes of a request, or a frozen value. Every answer
+is checked for what was asked for: one partition, of the metadata topic. Source: KIP-595 (Fetch,
+DescribeQuorum), KIP-630 (SnapshotId; FetchSnapshot is in `simulate.snapshot_messages`), KIP-853
+(directory ids, endpoints), KIP-919 (DescribeCluster at controllers).
+"""
+
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kraftlog.decode.interpreter import read_message
+from kraftlog.errors import DecodeError
+from kraftlog.message.catalogue import request_specs
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.pull.address import Address
+from kraftlog.quorum.epochs import EpochEnd
+from kraftlog.simulate.disk import METADATA_TOPIC_ID
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, OBSERVER, PARTITION, TOPIC
+from kraftlog.state.encode import encode_message
+
+FETCH, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 55, 60
+FIRST_VERSION = {FETCH: 13, DESCRIBE_QUORUM: 0, FETCH_SNAPSHOT: 0, DESCRIBE_CLUSTER: 1}
+"""Fetch names topics by id from 13 on; DescribeCluster at a controller needs 1."""
+
+CONTROLLERS = 2
+"""EndpointType of DescribeCluster."""
+NONE = -1
+
+
+class Leader(NamedTuple):
+    """Who leads, in which epoch; `node_id` is -1 where nobody does."""
+
+    node_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A Fetch answer: an error's code (0 for none), and one of records, a divergence, a snapshot.
+
+    `endpoints` says where nodes listen, by their id; `records` may end inside a batch.
+    """
+
+    error_code: int
+    leader: Leader
+    endpoints: dict[int, Address]
+    throttle_ms: int = 0
+    high_watermark: int = NONE
+    log_start_offset: int = NONE
+    records: bytes = b""
+    diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """How far a replica is, as the leader knows it; -1 for what it does not know."""
+
+    node_id: int
+    directory_id: str | None
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A DescribeQuorum answer; `listeners` holds (name, address) of nodes by their id."""
+
+    error_code: int
+    leader: Leader
+    high_watermark: int = NONE
+    voters: tuple[ReplicaState, ...] = ()
+    observers: tuple[ReplicaState, ...] = ()
+    listeners: dict[int, list[tuple[str, Address]]] | None = None
+
+    @property
+    def log_end_offset(self) -> int:
+        """The leader's own log end; -1 where it is not among the voters."""
+        ends = [one.log_end_offset for one in self.voters if one.node_id == self.leader.node_id]
+        return ends[0] if ends else NONE
+
+
+def usable_version(api_key: int, versions: dict[int, tuple[int, int]]) -> int | None:
+    """The newest version of a message that both sides know; None where there is none."""
+    if api_key not in versions:
+        return None
+    low, high = versions[api_key]
+    newest = min(high, request_specs()[api_key][0].versions.last)
+    return newest if newest >= max(low, FIRST_VERSION[api_key]) else None
+
+
+def encode_fetch(
+    version: int,
+    offset: int,
+    last_epoch: int,
+    leader_epoch: int,
+    max_bytes: int,
+    max_wait_ms: int = 0,
+    cluster_id: str | None = None,
+) -> bytes:
+    """A Fetch from an offset on, whose record before it is of `last_epoch`."""
+    partition = {
+        "partition": PARTITION,
+        "currentLeaderEpoch": leader_epoch,
+        "fetchOffset": offset,
+        "lastFetchedEpoch": last_epoch,
+        "logStartOffset": NONE,
+        "partitionMaxBytes": max_bytes,
+        "replicaDirectoryId": ZERO_UUID,
+        "highWatermark": (1 << 63) - 1,
+    }
+    message = {
+        "replicaId": OBSERVER,
+        "maxWaitMs": max_wait_ms,
+        "minBytes": 1,
+        "maxBytes": max_bytes,
+        "isolationLevel": 0,
+        "sessionId": 0,
+        "sessionEpoch": NONE,
+        "topics": [{"topicId": METADATA_TOPIC_ID, "partitions": [partition]}],
+        "forgottenTopicsData": [],
+        "rackId": "",
+        "clusterId": cluster_id,
+        "replicaState": {"replicaId": OBSERVER, "replicaEpoch": NONE},
+    }
+    return encode_message(request_specs()[FETCH][0].at(version), message)
+
+
+def decode_fetched(version: int, raw: bytes) -> Fetched:
+    """A Fetch answer.
+
+    Raises DecodeError where the bytes are none, or answer for anything else."""
+    message = _read(FETCH, version, raw)
+    endpoints = {
+        one["nodeId"]: Address(one["host"], one["port"]) for one in message.get("nodeEndpoints", ())
+    }
+    throttle = message["throttleTimeMs"]
+    if message["errorCode"]:
+        return Fetched(message["errorCode"], Leader(NONE, NONE), endpoints, throttle)
+    one = _only(message["responses"], "topicId", METADATA_TOPIC_ID, "partitionIndex")
+    leader = Leader(one["currentLeader"]["leaderId"], one["currentLeader"]["leaderEpoch"])
+    diverging, snapshot = one["divergingEpoch"], one["snapshotId"]
+    return Fetched(
+        one["errorCode"],
+        leader,
+        endpoints,
+        throttle,
+        one["highWatermark"],
+        one["logStartOffset"],
+        b64decode(one["records"] or ""),
+        EpochEnd(diverging["epoch"], diverging["endOffset"]) if _is_set(diverging) else None,
+        SnapshotId(snapshot["epoch"], snapshot["endOffset"]) if _is_set(snapshot) else None,
+    )
+
+
+def encode_describe(version: int) -> bytes:
+    """A DescribeQuorum of the metadata partition."""
+    topic = {"topicName": TOPIC, "partitions": [{"partitionIndex": PARTITION}]}
+    return encode_message(request_specs()[DESCRIBE_QUORUM][0].at(version), {"topics": [topic]})
+
+
+def decode_description(version: int, raw: bytes) -> Description:
+    """A DescribeQuorum answer.
+
+    Raises DecodeError where the bytes are none, or answer for anything else."""
+    message = _read(DESCRIBE_QUORUM, version, raw)
+    if message["errorCode"]:
+        return Description(message["errorCode"], Leader(NONE, NONE))
+    one = _only(message["topics"], "topicName", TOPIC, "partitionIndex")
+    leader = Leader(one["leaderId"], one["leaderEpoch"])
+    if one["errorCode"]:
+        return Description(one["errorCode"], leader)
+    listeners = {
+        node["nodeId"]: [
+            (each["name"], Address(each["host"], each["port"])) for each in node["listeners"]
+        ]
+        for node in message.get("nodes", ())
+    }
+    voters, observers = (
+        tuple(map(_replica_state, one[group])) for group in ("currentVoters", "observers")
+    )
+    return Description(0, leader, one["highWatermark"], voters, observers, listeners)
+
+
+def encode_describe_cluster(version: int) -> bytes:
+    """A DescribeCluster that a controller takes."""
+    message = {
+        "includeClusterAuthorizedOperations": False,
+        "endpointType": CONTROLLERS,
+        "includeFencedBrokers": False,
+    }
+    return encode_message(request_specs()[DESCRIBE_CLUSTER][0].at(version), message)
+
+
+def decode_cluster_id(version: int, raw: bytes) -> str | None:
+    """The cluster's id; None where the server does not tell it to us.
+
+    Raises DecodeError where the bytes are no answer."""
+    message = _read(DESCRIBE_CLUSTER, version, raw)
+    found: str = message["clusterId"]
+    return found if not message["errorCode"] and found else None
+
+
+def _read(api_key: int, version: int, raw: bytes) -> dict[str, Any]:
+    spec = request_specs()[api_key][1].at(version)
+    message, _, end = read_message(spec, raw, 0, len(raw))
+    if end != len(raw):
+        raise DecodeError("trailing", end, f"{len(raw) - end} bytes follow the message")
+    return message
+
+
+def _only(topics: list[dict[str, Any]], key: str, topic: str, index: str) -> dict[str, Any]:
+    """The one partition that was asked for."""
+    found = [(one[key], part) for one in topics for part in one["partitions"]]
+    if len(found) != 1 or found[0][0] != topic or found[0][1][index] != PARTITION:
+        raise DecodeError("topic", 0, f"it is not about partition {PARTITION} of {TOPIC}")
+    partition: dict[str, Any] = found[0][1]
+    return partition
+
+
+def _is_set(end: dict[str, Any]) -> bool:
+    return bool(end["epoch"] >= 0 and end["endOffset"] >= 0)
+
+
+def _replica_state(one: dict[str, Any]) -> ReplicaState:
+    return ReplicaState(
+        one["replicaId"],
+        one.get("replicaDirectoryId"),
+        one["logEndOffset"],
+        one.get("lastFetchTimestamp", NONE),
+        one.get("lastCaughtUpTimestamp", NONE),
+    )
