@@ -1,0 +1,424 @@
+"""Measures of a small quorum that is written byte by byte, against figures worked out by hand.
+
+The log: 12 batches of offsets 0 to 11, one second apart; its snapshot ends at offset 6 and its last
+record is of 3,000 ms. KIP-630's four metrics: SnapshotSizeBytes, SnapshotLag, GenSnapshotLatencyMs
+and LoadSnapshotLatencyMs.
+"""
+
+import os
+import shutil
+import struct
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from kraftlog.metrics import load_time
+from kraftlog.metrics.amplification import BURST_GAP_MS, Bursts, Event, amplification_rows
+from kraftlog.metrics.configuration import configuration_rows
+from kraftlog.metrics.growth import DAY_MS
+from kraftlog.metrics.load_time import load_times
+from kraftlog.metrics.retention import Retention, retention_rows
+from kraftlog.metrics.shared_log import shared_log
+from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
+from kraftlog.quorum.model import Quorum
+from kraftlog.relations import moment
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    quorum,
+    snapshot,
+)
+
+Row = dict[str, Any]
+STORED = [healthy_log()[1], healthy_log()[3]]
+SIZE = len(snapshot(STORED, 1, START_MS + 3000))
+AFTER = healthy_log()[4:]
+"""The batches from offset 6 on: six, of one record each."""
+AFTER_SIZE = sum(len(one.raw()) for one in AFTER)
+BEFORE_SIZE = sum(len(one.raw()) for one in healthy_log()[:4])
+
+
+def read(root: Path) -> Quorum:
+    return Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+
+
+def rows_of(root: Path, **given: Any) -> dict[tuple[str, int], Row]:
+    found = snapshot_rows(read(root), **given)
+    return {(row["replica"], row["end_offset"]): row for row in found}
+
+
+def picked(row: Row, *names: str) -> list[Any]:
+    return [row[name] for name in names]
+
+
+LAG = ("lag_offsets_min", "lag_offsets_max", "lag_bytes", "lag_records", "lag_batches", "lag_ms")
+
+
+def test_size_and_lag_of_a_quorum_that_agrees(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    rows = rows_of(tmp_path)
+    assert set(rows) == {("1", 6), ("2", 6), ("3", 6)}
+    for row in rows.values():
+        assert (row["size_bytes"], row["batch_count"], row["record_count"]) == (SIZE, 4, 4)
+        assert picked(row, *LAG) == [6, 6, AFTER_SIZE, 6, 6, 6000]
+        assert row["age_ms"] == 6000
+        assert row["records_by_type"] == [
+            ("PARTITION_RECORD", 1),
+            ("PRODUCER_IDS_RECORD", 1),
+            ("TOPIC_RECORD", 2),
+        ]
+        assert row["last_contained_log_timestamp"] == moment(START_MS + 3000)
+        assert (row["is_latest"], row["complete"], row["epoch"]) == (True, True, 1)
+
+
+def test_lag_lies_between_the_bounds_of_the_high_watermark(tmp_path: Path) -> None:
+    """Offset 12 is on the leader alone: it may be committed by a voter that is not at hand."""
+    nodes = quorum(tmp_path)[:2]
+    shutil.rmtree(tmp_path / "3")
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, START_MS + 10_000))
+    row = rows_of(tmp_path)["2", 6]
+    assert picked(row, "lag_offsets_min", "lag_offsets_max") == [6, 7]
+    assert picked(row, "lag_records", "lag_batches", "lag_ms", "age_ms") == [7, 7, 7000, 7000]
+
+
+def test_a_snapshot_at_the_end_lags_behind_nothing(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    stored = [*STORED, healthy_log()[8]]
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
+    rows = rows_of(tmp_path)
+    assert picked(rows["1", 12], *LAG) == [0, 0, 0, 0, 0, 0]
+    assert rows["1", 12]["age_ms"] == 0
+    assert (rows["1", 6]["is_latest"], rows["1", 12]["is_latest"]) == (False, True)
+
+
+def test_a_snapshot_ahead_of_its_log_lags_behind_the_others(tmp_path: Path) -> None:
+    """Its header says how old it is where its log does not."""
+    nodes = quorum(tmp_path)
+    for segment in nodes[0].folder.glob("*.log"):
+        segment.unlink()
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, *LAG) == [6, 6, 0, 0, 0, 0]
+
+
+def test_cadence_is_the_distance_to_the_snapshot_before(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    stored = [*STORED, healthy_log()[8]]
+    raw = snapshot(stored, 2, START_MS + 8000)
+    nodes[0].checkpoint(11, 2).write_bytes(raw)
+    os.utime(nodes[0].checkpoint(6, 1), (1, 1))  # the first of three equal files was not fetched
+    rows = rows_of(tmp_path)
+    names = ("previous_end_offset", "interval_offsets", "interval_ms", "interval_log_bytes")
+    between = sum(len(one.raw()) for one in AFTER[:-1])
+    assert picked(rows["1", 6], *names) == [None, 6, None, BEFORE_SIZE]
+    assert picked(rows["1", 11], *names) == [6, 5, 5000, between]
+    assert rows["1", 11]["write_amplification"] == len(raw) / between
+    assert snapshots_per_day(read(tmp_path), "1") == pytest.approx(DAY_MS / 5000)
+    assert snapshots_per_day(read(tmp_path), "2") is None
+
+
+def test_bytes_between_snapshots_are_told_only_of_a_whole_log(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].segment(0).unlink()
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, "interval_offsets", "interval_log_bytes", "write_amplification") == [
+        0,
+        None,
+        None,
+    ]
+
+
+def generated(node: Node, *, began_ms: int, ended_ms: int, file_ms: int, last_ms: int) -> None:
+    """A snapshot whose batches, file and header have times of their own."""
+    header = struct.pack(">hq", 0, last_ms) + b"\0"
+    parts = [
+        Batch(0, 1, (header,), (struct.pack(">hh", 0, 3),), began_ms),
+        Batch(1, 1, STORED[0].values, None, began_ms + 1),
+        Batch(3, 1, STORED[1].values, None, began_ms + 2),
+        Batch(5, 1, (struct.pack(">h", 0) + b"\0",), (struct.pack(">hh", 0, 4),), ended_ms),
+    ]
+    path = node.checkpoint(6, 1)
+    path.write_bytes(b"".join(one.raw() for one in parts))
+    os.utime(path, ns=(file_ms * 1_000_000, file_ms * 1_000_000))
+
+
+GENERATION = ("generation_ms_min", "generation_ms_max")
+
+
+def test_the_bounds_of_the_time_that_generation_took(tmp_path: Path) -> None:
+    """From the first batch's stamp to the last one's at least; from the last record that is in it
+    to the file's last write at most.
+    """
+    node = quorum(tmp_path)[0]
+    last, began = START_MS + 3000, START_MS + 5000
+    generated(node, began_ms=began, ended_ms=began + 250, file_ms=began + 900, last_ms=last)
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, *GENERATION) == [250, 2900]
+    assert row["written_from"] == moment(began)
+    assert row["written_until"] == moment(began + 250)
+    assert row["modified"] == moment(began + 900)
+
+
+@pytest.mark.parametrize(
+    "file_ms, last_ms, most",
+    [
+        (START_MS, START_MS, 0),
+        (START_MS, START_MS + 1, None),
+        (START_MS, 1, START_MS - 1),
+        (START_MS, 0, None),
+        (START_MS, -1, None),
+    ],
+)
+def test_a_file_that_is_older_than_its_content_bounds_nothing(
+    tmp_path: Path, file_ms: int, last_ms: int, most: int | None
+) -> None:
+    node = quorum(tmp_path)[0]
+    began = START_MS + 9000
+    generated(node, began_ms=began, ended_ms=began - 1, file_ms=file_ms, last_ms=last_ms)
+    assert picked(rows_of(tmp_path)["1", 6], *GENERATION) == [3, most]
+
+
+def test_load_times_are_those_that_were_measured(tmp_path: Path) -> None:
+    path = str(quorum(tmp_path)[0].checkpoint(6, 1))
+    rows = rows_of(tmp_path, measured_load_ms={path: 12.5}, bytes_per_second=500.0)
+    assert (rows["1", 6]["load_ms"], rows["2", 6]["load_ms"]) == (12.5, None)
+    assert rows["1", 6]["predicted_load_ms"] == (SIZE + AFTER_SIZE) / 500 * 1000
+    assert rows_of(tmp_path)["1", 6]["predicted_load_ms"] is None
+
+
+def test_only_small_snapshots_are_loaded_to_be_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = quorum(tmp_path)
+    first, second = (str(node.checkpoint(6, 1)) for node in nodes[:2])
+    replicas = find_replicas([str(tmp_path)])
+
+    def measured(*paths: str) -> set[str]:
+        found = load_times(replicas, paths, Redactor(None), Limits())
+        assert all(0 < one < 60_000 for one in found.values())
+        return set(found)
+
+    assert measured(first, second) == {first, second}
+    assert measured(first) == {first}
+    monkeypatch.setattr(load_time, "LOADED_BYTES", SIZE)
+    assert measured(first) == {first}
+    monkeypatch.setattr(load_time, "LOADED_BYTES", SIZE - 1)
+    assert measured(first) == set()
+
+
+# --- lint --------------------------------------------------------------------------------------
+
+
+def lint(root: Path, node: Node, name: str, value: int | str, **more: str) -> tuple[str, str]:
+    """(status, message) of one setting in the properties of a node."""
+    given = {name: str(value), **more}
+    text = "".join(f"{key}={one}\n" for key, one in given.items())
+    (node.home / "server.properties").write_text(text)
+    rows = configuration_rows(read(root), {})
+    (row,) = [one for one in rows if one["setting"] == name and one["replica"] == str(node.node_id)]
+    return row["status"], row["message"] or ""
+
+
+def limit_of(exceeded: int) -> int:
+    """The smallest limit that an amount does not exceed by half."""
+    return ceil(exceeded / 1.5)
+
+
+BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
+INTERVAL = "metadata.log.max.snapshot.interval.ms"
+KEPT_BYTES, KEPT_MS = "metadata.max.retention.bytes", "metadata.max.retention.ms"
+SEGMENT = "metadata.log.segment.bytes"
+
+
+@pytest.mark.parametrize(
+    "name, amount, says",
+    [
+        (BETWEEN, AFTER_SIZE, f"{AFTER_SIZE:,} bytes were written since"),
+        (INTERVAL, 6000, "0.0 hours older than the log's end"),
+    ],
+)
+def test_a_limit_is_contradicted_where_it_is_exceeded_by_half(
+    tmp_path: Path, name: str, amount: int, says: str
+) -> None:
+    node = quorum(tmp_path)[0]
+    assert lint(tmp_path, node, name, limit_of(amount)) == ("set", "")
+    status, message = lint(tmp_path, node, name, limit_of(amount) - 1)
+    assert status == "at odds"
+    assert says in message
+
+
+def test_the_log_is_measured_where_there_is_no_snapshot(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    node.checkpoint(6, 1).unlink()
+    assert lint(tmp_path, node, INTERVAL, limit_of(9000))[0] == "set"
+    assert lint(tmp_path, node, INTERVAL, limit_of(9000) - 1)[0] == "at odds"
+    assert lint(tmp_path, node, INTERVAL, 0)[0] == "set"
+    whole = BEFORE_SIZE + AFTER_SIZE
+    assert lint(tmp_path, node, BETWEEN, limit_of(whole))[0] == "set"
+    assert lint(tmp_path, node, BETWEEN, limit_of(whole) - 1)[0] == "at odds"
+
+
+def two_snapshots(node: Node) -> int:
+    """A second snapshot, of 8,000 ms; returns the bytes of log and snapshots."""
+    raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
+    node.checkpoint(11, 2).write_bytes(raw)
+    return BEFORE_SIZE + AFTER_SIZE + SIZE + len(raw)
+
+
+def test_what_is_kept_longer_than_retention_says(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    # A single snapshot is never dropped, whatever the limits are.
+    assert lint(tmp_path, node, KEPT_BYTES, 1)[0] == "set"
+    assert lint(tmp_path, node, KEPT_MS, 1)[0] == "set"
+    total = two_snapshots(node)
+    assert lint(tmp_path, node, KEPT_BYTES, limit_of(total))[0] == "set"
+    status, message = lint(tmp_path, node, KEPT_BYTES, limit_of(total) - 1)
+    assert (status, f"log and 2 snapshots take {total:,} bytes" in message) == ("at odds", True)
+    # The oldest is of 3,000 ms, the newest record of 9,000.
+    assert lint(tmp_path, node, KEPT_MS, limit_of(6000))[0] == "set"
+    status, message = lint(tmp_path, node, KEPT_MS, limit_of(6000) - 1)
+    assert (status, "still there" in message) == ("at odds", True)
+    for name in (KEPT_BYTES, KEPT_MS):
+        assert lint(tmp_path, node, name, -1)[0] == "set"
+
+
+def test_a_segment_larger_than_its_limit(tmp_path: Path) -> None:
+    """8 MiB is the least that Kafka takes."""
+    node = quorum(tmp_path)[0]
+    least, path = 8 << 20, node.segment(6)
+    os.truncate(path, least * 3 // 2)
+    assert lint(tmp_path, node, SEGMENT, least)[0] == "set"
+    os.truncate(path, least * 3 // 2 + 1)
+    status, message = lint(tmp_path, node, SEGMENT, least)
+    assert (status, "a segment of 12,582,913 bytes" in message) == ("at odds", True)
+    assert lint(tmp_path, node, SEGMENT, least - 1)[0] == "invalid"
+
+
+@pytest.mark.parametrize(
+    "name, least",
+    [(BETWEEN, 1), (INTERVAL, 0), (KEPT_BYTES, -1), (KEPT_MS, -1)],
+)
+def test_the_least_that_kafka_takes(tmp_path: Path, name: str, least: int) -> None:
+    node = quorum(tmp_path)[0]
+    status, message = lint(tmp_path, node, name, least - 1)
+    assert status == "invalid"
+    assert message == f"{least - 1} is below {least}: Kafka refuses to start"
+    assert lint(tmp_path, node, name, least)[0] != "invalid"
+
+
+def test_a_selector_by_rack_wants_a_rack(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    aware = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    selector = "replica.selector.class"
+    assert lint(tmp_path, node, selector, aware)[0] == "at odds"
+    assert lint(tmp_path, node, selector, aware, **{"broker.rack": "a"})[0] == "set"
+    assert lint(tmp_path, node, selector, aware.replace("Aware", ""))[0] == "set"
+
+
+# --- retention ---------------------------------------------------------------------------------
+
+
+def advice(root: Path, limits: Retention, replica: str = "1") -> dict[int, Row]:
+    found = retention_rows(read(root), limits)
+    return {row["end_offset"]: row for row in found if row["replica"] == replica}
+
+
+def test_the_cleaner_drops_only_what_is_over_a_limit(tmp_path: Path) -> None:
+    total = two_snapshots(quorum(tmp_path)[0])
+    by_size = "metadata.max.retention.bytes"
+
+    def reasons(limits: Retention) -> list[str | None]:
+        return [row["shipped_reason"] for row in advice(tmp_path, limits).values()]
+
+    assert reasons(Retention(max_bytes=total)) == [None, None]
+    assert reasons(Retention(max_bytes=total - 1)) == [by_size, None]
+    assert reasons(Retention(max_ms=6000)) == [None, None]
+    assert reasons(Retention(max_ms=5999)) == ["metadata.max.retention.ms", None]
+    # Size is asked first, and the newest stays, however large it is.
+    assert reasons(Retention(max_bytes=0, max_ms=0)) == [by_size, None]
+
+
+def test_the_cleaner_stops_where_enough_has_gone(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    total = two_snapshots(node)
+    newest = snapshot(STORED, 2, START_MS + 9000)
+    node.checkpoint(12, 2).write_bytes(newest)
+    rest = total + len(newest) - SIZE
+    held = advice(tmp_path, Retention(max_bytes=rest))
+    assert [row["shipped_drops"] for row in held.values()] == [True, False, False]
+    assert [row["shipped_may_advance"] for row in held.values()] == [False, True, False]
+    held = advice(tmp_path, Retention(max_bytes=rest - 1))
+    assert [row["shipped_drops"] for row in held.values()] == [True, True, False]
+    assert [row["rank"] for row in held.values()] == [3, 2, 1]
+    assert [row["is_served"] for row in held.values()] == [False, False, True]
+    older = [0, SIZE, SIZE + total - BEFORE_SIZE - AFTER_SIZE - SIZE]
+    assert [row["prunable_snapshot_bytes"] for row in held.values()] == older
+    # The first segment ends at 6; the last one is never cut.
+    assert [row["prunable_segment_bytes"] for row in held.values()] == [BEFORE_SIZE] * 3
+
+
+def test_the_kip_asks_whether_all_hold_it_or_the_log_start_is_old(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    assert advice(tmp_path, Retention())[6]["kip_may_advance"]
+    whole = nodes[2].segment(0).read_bytes()
+    nodes[2].segment(6).unlink()
+    assert advice(tmp_path, Retention())[6]["kip_may_advance"]
+    nodes[2].segment(0).write_bytes(whole[: -len(healthy_log()[3].raw())])
+    assert not advice(tmp_path, Retention())[6]["kip_may_advance"]
+    # The log begins at 0 ms, the newest record is of 9,000.
+    assert advice(tmp_path, Retention(start_offset_lag_ms=9000))[6]["kip_may_advance"]
+    assert not advice(tmp_path, Retention(start_offset_lag_ms=9001))[6]["kip_may_advance"]
+
+
+def test_a_log_that_begins_at_the_snapshots_end_has_nothing_to_give(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].segment(0).unlink()
+    row = advice(tmp_path, Retention(start_offset_lag_ms=0))[6]
+    assert (row["kip_may_advance"], row["log_start_is_snapshot_end"]) == (False, True)
+    assert (row["log_start_offset"], row["prunable_segment_bytes"]) == (6, 0)
+
+
+# --- bursts ------------------------------------------------------------------------------------
+
+
+def burst(root: Path, times_ms: list[int], epochs: list[int] | None = None) -> tuple[int, int]:
+    """The burst around the batch at offset 13, of batches from offset 12 on."""
+    for node in quorum(root):
+        last = epochs or [2] * len(times_ms)
+        for n, (ms, epoch) in enumerate(zip(times_ms, last, strict=True)):
+            node.append(Batch(12 + n, epoch, (NO_OP,), None, START_MS + 100_000 + ms))
+    found = Bursts(shared_log(read(root)), [Event(13, 7, "fenced", "FENCE_BROKER_RECORD")])
+    (row,) = amplification_rows(found, 3)
+    return row["burst_start_offset"], row["burst_end_offset"]
+
+
+def test_a_burst_ends_where_the_gap_is_too_long_or_the_epoch_changes(tmp_path: Path) -> None:
+    gap = BURST_GAP_MS
+    assert burst(tmp_path / "a", [0, gap, 2 * gap]) == (12, 15)
+    assert burst(tmp_path / "b", [0, gap + 1, 2 * gap + 1]) == (13, 15)
+    assert burst(tmp_path / "c", [0, gap, 2 * gap + 1]) == (12, 14)
+    assert burst(tmp_path / "d", [0, 1, 2], [2, 2, 3]) == (12, 14)
+    assert burst(tmp_path / "e", [0, 1, 2], [2, 3, 3]) == (13, 15)
+
+
+def test_the_bytes_of_a_burst(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(replace(leader_change(12, 3, 1), ms=START_MS + 100_000))
+        node.append(Batch(13, 3, (NO_OP, NO_OP), None, START_MS + 100_001))
+    found = Bursts(shared_log(read(tmp_path)), [Event(13, 7, "fenced", "FENCE_BROKER_RECORD")])
+    (row,) = amplification_rows(found, 3)
+    sizes = [len(leader_change(12, 3, 1).raw()), len(Batch(13, 3, (NO_OP, NO_OP)).raw())]
+    assert (row["burst_record_count"], row["burst_size_bytes"]) == (3, sum(sizes))
+    assert row["replicated_size_bytes"] == 2 * sum(sizes)
+    assert row["event_timestamp"] == moment(START_MS + 100_001)
