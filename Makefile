@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-browser lint type check bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-browser lint type check mutants bench bench-large docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Mav
 test-browser: .venv/.stamp ## The page in a real browser (needs Chromium or Chrome, see CHROMIUM)
 	$(BIN)/python -m pytest -m browser
 
+mutants: .venv/.stamp ## Change the code in one place, see whether a test fails; for hours (ROOM=state)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target .mutants/tools \
+	    -r tests/mutants/requirements.txt
+	$(BIN)/python -m tests.mutants $(ROOM)
+
 check: lint type ## Lint and types, without the tests
 
 lint: .venv/.stamp ## ruff: rules and layout
@@ -73,7 +78,7 @@ lock: ## Renew both lock files from pyproject.toml (needs uv)
 	    --extra dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that git ignores: environment, jars, lake, caches
-	rm -rf .venv .jars .lake dist build spark-warehouse metastore_db derby.log
+	rm -rf .venv .jars .lake .mutants dist build spark-warehouse metastore_db derby.log
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -f tests/java/Makefile ]; then $(MAKE) -C tests/java clean; fi

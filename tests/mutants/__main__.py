@@ -1,9 +1,10 @@
-"""Change the code in one place, run the tests that reach it, and count the changes that none of
-them notices: `make mutants`, or `python -m tests.mutants kraftlog/state --most 100`.
+"""Change the code in one place, run the tests that should see it, and count the changes that none
+of them notices: `make mutants`, or `python -m tests.mutants state metrics --most 20`.
 
-In: rooms or modules, a seed, how many mutants of each module at most. Out: a line per module and
-per survivor on stdout. mutmut makes and runs the mutants in a copy of the project below
-`.mutants/`; here they are drawn, and those are left out that change only the words of a sentence.
+In: rooms, a seed, how many mutants of each module at most. Out: Markdown on stdout, a line per
+module and the survivors. mutmut makes the mutants in a copy of the project below `.mutants/`; here
+they are drawn, run (`runner`) and counted. Left out are those that change only the words of a
+sentence. What a run has found is kept in the copy: the same command goes on where it was stopped.
 """
 
 import argparse
@@ -15,34 +16,32 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants.rooms import ROOMS, Room
+
 PLACE = Path(".mutants")
-COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md",
+COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
           "pyspark_kraftlog.py")  # fmt: skip
 ARGUMENTS = (
-    "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
+    "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
     # It reads the source, which mutmut has rewritten.
     "-k", "not every_rule_has",
-    # These ask for files beside the copy, or for rooms that are never changed here.
-    "--ignore=tests/unit/test_reference.py", "--ignore=tests/unit/test_imports.py",
-    "--ignore=tests/unit/test_session.py", "--ignore=tests/unit/test_contracts.py",
-    "--ignore=tests/property/test_engines.py", "--ignore=tests/property/test_slices.py",
 )  # fmt: skip
-KILLED, TIMED_OUT = {1, 3}, {36, -24, 24, 152, 255}
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["kraftlog"]
 also_copy = {copied}
 only_mutate = {chosen}
-process_isolation = "forkserver"
-timeout_multiplier = 4.0
-timeout_constant = 5.0
-use_git_change_detection = false
-pytest_add_cli_args = {arguments}
-pytest_add_cli_args_test_selection = {tests}
+"""
+MAKE = """
+from mutmut.__main__ import *
+Path("mutants").mkdir()
+copy_src_dir()
+copy_also_copy_files()
+create_mutants(2)
 """
 
 
@@ -58,36 +57,32 @@ class Mutant:
     @property
     def is_wording(self) -> bool:
         """Whether only the words of a sentence change: a text with a blank, its case, an XX."""
-        pairs = list(zip(self.before, self.after, strict=False))
-        told = [(old.casefold(), new.casefold().replace("xx", "")) for old, new in pairs]
-        same = len(self.before) == len(self.after) and all(old == new for old, new in told)
-        texts = [
-            node.value
-            for line in self.before
-            for node in _strings(line)
-            if isinstance(node.value, str)
-        ]
-        return same and any(" " in one for one in texts)
+        if len(self.before) != len(self.after):
+            return False
+        pairs = zip(self.before, self.after, strict=True)
+        same = all(old.casefold() == new.casefold().replace("xx", "") for old, new in pairs)
+        return same and any(" " in text for line in self.before for text in _texts(line))
 
 
-def _strings(line: str) -> Iterator[ast.Constant]:
+def _texts(line: str) -> Iterator[str]:
     try:
         tree = ast.parse(line.strip().rstrip(":"))
-    except SyntaxError:
-        tree = ast.parse("'a line that is no statement of its own'")
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    except SyntaxError:  # half a statement
+        yield from (part for quote in "'\"" for part in line.split(quote)[1::2])
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
-def mutants(copy: Path) -> list[Mutant]:
+def mutants(copy: Path) -> Iterator[Mutant]:
     """Every mutant that mutmut has made, in the order of modules and places."""
-    found = []
     for meta in sorted((copy / "mutants" / "kraftlog").rglob("*.py.meta")):
         names = json.loads(meta.read_text())["exit_code_by_key"]
         if names:
             lines = dict(_functions(meta.with_suffix("")))
             module = str(meta.relative_to(copy / "mutants").with_suffix("").with_suffix(""))
-            found += [_mutant(name, module, lines) for name in names]
-    return found
+            yield from (_mutant(name, module, lines) for name in names)
 
 
 def _functions(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -98,116 +93,123 @@ def _functions(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _mutant(name: str, module: str, lines: dict[str, list[str]]) -> Mutant:
     function = name.rsplit(".", 1)[-1]
-    new = lines[function]
-    old = lines[function.rsplit("__mutmut_", 1)[0] + "__mutmut_orig"]
-    first = next((i for i, pair in enumerate(zip(old, new, strict=False)) if len(set(pair)) > 1), 0)
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    old, new = lines[function.rsplit("__mutmut_", 1)[0] + "__mutmut_orig"], lines[function]
+    first = _equal_until(old, new)
+    last = min(_equal_until(old[::-1], new[::-1]), min(len(old), len(new)) - first)
     return Mutant(
         name, module, tuple(old[first : len(old) - last]), tuple(new[first : len(new) - last])
     )
 
 
-def prepare(copy: Path, chosen: Sequence[str], tests: Sequence[str]) -> None:
-    """A copy of the project beside mutmut's settings; what an earlier run found is kept."""
-    copy.mkdir(parents=True, exist_ok=True)
+def _equal_until(old: Sequence[str], new: Sequence[str]) -> int:
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+def prepare(copy: Path, room: Room) -> None:
+    """A copy of the project, with every mutant of a room; nothing where it is there already."""
+    if (copy / "made").exists():
+        return
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir(parents=True)
     for name in COPIED:
-        shutil.rmtree(copy / name, ignore_errors=True)
-        copier = shutil.copytree if Path(name).is_dir() else shutil.copy2
-        copier(name, copy / name)
-    patterns = [one if one.endswith(".py") else f"{one}/*" for one in chosen]
-    settings = SETTINGS.format(
-        copied=list(COPIED),
-        chosen=patterns,
-        tests=list(tests),
-        arguments=list(ARGUMENTS),
-    )
+        if Path(name).is_dir():
+            shutil.copytree(name, copy / name)
+        else:
+            shutil.copy2(name, copy / name)
+    settings = SETTINGS.format(copied=list(COPIED), chosen=list(room.changed))
     (copy / "pyproject.toml").write_text(Path("pyproject.toml").read_text() + settings)
+    made = subprocess.run(
+        [sys.executable, "-c", MAKE], cwd=copy, env=environment(copy), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        raise SystemExit(made.stderr)
+    (copy / "made").touch()
 
 
-def mutmut(copy: Path, *arguments: str) -> int:
-    """Run mutmut in the copy."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    environment["PYTHONPATH"] = str((PLACE / "tools").resolve())
-    command = [sys.executable, "-m", "mutmut", "run", *arguments]
-    with (PLACE / f"{copy.name}.log").open("a") as log:
-        return subprocess.run(
-            command, cwd=copy, env=environment, stdout=log, stderr=log, check=False
-        ).returncode
+def environment(copy: Path) -> dict[str, str]:
+    """Where mutmut and the changed code are found."""
+    return os.environ | {"PYTHONPATH": f"{(copy / 'mutants').resolve()}:{tools()}"}
 
 
-def draw(every: Sequence[Mutant], most: int, seed: int) -> list[Mutant]:
+def tools() -> Path:
+    """Where `make mutants` installs mutmut."""
+    return (PLACE / "tools").resolve()
+
+
+def draw(every: Iterable[Mutant], most: int, seed: int) -> list[Mutant]:
     """At most so many mutants of each module, drawn with a seed; wording is left out."""
     by_module: dict[str, list[Mutant]] = {}
     for one in every:
         if not one.is_wording:
             by_module.setdefault(one.module, []).append(one)
-    drawn = []
-    for module, ones in by_module.items():
-        chance = random.Random(f"{seed} {module}")
-        drawn += chance.sample(ones, min(most, len(ones)))
-    return drawn
+    return [
+        one
+        for module, ones in by_module.items()
+        for one in random.Random(f"{seed} {module}").sample(ones, min(most, len(ones)))
+    ]
 
 
-def report(copy: Path, drawn: Sequence[Mutant], every: Sequence[Mutant]) -> None:
-    """A line per module, then a block per survivor."""
-    results: dict[str, int | None] = {}
-    for meta in (copy / "mutants" / "kraftlog").rglob("*.py.meta"):
-        results |= json.loads(meta.read_text())["exit_code_by_key"]
-    made, words = Counter(one.module for one in every), Counter[str]()
-    words.update(one.module for one in every if one.is_wording)
-    tried = Counter(one.module for one in drawn)
-    ended = {kind: Counter[str]() for kind in ("killed", "timeout", "lived", "not run")}
-    for one in drawn:
-        ended[_fate(results[one.name])][one.module] += 1
-    print("| module | mutants | wording | drawn | killed | by timeout | lived |")
+def run(copy: Path, room: Room, drawn: Sequence[Mutant], jobs: int) -> dict[str, str]:
+    """What becomes of each mutant, by name."""
+    known = _known(copy)
+    left = [one.name for one in drawn if one.name not in known]
+    if left:
+        arguments = [*ARGUMENTS, *room.tests]
+        command = [sys.executable, "-m", "tests.mutants.runner", str(jobs), *arguments]
+        with (copy / "fates.jsonl").open("a") as fates, (copy / "run.log").open("w") as log:
+            done = subprocess.run(
+                command, cwd=copy / "mutants", env=environment(copy), input="\n".join(left),
+                text=True, stdout=fates, stderr=log, check=False,
+            )  # fmt: skip
+        if done.returncode:
+            raise SystemExit((copy / "run.log").read_text())
+    return _known(copy)
+
+
+def _known(copy: Path) -> dict[str, str]:
+    path = copy / "fates.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    return {one["mutant"]: one["fate"] for one in found}
+
+
+def report(every: Sequence[Mutant], drawn: Sequence[Mutant], fates: dict[str, str]) -> None:
+    """A line per module, then the survivors."""
+    made = Counter(one.module for one in every)
+    words = Counter(one.module for one in every if one.is_wording)
+    ran = [one for one in drawn if one.name in fates]
+    print("\n| module | mutants | wording | drawn | killed | by timeout | lived |")
     print("|---|---|---|---|---|---|---|")
-    for module, count in tried.items():
-        fates = [ended[kind][module] for kind in ("killed", "timeout", "lived")]
-        cells = [module, made[module], words[module], count, *fates]
-        print("| " + " | ".join(map(str, cells)) + " |")
-    noticed = ended["killed"].total() + ended["timeout"].total()
-    ran = noticed + ended["lived"].total()
-    print(f"\n{noticed:,} of {ran:,} noticed: {100 * noticed / max(ran, 1):.1f} %\n")
-    for one in drawn:
-        if _fate(results[one.name]) == "lived":
-            print(one.name, *(f"  - {line}" for line in one.before), sep="\n")
-            print(*(f"  + {line}" for line in one.after), sep="\n")
+    for module, count in Counter(one.module for one in ran).items():
+        ends = Counter(fates[one.name] for one in ran if one.module == module)
+        cells = [made[module], words[module], count, *map(ends.get, ("killed", "timeout", "lived"))]
+        print(f"| {module} | " + " | ".join(str(one or 0) for one in cells) + " |")
+    lived = [one for one in ran if fates[one.name] == "lived"]
+    share = 100 * (1 - len(lived) / max(len(ran), 1))
+    print(f"\n{len(ran) - len(lived):,} of {len(ran):,} noticed: {share:.1f} %\n")
+    for one in lived:
+        print(f"{one.name}\n```diff")
+        print(*(f"- {line}" for line in one.before), sep="\n")
+        print(*(f"+ {line}" for line in one.after), "```\n", sep="\n")
 
 
-def _fate(code: int | None) -> str:
-    if code is None:
-        return "not run"
-    return "killed" if code in KILLED else "timeout" if code in TIMED_OUT else "lived"
-
-
-def main() -> int:
+def main() -> None:
     """Draw, run, report."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("rooms", nargs="+", help="folders or modules, such as kraftlog/state")
-    parser.add_argument("--most", type=int, default=40, help="mutants per module (default 40)")
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="all of them by default")
+    parser.add_argument("--most", type=int, default=20, help="mutants per module (default 20)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--name", default="all", help="of the copy, to run several side by side")
-    parser.add_argument("--only-report", action="store_true")
-    parser.add_argument(
-        "--tests", nargs="+", default=["tests/unit", "tests/property", "tests/golden"]
-    )
     asked = parser.parse_args()
-    copy = PLACE / asked.name
-    if not asked.only_report:
-        prepare(copy, asked.rooms, asked.tests)
-        # A name that no mutant has: mutmut makes them all, learns which test reaches which
-        # function, and ends.
-        mutmut(copy, "none")
-    every = mutants(copy)
-    drawn = draw(every, asked.most, asked.seed)
-    if not asked.only_report:
-        mutmut(copy, "--max-children", str(asked.jobs), *(one.name for one in drawn))
-    report(copy, drawn, every)
-    return 0
+    for name in asked.rooms or ROOMS:
+        copy, room = PLACE / name, ROOMS[name]
+        prepare(copy, room)
+        every = list(mutants(copy))
+        drawn = draw(every, asked.most, asked.seed)
+        report(every, drawn, run(copy, room, drawn, asked.jobs))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

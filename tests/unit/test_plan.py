@@ -2,6 +2,7 @@
 begins.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,39 @@ def test_behind_damage_the_rest_is_one_split(tmp_path: Path) -> None:
     assert 1 < len(splits) < 7
     assert splits[-1].start < 9_000
     assert [one for split in splits for one in found(split)] == found(Split(file))
+
+
+def test_no_split_begins_with_a_batch_whose_crc_is_wrong(tmp_path: Path) -> None:
+    """Its length may be wrong as well: the walk must come to it from the batches before it."""
+    file = damaged(tmp_path)
+    size = 1_500
+    raw = bytearray(Path(file.path).read_bytes())
+    first = plan_splits([file], size)[1].start
+    raw[first + 30] ^= 1
+    Path(file.path).write_bytes(raw)
+    starts = [split.start for split in plan_splits([file], size)]
+    batches = [position for position, _ in found(Split(file))]
+    after = next(one for one in batches if one > first)
+    assert starts[1] == after
+    assert starts[0] == 0
+    assert all(later - earlier >= size for earlier, later in pairwise(starts))
+
+
+def test_what_came_after_the_listing_belongs_to_the_last_split(tmp_path: Path) -> None:
+    source = DATA / "isolated/replicas/1/__cluster_metadata-0/00000000000000000000.log"
+    folder = tmp_path / "1" / source.parent.name
+    folder.mkdir(parents=True)
+    path, raw = folder / source.name, source.read_bytes()
+    half = found(Split(record_files(find_replicas([str(DATA / "isolated/replicas/1")]))[0]))
+    middle = half[len(half) // 2][0]
+    path.write_bytes(raw[:middle])
+    (file,) = record_files(find_replicas([str(tmp_path)]))
+    path.write_bytes(raw)
+    for size in (300, middle + 1):
+        splits = plan_splits([file], size)
+        assert [one for split in splits for one in found(split)] == half
+    # A cut beyond what was listed is as good as any.
+    assert plan_splits([file], 300)[-1].start > middle
 
 
 def test_packing_leaves_nothing_out_and_no_group_empty() -> None:

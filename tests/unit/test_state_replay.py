@@ -102,6 +102,46 @@ def test_a_control_record_inside_a_transaction_counts_at_once(log: Log) -> None:
     assert log.rows("kraft_version") == [version]
 
 
+def test_a_control_record_inside_a_transaction_outlives_its_end(log: Log) -> None:
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    log("TOPIC_RECORD", name="orders", topicId=TOPIC)
+    version = {"version": 0, "kRaftVersion": 1}
+    (seen,) = log.replay.apply_control(Origin(2, 7, 1, "KRAFT_VERSION"), version)
+    assert (seen.since_offset, seen.since_timestamp, seen.change.after) == (3, 7, version)
+    assert [one.change.table for one in log("END_TRANSACTION_RECORD")] == ["topics"]
+    assert log.rows("kraft_version") == [version]
+
+
+def test_a_control_record_without_effect_shows_nothing(log: Log) -> None:
+    change = {"version": 0, "leaderId": 1}
+    assert log.replay.apply_control(Origin(0, 0, 1, "LEADER_CHANGE"), change) == []
+    assert log.replay.apply_control(Origin(0, 0, 1, "KRAFT_VERSION"), None) == []
+    assert len(log.replay.state) == 0
+
+
+def test_the_next_record_meets_what_its_transaction_holds(log: Log) -> None:
+    """`current` is that state, `state` what everyone may see."""
+    log.topic()
+    log("BEGIN_TRANSACTION_RECORD", name="x")
+    log("REMOVE_TOPIC_RECORD", topicId=TOPIC)
+    log("TOPIC_RECORD", name="orders", topicId=OTHER)
+    assert log.replay.current.named("topics", "orders") == (OTHER,)
+    assert log.replay.state.named("topics", "orders") == (TOPIC,)
+    log.change()
+    (fault,) = log.replay.faults
+    assert (fault.kind, fault.origin.offset, fault.origin.type) == (
+        "unknown_topic",
+        5,
+        "PARTITION_CHANGE_RECORD",
+    )
+    seen = log("END_TRANSACTION_RECORD")
+    assert {one.since_offset for one in seen} == {7}
+    assert {one.since_timestamp for one in seen} == {1006}
+    assert log.replay.current is log.replay.state
+    assert log("BEGIN_TRANSACTION_RECORD", name="y") == []
+    assert log("END_TRANSACTION_RECORD") == []
+
+
 def test_removing_a_topic_takes_its_partitions_and_its_configs(log: Log) -> None:
     log.topic()
     log.topic("other", OTHER)

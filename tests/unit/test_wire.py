@@ -73,6 +73,18 @@ def test_varints_that_never_end() -> None:
     assert error_of(wire.unsigned_varint, endless, 0, 4, "it").kind == "truncated"
 
 
+@pytest.mark.parametrize("read, most", [(wire.unsigned_varint, 5), (wire.varlong, 10)])
+def test_the_longest_varint(read: object, most: int) -> None:
+    """One byte more is too long, and is so before it is looked at."""
+    longest = b"\x80" * (most - 1) + b"\x01"
+    value, end = read(b"\x55" + longest, 1, most + 1, "it")  # type: ignore[operator]
+    assert (value != 0, end) == (True, most + 1)
+    error = error_of(read, b"\x55" + b"\x80" * most, 1, most + 1, "it")
+    assert (error.kind, error.position) == ("varint_too_long", 1)
+    error = error_of(read, b"\x55" + b"\x80" * most, 1, most, "it")
+    assert (error.kind, error.position) == ("truncated", 1)
+
+
 def test_bits_beyond_the_width_are_dropped_as_kafka_does() -> None:
     assert wire.unsigned_varint(b"\xff\xff\xff\xff\x7f", 0, 5, "it") == (0xFFFFFFFF, 5)
     assert wire.varlong(b"\xff" * 9 + b"\x7f", 0, 10, "it") == (-(1 << 63), 10)

@@ -1,0 +1,93 @@
+"""Where the replay of an audit goes on, where it stops, and what it says of the rest."""
+
+from pathlib import Path
+
+from kraftlog.audit.run import AuditResult
+from tests.unit.audit_logs import (
+    NO_OP,
+    TRANSACTION,
+    Batch,
+    Node,
+    audit,
+    change_isr,
+    found,
+    producer_ids,
+    quorum,
+    replace_batch,
+    topic,
+)
+from tests.unit.faults.table import LATER, everywhere
+
+CHECK = "producer_ids_increase"
+
+
+def holed(root: Path) -> list[Node]:
+    """A quorum in which offset 3 is missing everywhere, and the producer ids go back behind it."""
+    nodes = quorum(root)
+    for node in nodes:
+        replace_batch(node, 3, lambda one: b"")
+    everywhere(nodes, producer_ids(999))
+    return nodes
+
+
+def reason(result: AuditResult, check: str) -> tuple[str, str]:
+    (one,) = [one for one in result.results if one.check == check]
+    return one.result, one.reason or ""
+
+
+def test_after_a_hole_the_next_snapshot_is_the_base(tmp_path: Path) -> None:
+    """The ids of offset 4 stand in it, and those at 12 go back behind them."""
+    holed(tmp_path)
+    result = audit(tmp_path)
+    (row,) = found(result, CHECK)
+    assert row.row.offset == 12
+    assert "from 1000 to 999" in row.row.message
+    assert reason(result, CHECK) == (
+        "failed",
+        "not everything could be judged: quorum: offsets 3 to 3 are missing",
+    )
+
+
+def test_after_a_hole_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
+    for node in holed(tmp_path):
+        node.checkpoint(6, 1).unlink()
+    result = audit(tmp_path)
+    assert found(result, CHECK) == []
+    outcome, why = reason(result, CHECK)
+    assert outcome == "passed"
+    assert "offsets 3 to 3 are missing" in why
+
+
+def test_what_stands_before_a_hole_is_judged(tmp_path: Path) -> None:
+    """Its state is known up to there, and no further: the change at 4 names a topic of offset 1."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+        replace_batch(node, 3, lambda one: b"")
+        wrong = Batch(4, 1, (change_isr(9, [1]), NO_OP), None, LATER)
+        replace_batch(node, 4, lambda one, wrong=wrong: wrong.raw())
+        early = Batch(1, 1, (topic("a", 1), change_isr(7, [1])), None, LATER)
+        replace_batch(node, 1, lambda one, early=early: early.raw())
+    rows = found(audit(tmp_path), "references_exist")
+    assert [row.row.offset for row in rows] == [2]
+
+
+def test_records_of_an_open_transaction_meet_each_other(tmp_path: Path) -> None:
+    """The change is of a topic of the same transaction, which nobody can see yet."""
+    nodes = quorum(tmp_path)
+    everywhere(nodes, TRANSACTION["begin"], topic("d", 8), topic("d", 9), TRANSACTION["abort"])
+    (row,) = found(audit(tmp_path), "topic_identity_unique")
+    assert row.row.offset == 14
+
+
+def test_an_aborted_transaction_leaves_no_state_behind(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    everywhere(nodes, TRANSACTION["begin"], topic("d", 8), TRANSACTION["abort"], topic("d", 9))
+    assert found(audit(tmp_path), "topic_identity_unique") == []
+
+
+def test_a_rule_is_told_once_for_a_record_that_all_hold(tmp_path: Path) -> None:
+    everywhere(quorum(tmp_path), producer_ids(999))
+    (row,) = found(audit(tmp_path), CHECK)
+    assert row.row.evidence["replicas"] == ["1", "2", "3"]
+    assert (row.row.evidence["previous"], row.row.evidence["next"]) == (1000, 999)
