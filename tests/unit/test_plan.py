@@ -78,14 +78,15 @@ def test_what_came_after_the_listing_belongs_to_the_last_split(tmp_path: Path) -
     folder = tmp_path / "1" / source.parent.name
     folder.mkdir(parents=True)
     path, raw = folder / source.name, source.read_bytes()
-    half = found(Split(record_files(find_replicas([str(DATA / "isolated/replicas/1")]))[0]))
-    middle = half[len(half) // 2][0]
+    path.write_bytes(raw)
+    whole = found(Split(record_files(find_replicas([str(tmp_path)]))[0]))
+    middle = whole[len(whole) // 2][0]
     path.write_bytes(raw[:middle])
     (file,) = record_files(find_replicas([str(tmp_path)]))
     path.write_bytes(raw)
     for size in (300, middle + 1):
         splits = plan_splits([file], size)
-        assert [one for split in splits for one in found(split)] == half
+        assert [one for split in splits for one in found(split)] == whole
     # A cut beyond what was listed is as good as any.
     assert plan_splits([file], 300)[-1].start > middle
 
