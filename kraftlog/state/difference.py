@@ -30,10 +30,11 @@ def differences(before: State, after: State) -> Iterator[Difference]:
             key for key in new if key not in old
         ]
         for key in sorted(keys, key=canonical_text):
-            yield from _of_key(table.name, key, old.get(key), new.get(key))
+            yield from of_key(table.name, key, old.get(key), new.get(key))
 
 
-def _of_key(table: str, key: Key, old: Data | None, new: Data | None) -> Iterator[Difference]:
+def of_key(table: str, key: Key, old: Data | None, new: Data | None) -> Iterator[Difference]:
+    """What of one object differs."""
     if old is None or new is None:
         change = "added" if old is None else "removed"
         yield Difference(table, key, change, None, old, new)

@@ -26,6 +26,7 @@ ROOMS = (
     "config",
     "state",
     "quorum",
+    "explain",
     "audit",
     "simulate",
     "pull",  # asks a real leader what simulate's follower would ask

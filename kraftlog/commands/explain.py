@@ -1,0 +1,112 @@
+"""`explain`: what happened to one object, record by record. Needs no Spark.
+
+In: the words of a person, and a quorum's files or a lake. Out: a timeline, for people or as rows.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from kraftlog.commands.times import time_ms
+from kraftlog.config import load_options
+from kraftlog.errors import UsageError
+from kraftlog.explain.authorizer import Access, read_accesses
+from kraftlog.explain.moments import Source
+from kraftlog.explain.subject import FORMS, subject_of
+from kraftlog.explain.timeline import Known, entry_rows, timeline
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.pipeline.progress import waiting
+from kraftlog.quorum.model import Quorum
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.timeline import print_timeline
+from kraftlog.source.settings import limits_of, redactor_of
+
+_DESCRIPTION = f"""\
+What happened to one object: which record changed it, from what to what, when, under which leader,
+and whether that is committed.
+
+WHAT is {FORMS}.
+"""
+_EXAMPLES = """examples:
+  kraftlog explain topic orders --input replicas/
+  kraftlog explain partition orders-3 --input replicas/ --between 2026-11-21T12:00 2026-11-21T13:00
+  kraftlog explain broker 12 --input replicas/ --format json
+  kraftlog explain config topic/orders --input replicas/ --authorizer-log kafka-authorizer.log
+  kraftlog explain principal User:alice --lake lake/
+  kraftlog explain 170-180 --input replicas/
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `explain`."""
+    parser = commands.add_parser(
+        "explain",
+        help="the timeline of a topic, partition, broker, config, principal or offset range",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="+", metavar="WHAT", help="what to explain: see above")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    where.add_argument("--lake", metavar="FOLDER", help="a lake that holds the quorum")
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument(
+        "--between", nargs=2, metavar=("T1", "T2"), help="only these times (ISO 8601, or ms)"
+    )
+    parser.add_argument(
+        "--authorizer-log",
+        metavar="FILE",
+        help="a kafka-authorizer.log of the controllers (its times taken as UTC): who asked",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
+    parser.set_defaults(command=_explain)
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    subject = subject_of(chosen.what)
+    low, high = (time_ms(text) for text in chosen.between or (None, None))
+    if low is not None and high is not None and low > high:
+        raise UsageError("--between names an end that lies before its beginning")
+    accesses = _accesses(chosen.authorizer_log)
+    if chosen.lake:
+        from kraftlog.pipeline.explained import known_in, moments_in
+
+        known, moments = known_in(chosen.lake), moments_in(chosen.lake, subject)
+    else:
+        given = {
+            "input": chosen.input,
+            "quorum_describe": chosen.quorum_describe,
+            "reveal_secrets": chosen.reveal_secrets or None,
+        }
+        options = load_options(given)
+        with waiting("explain"):
+            quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+        offsets = range(subject.first, subject.end)
+        source = Source(quorum, redactor_of(options), limits_of(options), subject.tables, offsets)
+        known, moments = Known.of(quorum), source.moments()
+    entries = timeline(moments, subject, known, (low, high), accesses)
+    if chosen.format == "json":
+        print_rows(entry_rows(entries), "json")
+        return 0
+    count = print_timeline(subject.title, entries)
+    if accesses and count:
+        print(
+            "kraftlog: records name no principal: who asked is likely, not proven", file=sys.stderr
+        )
+    return 0
+
+
+def _accesses(path: str | None) -> list[Access]:
+    if path is None:
+        return []
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as lines:
+            found = list(read_accesses(lines))
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be read: {error.strerror}") from error
+    if not found:
+        raise UsageError(f"{path}: no line of Kafka's authorizer is in it")
+    return found

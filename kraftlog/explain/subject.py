@@ -1,0 +1,160 @@
+"""What a timeline is about: the words of a person → a `Subject`, which knows its own changes.
+
+In: `topic orders`, `orders-3`, `broker 12`, `config topic/orders`, `User:alice`, `100-140`. Out: a
+frozen value that says which state tables it lives in, and whether a change is about it. Topics
+created again under one name are one subject, told one after the other.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kraftlog.errors import UsageError
+from kraftlog.state.declare import Data
+from kraftlog.state.state import Change
+
+TOPIC, BROKER = 2, 4
+RESOURCES = {
+    "topic": TOPIC,
+    "broker": BROKER,
+    "broker_logger": 8,
+    "client_metrics": 16,
+    "group": 32,
+}
+"""Resource types of configs, by Kafka's names."""
+KINDS = ("topic", "partition", "broker", "controller", "config", "principal", "feature", "offsets")
+FORMS = (
+    "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, "
+    "principal User:NAME, feature NAME, or offsets A-B"
+)
+_OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
+_PARTITION = re.compile(r"(.+)-(\d+)")
+
+
+@dataclass(slots=True)
+class Subject:
+    """One thing to explain: its kind and name, and the tables that its changes lie in.
+
+    `ids` gathers the ids of the topics that have had its name, as they come; `first` and `end` are
+    those of a range of offsets, `end` exclusive.
+    """
+
+    kind: str
+    name: str
+    tables: frozenset[str]
+    number: int = -1
+    key: str | None = None
+    first: int = 0
+    end: int = 0
+    ids: set[str] = field(default_factory=set)
+
+    @property
+    def title(self) -> str:
+        """How it is called in a heading."""
+        return f"{self.kind} {self.name}"
+
+    def of(self, changes: Iterable[Change]) -> tuple[Change, ...]:
+        """The changes that are about it; a topic must be shown before its partitions."""
+        return tuple(one for one in changes if self._is_about(one))
+
+    def _is_about(self, change: Change) -> bool:
+        value: Data = change.after or change.before or {}
+        if self.kind == "offsets":
+            return True
+        if self.kind in ("topic", "partition"):
+            return self._of_topic(change, value)
+        if self.kind == "config":
+            whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
+            return whose and self.key in (None, change.key[2])
+        if self.kind == "principal":
+            return _names_principal(change.table, value, self.name)
+        if self.kind == "feature":
+            return change.table == "features" and change.key == (self.name,)
+        if change.table == "configs":
+            return self.kind == "broker" and change.key[:2] == (BROKER, self.name)
+        return bool(change.key[0] == self.number)
+
+    def _of_topic(self, change: Change, value: Data) -> bool:
+        topic = self.name if self.kind == "topic" else self.key
+        if change.table == "topics":
+            if topic in (value["name"], change.key[0]):
+                self.ids.add(change.key[0])
+                return True
+            return False
+        if change.table == "partitions":
+            mine = self.kind == "topic" or change.key[1] == self.number
+            return mine and change.key[0] in self.ids
+        return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
+
+
+_TABLES = {
+    "topic": ("topics", "partitions", "configs"),
+    "partition": ("topics", "partitions"),
+    "broker": ("brokers", "configs"),
+    "controller": ("controllers", "voters"),
+    "config": ("configs",),
+    "principal": ("acls", "scram_credentials", "client_quotas", "delegation_tokens"),
+    "feature": ("features",),
+}
+
+
+def subject_of(words: Sequence[str]) -> Subject:
+    """What the words mean.
+
+    Raises UsageError where they mean nothing, with the forms that do."""
+    text = " ".join(words).strip()
+    kind, _, rest = text.partition(" ")
+    if not rest and ":" in text and text.split(":")[0] in KINDS:
+        kind, _, rest = text.partition(":")
+    if kind in KINDS and rest:
+        return _named(kind, rest.strip())
+    if text.startswith("User:"):
+        return _named("principal", text)
+    if _OFFSETS.fullmatch(text):
+        return _named("offsets", text)
+    if not text or rest:
+        raise UsageError(f"{text!r} is nothing that can be explained: say {FORMS}")
+    return _named("topic", text)
+
+
+def _named(kind: str, name: str) -> Subject:
+    if kind == "offsets":
+        found = _OFFSETS.fullmatch(name)
+        if found is None:
+            raise UsageError(f"{name!r} is no range of offsets: write 100-140")
+        first, last = int(found[1]), int(found[2] or found[1])
+        return Subject(kind, name, frozenset(), first=first, end=last + 1)
+    tables = frozenset(_TABLES[kind])
+    if kind in ("broker", "controller"):
+        if not name.isdecimal():
+            raise UsageError(f"{name!r} is no node id: write {kind} 12")
+        return Subject(kind, name, tables, number=int(name))
+    if kind == "partition":
+        found = _PARTITION.fullmatch(name)
+        if found is None:
+            raise UsageError(f"{name!r} is no partition: write partition orders-3")
+        return Subject(kind, name, tables, number=int(found[2]), key=found[1])
+    if kind == "config":
+        return _config(name, tables)
+    return Subject(kind, name, tables)
+
+
+def _config(name: str, tables: frozenset[str]) -> Subject:
+    kind, _, rest = name.partition("/")
+    resource, _, key = rest.partition("/")
+    if kind not in RESOURCES:
+        raise UsageError(f"{name!r} is no config: write config topic/orders or broker/12")
+    return Subject("config", resource, tables, number=RESOURCES[kind], key=key or None)
+
+
+def _names_principal(table: str, value: Any, principal: str) -> bool:
+    user = principal.removeprefix("User:")
+    if table == "acls":
+        return bool(value["principal"] == principal)
+    if table == "scram_credentials":
+        return bool(value["name"] == user)
+    if table == "delegation_tokens":
+        return principal in (value["owner"], value["requester"], *value["renewers"])
+    entity = {one["entityType"]: one["entityName"] for one in value["entity"]}
+    return entity.get("user") == user

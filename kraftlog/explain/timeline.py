@@ -1,0 +1,175 @@
+"""A subject's timeline: its moments with the leader of the time, whether they are committed, and
+sentences.
+
+In: moments in order, a subject, what the quorum knows of leaders and of committed offsets. Out:
+`Entry`s, one per record; and rows for scripts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kraftlog.explain.authorizer import Access, who_wrote
+from kraftlog.explain.moments import SNAPSHOT, Moment
+from kraftlog.explain.subject import Subject
+from kraftlog.explain.words import object_name, sentences
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.quorum.model import Quorum
+from kraftlog.relations import moment as time_of
+from kraftlog.state.difference import of_key
+from kraftlog.state.state import Change
+
+TOLD_CHANGES = 12
+"""So many changes of one record are told in sentences; the rest is counted."""
+COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to be committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the history as a whole: who led which epoch, and what is committed:
+    everything below `lower`, nothing from `upper` on (None: not known).
+    """
+
+    leaders: Mapping[int, int]
+    lower: int
+    upper: int | None
+
+    @classmethod
+    def of(cls, quorum: Quorum) -> "Known":
+        """From the logs and the bounds of a quorum."""
+        leaders: dict[int, int] = {}
+        for log in quorum.peers:
+            leaders.update(log.leaders)
+        return cls(leaders, quorum.bounds.lower, quorum.bounds.upper)
+
+    def is_committed(self, one: Moment) -> bool | None:
+        """Whether a moment is committed; None: it may be. What only one replica's own history holds
+        is not, but where nothing contradicts that.
+        """
+        if one.lineage == MAIN and one.seen_offset < self.lower:
+            return True
+        if one.lineage != MAIN or (self.upper is not None and one.seen_offset >= self.upper):
+            return False
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of the timeline."""
+
+    moment: Moment
+    leader: int | None
+    committed: bool | None
+    lines: tuple[str, ...]
+    changes: tuple[Change, ...]
+    names: tuple[str, ...]
+    who: tuple[Access, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """Whether it is committed, in words."""
+        if self.committed is None:
+            return UNKNOWN
+        return COMMITTED if self.committed else NOT_COMMITTED
+
+
+@dataclass(slots=True)
+class _Names:
+    """Names of topics by id, as the moments tell them."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def take(self, changes: Iterable[Change]) -> None:
+        for one in changes:
+            if one.table == "topics":
+                value = one.after or one.before or {}
+                self.known[one.key[0]] = value["name"]
+
+    def __call__(self, topic_id: str) -> str:
+        return self.known.get(topic_id, f"(id {topic_id})")
+
+
+def timeline(
+    moments: Iterable[Moment],
+    subject: Subject,
+    known: Known,
+    between: tuple[int | None, int | None] = (None, None),
+    accesses: Iterable[Access] = (),
+) -> Iterator[Entry]:
+    """The entries of a subject; only those between two times (ms, both inclusive) where they are
+    given.
+    """
+    names = _Names()
+    log = sorted(accesses, key=lambda one: one.timestamp)
+    for one in moments:
+        names.take(one.changes)
+        # What goes with a topic is told after it.
+        changes = tuple(sorted(subject.of(one.changes), key=lambda each: each.table != "topics"))
+        if subject.kind == "offsets":
+            if not subject.first <= one.offset < subject.end or one.record_type == SNAPSHOT:
+                continue
+        elif not changes:
+            continue
+        low, high = between
+        if (low is not None and one.timestamp < low) or (high is not None and one.timestamp > high):
+            continue
+        yield Entry(
+            one,
+            known.leaders.get(one.batch_leader_epoch),
+            known.is_committed(one),
+            tuple(_lines(one, changes, names)),
+            changes,
+            tuple(object_name(each, names) for each in changes),
+            tuple(who_wrote(one, changes, names.known, log)),
+        )
+
+
+def _lines(one: Moment, changes: tuple[Change, ...], names: _Names) -> Iterator[str]:
+    for each in changes[:TOLD_CHANGES]:
+        yield from sentences(each, names)
+    if len(changes) > TOLD_CHANGES:
+        yield f"and {len(changes) - TOLD_CHANGES:,} more of the same record"
+    if not changes:
+        yield "changes nothing that anyone sees"
+
+
+def entry_rows(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    """One JSON object per record."""
+    for one in entries:
+        at = one.moment
+        yield {
+            "lineage": at.lineage,
+            "offset": at.offset,
+            "timestamp": _iso(at.timestamp),
+            "batch_leader_epoch": at.batch_leader_epoch,
+            "leader_id": one.leader,
+            "committed": one.committed,
+            "record_type": at.record_type,
+            "visible_from_offset": at.seen_offset + 1,
+            "text": list(one.lines),
+            "changes": [
+                change
+                for each, name in zip(one.changes, one.names, strict=True)
+                for change in _change_rows(each, name)
+            ],
+            "who": [access.as_row() for access in one.who],
+        }
+
+
+def _change_rows(change: Change, name: str) -> Iterator[dict[str, Any]]:
+    for each in of_key(change.table, change.key, change.before, change.after):
+        yield {
+            "object": name,
+            "table": each.table,
+            "key": list(each.key),
+            "change": each.change,
+            "field": each.field,
+            "before": each.before,
+            "after": each.after,
+        }
+
+
+def _iso(milliseconds: int) -> str | None:
+    found: datetime | None = time_of(milliseconds)
+    return None if found is None else found.isoformat(timespec="milliseconds")

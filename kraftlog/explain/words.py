@@ -1,0 +1,215 @@
+"""Changes of the state as sentences that an operator reads: what it was, what it is.
+
+In: a change of a row, and how topics are called. Out: one or more clauses, Kafka's names where a
+person knows them from its tools. Source: the enums of Kafka's common.acl, common.resource and
+clients.admin.ScramMechanism.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kraftlog.state.declare import Data
+from kraftlog.state.state import Change
+
+RESOURCE_TYPES = (
+    "UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER",
+)  # fmt: skip
+PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
+OPERATIONS = (
+    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
+    "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
+    "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
+)  # fmt: skip
+PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
+MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+SILENT = frozenset({"partitionEpoch", "topicId", "partitionId", "directories"})
+"""Fields whose change by itself tells a person nothing; JSON has them all."""
+
+Names = Callable[[str], str]
+"""A topic's id → its name, as it was then."""
+
+
+def sentences(change: Change, names: Names) -> Iterator[str]:
+    """What one change says: the object first, then from what to what."""
+    title = object_name(change, names)
+    before, after = change.before, change.after
+    if after is None:
+        yield f"{title} is {_GONE.get(change.table, 'removed')}"
+    elif before is None:
+        told = _CAME[change.table](after) if change.table in _CAME else ""
+        yield f"{title} {told or 'is set'}".rstrip()
+    else:
+        clauses = list(_changed(change.table, before, after))
+        yield f"{title}: {', '.join(clauses) or 'is written again as it was'}"
+
+
+def object_name(change: Change, names: Names) -> str:
+    """What a change is about."""
+    value: Data = change.after or change.before or {}
+    key = change.key
+    match change.table:
+        case "topics":
+            return f"topic {value['name']} (id {key[0]})"
+        case "partitions":
+            return f"partition {names(key[0])}-{key[1]}"
+        case "configs":
+            whose = CONFIG_RESOURCES.get(key[0], "unknown resource")
+            return f"config {key[2]} of {whose} {key[1] or '(default of all)'}"
+        case "acls":
+            return acl_text(value)
+        case "scram_credentials":
+            return f"{_named(MECHANISMS, value['mechanism'])} credential of user {value['name']}"
+        case "client_quotas":
+            return f"quota {value['key']} of {entity_text(value)}"
+        case "delegation_tokens":
+            return f"delegation token {value['tokenId']} of {value['owner']}"
+        case "producer_ids":
+            return "next producer id"
+        case "kraft_version":
+            return "kraft.version"
+        case "voters":
+            return f"voter {key[0]} (directory {key[1]})"
+        case "features":
+            return f"feature {key[0]}"
+    return f"{change.table.removesuffix('s')} {key[0]}"
+
+
+def acl_text(value: Data) -> str:
+    """An ACL as `kafka-acls` describes it."""
+    resource = _named(RESOURCE_TYPES, value["resourceType"])
+    pattern = _named(PATTERN_TYPES, value["patternType"])
+    return (
+        f"ACL {_named(PERMISSIONS, value['permissionType'])} {value['principal']} "
+        f"{_named(OPERATIONS, value['operation'])} on {resource} {pattern} "
+        f"{value['resourceName']} from {value['host']}"
+    )
+
+
+def entity_text(value: Data) -> str:
+    """Whom a quota is for."""
+    parts = (f"{one['entityType']} {one['entityName'] or '(default)'}" for one in value["entity"])
+    return ", ".join(parts)
+
+
+def _named(names: tuple[str, ...], code: int) -> str:
+    return names[code] if 0 <= code < len(names) else f"({code})"
+
+
+def leader_text(leader: int) -> str:
+    """A partition's leader, or that it has none."""
+    return "none" if leader < 0 else str(leader)
+
+
+def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
+    if table == "brokers":
+        yield from _broker_changed(before, after)
+        return
+    if table == "controllers" and before["incarnationId"] != after["incarnationId"]:
+        yield f"registers again, {_ranges(after)}"
+        return
+    for name in after:
+        was, now = before.get(name), after[name]
+        if was != now and name not in SILENT:
+            yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}".strip()
+    if table == "partitions" and before["leader"] < 0 <= after["leader"]:
+        yield _election(before, after)
+
+
+def _election(before: Data, after: Data) -> str:
+    """How a partition that had no leader got one. Source: KIP-966."""
+    leader = after["leader"]
+    if after["leaderRecoveryState"]:
+        return "an unclean election: records may be lost"
+    if leader in before["isr"]:
+        return "elected from the ISR"
+    return "elected from the ELR" if leader in before["eligibleLeaderReplicas"] else "elected"
+
+
+def _broker_changed(before: Data, after: Data) -> Iterator[str]:
+    if before["incarnationId"] != after["incarnationId"]:
+        yield f"registers again with epoch {after['brokerEpoch']} (a new start of its process)"
+    elif before["brokerEpoch"] != after["brokerEpoch"]:
+        yield f"registers again with epoch {after['brokerEpoch']}"
+    if before["fenced"] != after["fenced"]:
+        yield "is fenced (it does not answer, or is stopping)" if after["fenced"] else "is unfenced"
+    if after["inControlledShutdown"] and not before["inControlledShutdown"]:
+        yield "begins its controlled shutdown"
+    for name in ("rack", "logDirs", "cordonedLogDirs", "endPoints"):
+        was, now = before.get(name), after.get(name)
+        if was != now and (was or now):
+            yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}"
+
+
+_FIELDS: Mapping[str, str] = {
+    "isr": "ISR",
+    "leaderEpoch": "leader epoch",
+    "replicas": "replicas",
+    "addingReplicas": "adding replicas",
+    "removingReplicas": "removing replicas",
+    "eligibleLeaderReplicas": "ELR",
+    "lastKnownElr": "last known ELR",
+    "leaderRecoveryState": "recovery",
+    "featureLevel": "level",
+    "nextProducerId": "",
+    "kRaftVersion": "",
+    "endPoints": "listeners",
+    "logDirs": "log directories",
+    "cordonedLogDirs": "cordoned log directories",
+}
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "leader":
+        return leader_text(value)
+    if name == "leaderRecoveryState":
+        return "recovering (elected uncleanly)" if value else "recovered"
+    if name == "endPoints":
+        return _listeners(value)
+    if value is None:
+        return "nothing"
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _listeners(endpoints: Any) -> str:
+    return ", ".join(f"{one['name']}://{one['host']}:{one['port']}" for one in endpoints) or "none"
+
+
+def _ranges(value: Data) -> str:
+    found = {one["name"]: one for one in value["features"]}
+    own = found.get("metadata.version")
+    if own is None:
+        return "with no range of metadata.version"
+    low, high = own["minSupportedVersion"], own["maxSupportedVersion"]
+    return f"metadata.version {low} to {high}"
+
+
+def _partition(value: Data) -> str:
+    told = (
+        f"is created: replicas {value['replicas']}, leader {leader_text(value['leader'])}, "
+        f"ISR {value['isr']}"
+    )
+    if value["eligibleLeaderReplicas"]:
+        told += f", ELR {value['eligibleLeaderReplicas']}"
+    return told
+
+
+_CAME: Mapping[str, Callable[[Data], str]] = {
+    "topics": lambda value: "is created",
+    "partitions": _partition,
+    "configs": lambda value: f"is set to {value['value']!r}",
+    "acls": lambda value: "is added",
+    "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
+    "client_quotas": lambda value: f"is set to {value['value']}",
+    "delegation_tokens": lambda value: f"is made, renewers {value['renewers']}",
+    "brokers": lambda value: (
+        f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, "
+        f"{_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
+    ),
+    "controllers": lambda value: f"registers, {_ranges(value)}",
+    "features": lambda value: f"is set to level {value['featureLevel']}",
+    "voters": lambda value: f"becomes a voter, {_listeners(value['endpoints'])}",
+    "producer_ids": lambda value: f"is {value['nextProducerId']}",
+    "kraft_version": lambda value: f"is {value['kRaftVersion']}",
+}
+_GONE = {"brokers": "unregistered", "controllers": "unregistered", "voters": "no voter any more"}

@@ -1,0 +1,213 @@
+"""The moments of a history from a lake's tables: each version of an object that comes or goes.
+
+In: a lake and a subject. Out: the `Moment`s that `explain` would read from the files, and what the
+newest run knew of leaders and committed offsets. Rows are filtered where they are read. A version's
+end names no record, so that a removal is told without its type where several could be meant.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from kraftlog.explain.moments import SNAPSHOT, Moment
+from kraftlog.explain.subject import BROKER, TOPIC, Subject
+from kraftlog.explain.timeline import Known
+from kraftlog.log.storage import absolute
+from kraftlog.message.spec import FieldSpec
+from kraftlog.pipeline.run import newest_run
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.state.declare import Data
+from kraftlog.state.history import SHOWN
+from kraftlog.state.state import Change
+from kraftlog.state.tables import TABLE
+from kraftlog.tables.lake import Lake
+
+Row = dict[str, Any]
+_REMOVED_BY = {
+    "topics": "REMOVE_TOPIC_RECORD",
+    "partitions": "REMOVE_TOPIC_RECORD",
+    "brokers": "UNREGISTER_BROKER_RECORD",
+    "controllers": "UNREGISTER_CONTROLLER_RECORD",
+    "acls": "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
+    "scram_credentials": "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
+    "delegation_tokens": "REMOVE_DELEGATION_TOKEN_RECORD",
+    "client_quotas": "CLIENT_QUOTA_RECORD",
+    "features": "FEATURE_LEVEL_RECORD",
+    "voters": "KRAFT_VOTERS",
+}
+REMOVAL = "(a removal)"
+_LEFT_OUT: dict[str, Row] = {
+    "producer_ids": {"brokerId": -1, "brokerEpoch": -1},
+    "client_quotas": {"remove": False},
+}
+"""Fields of the state that the tables do not show, as each row of the state holds them."""
+
+
+def known_in(path: str) -> Known:
+    """What the newest run knew of leaders, and of what is committed."""
+    lake = Lake(absolute(path))
+    run_id = newest_run(lake)["run_id"]
+    bounds = lake.rows_of_run("replicas", run_id, ["committed_lower", "committed_upper"])
+    epochs = lake.rows_of_run("epochs", run_id, ["batch_leader_epoch", "leader_id"])
+    leaders = {
+        row["batch_leader_epoch"]: row["leader_id"]
+        for row in epochs
+        if row["leader_id"] is not None
+    }
+    first = bounds[0] if bounds else {"committed_lower": 0, "committed_upper": None}
+    return Known(leaders, first["committed_lower"] or 0, first["committed_upper"])
+
+
+def moments_in(path: str, subject: Subject) -> Iterator[Moment]:
+    """All moments that the subject's tables tell, lineage by lineage."""
+    lake = Lake(absolute(path))
+    run_id = newest_run(lake)["run_id"]
+    forks = {
+        row["lineage"]: row["fork_offset"]
+        for row in lake.rows_of_run("lineages", run_id, ["lineage", "fork_offset"])
+    }
+    epochs = lake.rows_of_run("epochs", run_id)
+    found = list(_steps(lake, subject))
+    for lineage in sorted(forks, key=lambda name: (name != MAIN, name)):
+        at: dict[int, list[_Step]] = {}
+        for one in found:
+            if one.lineage == lineage and one.offset >= forks[lineage]:
+                at.setdefault(one.offset, []).append(one)
+        for offset in sorted(at):
+            told = _moment(lineage, at[offset])
+            yield replace(told, batch_leader_epoch=_epoch_at(epochs, told, frozenset(forks)))
+
+
+def _epoch_at(epochs: list[Row], one: Moment, forked: frozenset[str]) -> int:
+    """The epoch of a record's batch by the logs of its lineage; that of the version it began, where
+    no log at hand reaches back.
+    """
+    for row in epochs:
+        own = one.lineage if one.lineage != MAIN else row["replica"]
+        inside = row["start_offset"] <= one.offset < row["end_offset"]
+        if inside and row["replica"] == own and (own == one.lineage or own not in forked):
+            return int(row["batch_leader_epoch"])
+    return one.batch_leader_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One change of one object. `record_offset` is None for what stands in a base snapshot."""
+
+    lineage: str
+    offset: int
+    record_offset: int | None
+    timestamp: int
+    epoch: int
+    record_type: str | None
+    change: Change
+
+
+def _moment(lineage: str, steps: list[_Step]) -> Moment:
+    order = {name: index for index, name in enumerate(TABLE)}
+    steps = sorted(steps, key=lambda one: order[one.change.table])
+    told = next((one for one in steps if one.record_type is not None), steps[0])
+    is_base = told.record_offset is None and told.record_type is not None
+    return Moment(
+        lineage,
+        told.offset if told.record_offset is None else told.record_offset,
+        told.timestamp,
+        told.epoch,
+        SNAPSHOT if is_base else told.record_type or REMOVAL,
+        tuple(one.change for one in steps),
+        told.offset - 1,
+    )
+
+
+def _steps(lake: Lake, subject: Subject) -> Iterator[_Step]:
+    """The changes of every table that the subject lives in, topics first."""
+    ids: set[str] = set()
+    for table in sorted(subject.tables or set(SHOWN), key=list(TABLE).index):
+        if not lake.exists(SHOWN[table].history):
+            continue
+        for step in _of_table(lake, table, _filter(table, subject, ids)):
+            if table == "topics":
+                ids.add(step.change.key[0])
+            yield step
+
+
+def _filter(table: str, subject: Subject, ids: set[str]) -> ds.Expression | None:
+    """What can be left out where rows are read; `Subject.of` decides in the end."""
+    topic = subject.name if subject.kind == "topic" else subject.key
+    if subject.kind == "offsets" and table == "topics":
+        return None  # their names are asked for
+    if subject.kind == "offsets":
+        begins = ds.field("valid_from_offset")
+        ends = ds.field("valid_to_offset")
+        inside = [(one > subject.first) & (one <= subject.end) for one in (begins, ends)]
+        return reduce(or_, inside)
+    if subject.kind in ("topic", "partition"):
+        named = {
+            "topics": lambda: (ds.field("name") == topic) | (ds.field("topic_id") == topic),
+            "partitions": lambda: ds.field("topic_id").isin(sorted(ids)),
+            "configs": lambda: _config_of(TOPIC, topic),
+        }
+        return named[table]()
+    if table == "configs":
+        kind = BROKER if subject.kind == "broker" else subject.number
+        return _config_of(kind, subject.name)
+    return None
+
+
+def _config_of(kind: int, name: str | None) -> ds.Expression:
+    return (ds.field("resource_type") == kind) & (ds.field("resource_name") == name)
+
+
+def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
+    rows = lake.dataset(SHOWN[table].history).to_table(filter=chosen)
+    versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
+    for row in rows.to_pylist():
+        value = _value(table, row)
+        key = row["lineage"], TABLE[table].key(value)
+        versions.setdefault(key, []).append((row, value))
+    for (lineage, key), held in versions.items():
+        held.sort(key=lambda pair: pair[0]["valid_from_offset"])
+        yield from _of_object(table, lineage, key, held)
+
+
+def _of_object(table: str, lineage: str, key: Any, held: list[tuple[Row, Data]]) -> Iterator[_Step]:
+    for index, (row, value) in enumerate(held):
+        before = held[index - 1] if index else None
+        follows = before is not None and before[0]["valid_to_offset"] == row["valid_from_offset"]
+        yield _Step(
+            lineage,
+            row["valid_from_offset"],
+            row["record_offset"],
+            _ms(row["valid_from"]),
+            row["batch_leader_epoch"],
+            row["record_type"],
+            Change(table, key, before[1] if before and follows else None, value),
+        )
+        end = row["valid_to_offset"]
+        after = held[index + 1][0]["valid_from_offset"] if index + 1 < len(held) else None
+        if end is not None and end != after:
+            gone = Change(table, key, value, None)
+            record, epoch = _REMOVED_BY.get(table), row["batch_leader_epoch"]
+            yield _Step(lineage, end, end - 1, _ms(row["valid_to"]), epoch, record, gone)
+
+
+def _value(table: str, row: Row) -> Data:
+    """A row as the state holds it, under Kafka's own field names."""
+    left_out = _LEFT_OUT.get(table, {})
+    return left_out | {one.json: _cell(one, row[name]) for one, name in SHOWN[table].columns}
+
+
+def _cell(field: FieldSpec, value: Any) -> Any:
+    if value is None or not field.fields:
+        return value
+    if field.element is None:
+        return {one.json: _cell(one, value[one.name]) for one in field.fields}
+    return [{one.json: _cell(one, item[one.name]) for one in field.fields} for item in value]
+
+
+def _ms(time: Any) -> int:
+    return 0 if time is None else int(time.timestamp() * 1000)

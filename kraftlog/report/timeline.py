@@ -1,0 +1,52 @@
+"""A timeline for people: a head line per record, then what it changed.
+
+In: entries of `explain.timeline`. Out: text on a stream. On a terminal committed records are plain,
+others coloured, so that what a restart may take back is seen at once.
+"""
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.text import Text
+
+from kraftlog.explain.moments import SNAPSHOT
+from kraftlog.explain.timeline import Entry
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.relations import moment as time_of
+from kraftlog.report.plain import printable
+from kraftlog.report.terminal import console_on
+
+
+def print_timeline(title: str, entries: Iterable[Entry], out: TextIO | None = None) -> int:
+    """Print every entry; returns how many there were."""
+    console = console_on(out)
+    console.print(Text(printable(title), style="bold"))
+    count, lineage = 0, MAIN
+    for one in entries:
+        if one.moment.lineage != lineage:
+            lineage = one.moment.lineage
+            text = f"only in the log of {lineage}, which departs from the others here:"
+            console.print(Text(printable(text), style="yellow"))
+        console.print(Text(printable(_head(one)), style="" if one.committed else "yellow"))
+        for line in one.lines:
+            console.print(Text(printable(f"    {line}")))
+        if one.who:
+            who = "; or ".join(map(str, one.who))
+            console.print(Text(printable(f"    likely asked for by {who}"), style="dim"))
+        count += 1
+    if not count:
+        console.print("nothing in the records at hand changed it")
+    return count
+
+
+def _head(one: Entry) -> str:
+    at = one.moment
+    found = time_of(at.timestamp)
+    time = f"{found:%Y-%m-%d %H:%M:%S}.{found.microsecond // 1000:03d}" if found else "(no time)"
+    leader = "leader unknown" if one.leader is None else f"leader {one.leader}"
+    if at.record_type == SNAPSHOT:
+        holder = f" of {at.replicas[0]}" if at.replicas else ""
+        return f"{time}  as the snapshot{holder} at offset {at.offset} has it"
+    shown = "" if at.seen_offset == at.offset else f", seen from offset {at.seen_offset} on"
+    epoch = f"epoch {at.batch_leader_epoch}, {leader}"
+    return f"{time}  offset {at.offset}{shown}  {at.record_type}  {epoch}  {one.state}"
