@@ -11,10 +11,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Literal, NewType, get_args, get_origin, get_type_hints
 
 from kraftlog.errors import UsageError
 from kraftlog.message.catalogue import packaged
+
+Count = NewType("Count", int)
+"""A number that may be 0; other numbers are above it."""
 
 FailOn = Literal["critical", "warning", "info", "never"]
 
@@ -27,10 +30,11 @@ class Options:
     quorum_describe: str | None
     lake: str | None
     master: str
+    lease_seconds: int
+    wait_seconds: Count
     fail_on: FailOn
     reveal_secrets: bool
     redaction_key: str | None = field(repr=False)
-    data_docs: bool
     disk_capacity_bytes: int | None
     load_bytes_per_second: int
     split_size_bytes: int
@@ -100,8 +104,8 @@ def _typed(key: str, value: object, kind: object) -> object:
         return _switch(key, value)
     if kind == int | None and value == "":
         return None
-    if kind in (int, int | None):
-        return _size(key, value)
+    if kind in (int, int | None, Count):
+        return _whole(key, value, 0 if kind is Count else 1)
     if get_origin(kind) is tuple:
         return _texts(key, value)
     if not isinstance(value, str | Path):
@@ -124,11 +128,12 @@ def _switch(key: str, value: object) -> bool:
     raise UsageError(f"option {key!r} must be true or false, not {value!r}")
 
 
-def _size(key: str, value: object) -> int:
+def _whole(key: str, value: object, least: int) -> int:
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise UsageError(f"option {key!r} must be a whole number above 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        what = "above 0" if least else "of at least 0"
+        raise UsageError(f"option {key!r} must be a whole number {what}, not {value!r}")
     return value
 
 

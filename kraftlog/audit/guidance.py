@@ -1,7 +1,7 @@
 """What the findings of each check mean, and what to do about them, for people.
 
-In: `guidance.toml` beside this module. Out: one `Guidance` per check, which the auditor's guide,
-the page and Data Docs share. Read when it is first asked for: an audit itself needs none of it.
+In: `guidance.toml` beside this module. Out: one `Guidance` per check, which the auditor's guide
+and the page share. Read when it is first asked for: an audit itself needs none of it.
 """
 
 import tomllib

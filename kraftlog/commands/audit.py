@@ -98,16 +98,18 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
-    from kraftlog.pipeline.run import lake_of, newest_run
+    from kraftlog.pipeline.run import newest_run
     from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
+    from kraftlog.pipeline.writing import writing
 
     start_spark = starter("kraftlog audit", options)
-    if options.input:
-        decode_job(start_spark, options)
-        materialize_job(start_spark, options)
-    code = audit_job(start_spark, options)
-    lake = lake_of(options)
-    _print(recorded_rows(lake, newest_run(lake)["run_id"]), form, {})
+    with writing(options, reads_input=bool(options.input)) as lake:
+        if options.input:
+            decode_job(start_spark, options)
+            materialize_job(start_spark, options)
+        code = audit_job(start_spark, options)
+        rows = recorded_rows(lake, newest_run(lake)["run_id"])
+    _print(rows, form, {})
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:

@@ -27,10 +27,10 @@ def _run(chosen: argparse.Namespace) -> int:
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path
     from kraftlog.pipeline.run import lake_of
-    from kraftlog.pipeline.steps import pipeline
+    from kraftlog.pipeline.steps import run_pipeline
     from kraftlog.report.summary import print_summary
 
-    code = pipeline(starter("kraftlog run", options), options)
+    outcome = run_pipeline(starter("kraftlog run", options), options)
     lake = lake_of(options)
-    print_summary(lake, page_path(lake))
-    return code
+    print_summary(lake, page_path(lake), is_new=outcome.is_new)
+    return outcome.exit_code

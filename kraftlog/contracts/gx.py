@@ -1,8 +1,8 @@
-"""The door to Great Expectations: quiet, without a word to its makers, and in memory but for the
-pages that it is asked for.
+"""The door to Great Expectations: quiet, without a word to its makers, and in memory. Its own pages
+load scripts of others from the network, so that none are written: ours tell the results.
 
-In: a folder for the pages, or None. Out: a context. Every module that needs Great Expectations
-takes it from here, so that the switch below is set before its first import.
+Out: a context. Every module that needs Great Expectations takes it from here, so that the switch
+below is set before its first import.
 """
 
 import os
@@ -25,12 +25,12 @@ from great_expectations.expectations.row_conditions import Column
 __all__ = ["Column", "RunIdentifier", "YAMLHandler", "gx", "new_context", "new_source"]
 
 
-def new_context(docs_folder: str | None) -> Any:
-    """A context that keeps everything in memory; its pages go below `docs_folder`."""
+def new_context() -> Any:
+    """A context that keeps everything in memory."""
     config = DataContextConfig(
         # Its own default is a site in a temporary folder.
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
-        data_docs_sites={} if docs_folder is None else {"kraftlog": _site(docs_folder)},
+        data_docs_sites={},
         progress_bars=ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
@@ -40,15 +40,3 @@ def new_context(docs_folder: str | None) -> Any:
 def new_source(name: str) -> Any:
     """A source of pandas frames that no context knows yet."""
     return PandasDatasource(name=name)
-
-
-def _site(docs_folder: str) -> dict[str, Any]:
-    return {
-        "class_name": "SiteBuilder",
-        "show_how_to_buttons": False,
-        "store_backend": {
-            "class_name": "TupleFilesystemStoreBackend",
-            "base_directory": docs_folder,
-        },
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-    }

@@ -1,13 +1,12 @@
-"""Great Expectations judges: subjects → results, and the pages that it calls Data Docs.
+"""Great Expectations judges: subjects → results.
 
 In: `Subject`s. Out: `ContractResult`s, in the order of the suites. A contract that could not be
 judged is errored, never passed. One validation per suite, with no checkpoint around it: that would
 store it once more, and look once more whether what is stored has changed. Everything stays in
-memory but the pages.
+memory.
 """
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +40,9 @@ class ContractResult:
     detail: str | None
 
 
-def judge(
-    subjects: Sequence[Subject], run_id: str, docs_folder: str | None
-) -> list[ContractResult]:
-    """Judge all subjects; the pages of this run replace those of an earlier one."""
-    context = new_context(docs_folder)
+def judge(subjects: Sequence[Subject], run_id: str) -> list[ContractResult]:
+    """Judge all subjects."""
+    context = new_context()
     source = _source(context, [one.suite.name for one in subjects])
     results: list[ContractResult] = []
     for subject in subjects:
@@ -54,8 +51,6 @@ def judge(
             continue
         outcome, why = (SKIPPED, subject.skipped) if subject.skipped else (ERRORED, subject.broken)
         results += [_row(subject, one, outcome, None, why) for one in subject.suite.contracts]
-    if docs_folder is not None:
-        _write_pages(context, docs_folder)
     return results
 
 
@@ -67,15 +62,6 @@ def _source(context: Any, names: Iterable[str]) -> Any:
     for name in names:
         source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(_WHOLE)
     return context.data_sources.add_pandas(datasource=source)
-
-
-def _write_pages(context: Any, docs_folder: str) -> None:
-    """Pages are an appendix: a disk that refuses them must not cost the results."""
-    try:
-        context.clean_data_docs()
-        context.build_data_docs()
-    except OSError as error:
-        print(f"{docs_folder}: the Data Docs could not be written ({error})", file=sys.stderr)
 
 
 def _judged(context: Any, source: Any, subject: Subject, run_id: str) -> list[ContractResult]:

@@ -1,6 +1,6 @@
 """All contracts of one run: its published tables, and that its checks found nothing critical.
 
-In: a lake, a run, a folder for the pages. Out: `ContractResult`s. Runs on the driver, without
+In: a lake and a run. Out: `ContractResult`s. Runs on the driver, without
 Spark: small tables are read, large ones are counted (see `measures`).
 """
 
@@ -16,13 +16,12 @@ def run_contracts(
     lake: Lake,
     run_id: str,
     number: int,
-    docs_folder: str | None = None,
     suites: Sequence[Suite] | None = None,
 ) -> list[ContractResult]:
-    """Judge every contract of a run, or of some suites; with a folder, write Data Docs there."""
+    """Judge every contract of a run, or of some suites."""
     run = RunOfLake(lake, run_id, number)
     subjects = [_subject(run, one) for one in suites or [audit_suite(), *table_suites()]]
-    return judge(subjects, run_id, docs_folder)
+    return judge(subjects, run_id)
 
 
 def _subject(run: RunOfLake, suite: Suite) -> Subject:

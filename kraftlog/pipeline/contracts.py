@@ -10,18 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog.audit.run import ERRORED, FAILED
-from kraftlog.config import Options
 from kraftlog.pipeline.run import newest_run
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CONTRACT_RESULTS
 
-DATA_DOCS = "_data_docs"
 AUDIT_SUITE = "audit"
 
 Row = dict[str, Any]
 
 
-def contracts_step(lake: Lake, options: Options) -> int:
+def contracts_step(lake: Lake) -> int:
     """Judge and record, once per run; 0, or 2 where a contract of our own tables is broken.
 
     What the suite `audit` says is the quorum's business: the audit's exit code tells it already.
@@ -29,7 +27,7 @@ def contracts_step(lake: Lake, options: Options) -> int:
     run = newest_run(lake)
     if lake.run_number(CONTRACT_RESULTS.name) < run["number"]:
         try:
-            _judge(lake, run, _docs_folder(lake, options))
+            _judge(lake, run)
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
@@ -42,10 +40,10 @@ def contracts_step(lake: Lake, options: Options) -> int:
     return 2 if broken else 0
 
 
-def _judge(lake: Lake, run: Row, docs_folder: str | None) -> None:
+def _judge(lake: Lake, run: Row) -> None:
     from kraftlog.contracts.run import run_contracts
 
-    results = run_contracts(lake, run["run_id"], run["number"], docs_folder)
+    results = run_contracts(lake, run["run_id"], run["number"])
     rows = [
         {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
         for one in results
@@ -56,15 +54,7 @@ def _judge(lake: Lake, run: Row, docs_folder: str | None) -> None:
     lake.write(CONTRACT_RESULTS, table, run["number"])
     counts = Counter(one.result for one in results)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    where = "" if docs_folder is None else f"; Data Docs: {docs_folder}/index.html"
-    print(f"contracts: {told}{where}", file=sys.stderr)
-
-
-def _docs_folder(lake: Lake, options: Options) -> str | None:
-    """Where the pages go; Great Expectations writes them to local disks only."""
-    if not options.data_docs or "://" in lake.root:
-        return None
-    return lake.path(DATA_DOCS)
+    print(f"contracts: {told}", file=sys.stderr)
 
 
 def _is_broken(row: Row) -> bool:

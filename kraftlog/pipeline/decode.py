@@ -21,7 +21,7 @@ from pyspark import SparkContext
 from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.tabular import fault_table
-from kraftlog.errors import InputError, UsageError
+from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import absolute, entry_of
@@ -61,15 +61,7 @@ def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
     """
     started = datetime.now(UTC)
     lake = lake_of(options)
-    if not options.input:
-        raise UsageError("no input is named: say --input FOLDER")
-    roots = [absolute(root) for root in options.input]
-    for root in roots:
-        if f"{lake.root}/".startswith(f"{root.rstrip('/')}/"):
-            raise UsageError(
-                f"the lake {lake.root} lies below the input {root}, where nothing is written"
-            )
-    replicas = find_replicas(roots)
+    replicas = find_replicas([absolute(root) for root in options.input])
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
@@ -170,7 +162,9 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
     kinds = set()
     for name in names:
         kinds |= set(
-            pq.read_table(filesystem_of(name)[1], filesystem=filesystem)["fault"].to_pylist()
+            pq.read_table(filesystem_of(name)[1], filesystem=filesystem, partitioning=None)[
+                "fault"
+            ].to_pylist()
         )
     if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
         raise InputError(
@@ -188,7 +182,7 @@ def _add_side_faults(
     for file, fault in faults:
         if file.path in changes.read:
             table = pa.Table.from_batches([fault_table(file, [fault])])
-            written["faults"].append(write_file(lake.path("faults"), table, {"path": file.path}))
+            written["faults"].append(write_file(lake.path("faults"), table))
 
 
 def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> None:
@@ -200,7 +194,7 @@ def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> No
         if name == "files":
             run.lake.write(spec, files, run.number, overwrite=True)
         elif name != "runs":
-            is_of_path = spec.partition_by == ("path",)
+            is_of_path = name in ("faults", "batches")
             replaces = (lambda values: values["path"] in stale) if is_of_path else None
             run.lake.commit(spec, written[name], run.number, replaces)
 

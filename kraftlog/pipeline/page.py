@@ -7,12 +7,10 @@ takes a run's result with it: the reason goes to stderr in one sentence.
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 from kraftlog.audit.run import AuditResult
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.log.storage import absolute
-from kraftlog.pipeline.contracts import DATA_DOCS
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData
@@ -40,7 +38,7 @@ def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
             return path
         from kraftlog.report.from_lake import page_of_lake
 
-        _write(path, page_of_lake(lake, None if elsewhere else _docs_link(lake)))
+        _write(path, page_of_lake(lake))
     # The run's tables are committed: whatever breaks here must not hide them.
     except Exception as error:
         _tell_failure(path, error)
@@ -81,13 +79,6 @@ def report_path(path: str, inputs: tuple[str, ...]) -> str:
         if f"{found}/".startswith(f"{root.rstrip('/')}/"):
             raise UsageError(f"the page {path} lies below the input {root}: name another place")
     return found
-
-
-def _docs_link(lake: Lake) -> str | None:
-    """Data Docs relative to the page, where they have been written."""
-    link = f"{DATA_DOCS}/index.html"
-    local = "://" not in lake.root and Path(lake.path(link)).is_file()
-    return link if local else None
 
 
 def _write(path: str, data: PageData) -> None:

@@ -15,9 +15,9 @@ from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.lease import held
 from kraftlog.tables.parquet import filesystem_of
-
-_KEY_FILE = "_redaction.key"
+from kraftlog.tables.place import KEY_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,14 @@ class Run:
 
 
 def lake_of(options: Options) -> Lake:
-    """The lake that the options name.
+    """The lake that the options name, under the lease that this thread holds.
 
     Raises UsageError where they name none."""
     if not options.lake:
         raise UsageError("no lake is named: say --lake FOLDER, where the Delta tables go")
-    return Lake(absolute(options.lake))
+    root = absolute(options.lake)
+    lease = held(root)
+    return Lake(root, lease.token if lease else 0)
 
 
 def lake_key(lake: Lake) -> bytes:
@@ -46,7 +48,7 @@ def lake_key(lake: Lake) -> bytes:
     Whoever may read both the key and the tables could test guesses of a secret: share the tables'
     folders, not this file.
     """
-    filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{_KEY_FILE}")
+    filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
         if filesystem.get_file_info(path).is_file:
             with filesystem.open_input_stream(path) as stream:

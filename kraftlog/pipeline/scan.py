@@ -59,5 +59,5 @@ def _scan_split(split: Split, limits: Limits, lake: Lake) -> Iterator[WrittenFil
 
 def _written(name: str, tables: list[pa.RecordBatch], split: Split, lake: Lake) -> WrittenFile:
     table = pa.Table.from_batches(tables)
-    added = write_file(lake.path(name), table, {"path": split.file.path})
+    added = write_file(lake.path(name), table)
     return WrittenFile(name, added, table.num_rows)

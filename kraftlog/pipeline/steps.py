@@ -4,6 +4,7 @@ it.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib import import_module
 
 from pyspark import SparkContext
@@ -17,6 +18,7 @@ from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
+from kraftlog.pipeline.writing import writing
 
 StartSpark = Callable[[], SparkContext]
 Step = Callable[[StartSpark, Options], int]
@@ -24,14 +26,14 @@ Step = Callable[[StartSpark, Options], int]
 
 def decode_job(start_spark: StartSpark, options: Options) -> int:
     """Decode; findings are no business of this step."""
-    with step("decode"):
+    with writing(options, reads_input=True), step("decode"):
         decode(start_spark, options)
     return 0
 
 
 def materialize_job(start_spark: StartSpark, options: Options) -> int:
     """Materialize the newest run."""
-    with step("materialize"):
+    with writing(options), step("materialize"):
         materialize(start_spark, options)
     return 0
 
@@ -42,31 +44,46 @@ def audit_job(start_spark: StartSpark, options: Options) -> int:
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
     """
-    code = _audit(options)
-    broken = _contracts(options)
-    _page(options)
+    with writing(options):
+        code = _audit(options)
+        broken = _contracts(options)
+        _page(options)
     return code or broken
 
 
 def metrics_job(start_spark: StartSpark, options: Options) -> int:
     """Measure the newest run."""
-    with step("metrics"):
+    with writing(options), step("metrics"):
         metrics(options)
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a whole run came to: its exit code, and whether there was anything new to read."""
+
+    exit_code: int
+    is_new: bool
+
+
 def pipeline(start_spark: StartSpark, options: Options) -> int:
-    """All four in order, then the page; the exit code is the audit's. Contracts come after the
-    metrics, which publish too.
-    """
+    """All four in order, then the page; the exit code is the audit's."""
+    return run_pipeline(start_spark, options).exit_code
+
+
+def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
+    """The same, with what it came to. Contracts come after the metrics, which publish too."""
     start_spark = _meanwhile(start_spark)
-    decode_job(start_spark, options)
-    materialize_job(start_spark, options)
-    code = _audit(options)
-    metrics_job(start_spark, options)
-    broken = _contracts(options)
-    _page(options)
-    return code or broken
+    with writing(options, reads_input=True) as lake:
+        before = lake.run_number("runs")
+        decode_job(start_spark, options)
+        is_new = lake.run_number("runs") > before
+        materialize_job(start_spark, options)
+        code = _audit(options)
+        metrics_job(start_spark, options)
+        broken = _contracts(options)
+        _page(options)
+    return Outcome(code or broken, is_new)
 
 
 def _meanwhile(start_spark: StartSpark) -> StartSpark:
@@ -89,7 +106,7 @@ def _audit(options: Options) -> int:
 
 def _contracts(options: Options) -> int:
     with step("contracts"):
-        return contracts_step(lake_of(options), options)
+        return contracts_step(lake_of(options))
 
 
 def _page(options: Options) -> None:

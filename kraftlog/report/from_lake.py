@@ -17,7 +17,7 @@ from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
 
 
-def page_of_lake(lake: Lake, docs_link: str | None) -> PageData:
+def page_of_lake(lake: Lake) -> PageData:
     """What the lake's newest run found.
 
     Raises LakeError where the lake cannot be read."""
@@ -43,8 +43,7 @@ def page_of_lake(lake: Lake, docs_link: str | None) -> PageData:
         loads=loads,
         type_counts=counts,
         missing=missing,
-        contracts=Counter(row["result"] for row in tables["contract_results"]),
-        docs_link=docs_link,
+        contracts=tables["contract_results"],
     )
 
 

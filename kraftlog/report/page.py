@@ -45,6 +45,7 @@ def render_page(data: PageData) -> str:
         charts=_charts(data),
         type_colours=churn_charts.type_colours(data),
         results=Counter(row["result"] for row in data.checks),
+        contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def _template(name: str) -> str:
 
 
 def _printable_data(data: PageData) -> PageData:
-    names = ("inputs", "replicas", "epochs", "findings", "checks", "snapshots")
+    names = ("inputs", "replicas", "epochs", "findings", "checks", "snapshots", "contracts")
     return replace(data, **{name: _printable(getattr(data, name)) for name in names})
 
 

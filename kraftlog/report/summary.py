@@ -28,8 +28,12 @@ _COLUMNS = ("replica", "node", "role", "log start", "log end", "epoch", "snapsho
 _NARROW_COLUMNS = ("replica", "role", "log end", "committed")
 
 
-def print_summary(lake: Lake, page: str | None = None, out: TextIO | None = None) -> None:
-    """Print what the lake's newest run found, and where its page lies."""
+def print_summary(
+    lake: Lake, page: str | None = None, out: TextIO | None = None, *, is_new: bool = True
+) -> None:
+    """Print what the lake's newest run found, and where its page lies; `is_new` is false where an
+    earlier command has run it, and this one found nothing to read.
+    """
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
     tables = {
         name: lake.rows_of_run(name, run["run_id"])
@@ -39,7 +43,7 @@ def print_summary(lake: Lake, page: str | None = None, out: TextIO | None = None
     console.print()
     columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
     console.print(_replica_table(tables["replicas"], columns))
-    console.print(_inventory(run, tables))
+    console.print(_inventory(run, tables, is_new))
     hidden = print_groups(console, tables["findings"], _FINDINGS_SHOWN)
     if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
@@ -78,11 +82,22 @@ def _cells(row: Row) -> dict[str, Any]:
     }
 
 
-def _inventory(run: Row, tables: dict[str, list[Row]]) -> str:
+def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
     results = Counter(row["result"] for row in tables["check_results"])
     checks = ", ".join(f"{results[name]} {name}" for name in _RESULTS if results[name])
+    return f"\n{_read(run) if is_new else _unread(run)}; checks: {checks or 'none yet'}\n"
+
+
+def _read(run: Row) -> str:
     return (
-        f"\n{counted(run['file_count'], 'file')}, {run['batch_count']:,} record batches read, "
-        f"{run['new_batch_count']:,} of them new contents with {run['record_count']:,} records; "
-        f"checks: {checks or 'none yet'}\n"
+        f"{counted(run['file_count'], 'file')}, {run['read_file_count']:,} of them new or changed: "
+        f"{run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new "
+        f"contents with {run['record_count']:,} records"
+    )
+
+
+def _unread(run: Row) -> str:
+    return (
+        f"Nothing new: {counted(run['file_count'], 'file')} as run {run['number']} found them at "
+        f"{run['started']:%Y-%m-%d %H:%M:%S} UTC, none read again"
     )

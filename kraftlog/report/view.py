@@ -41,7 +41,7 @@ class TypeCount:
 class PageData:
     """Everything on the page. `missing` says, by the name of a chart, why it is left out.
 
-    `docs_link` is relative to the page; `scale` is what was read, in words.
+    `scale` is what was read, in words.
     """
 
     version: str
@@ -56,8 +56,7 @@ class PageData:
     loads: tuple[BrokerLoad, ...] = ()
     type_counts: tuple[TypeCount, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
-    contracts: Mapping[str, int] = field(default_factory=dict)
-    docs_link: str | None = None
+    contracts: tuple[Row, ...] = ()
 
     @cached_property
     def ordered(self) -> tuple[Row, ...]:

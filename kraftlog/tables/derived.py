@@ -15,7 +15,9 @@ from kraftlog.tables.spec import (
     REPLAY_FAULTS,
     SNAPSHOT_COMPARISONS,
     TableSpec,
+    decoded_tables,
     per_run,
+    state_tables,
 )
 
 
@@ -28,3 +30,9 @@ def derived_tables() -> dict[str, TableSpec]:
     follows = [replicas, per_run(relations.EPOCHS), SNAPSHOT_COMPARISONS, REPLAY_FAULTS, LINEAGES]
     specs = [*follows, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}
+
+
+@cache
+def all_tables() -> dict[str, TableSpec]:
+    """Every table of a lake, by name."""
+    return decoded_tables() | state_tables() | derived_tables()

@@ -1,13 +1,15 @@
 """The lake on the driver: create tables, commit what executors wrote, undo what a killed run left.
 
 In: a path, and `AddedFile`s or Arrow tables. Out: Delta commits. Every commit carries the run's
-number as Delta's application transaction, so that a step that is run again writes nothing twice.
-Tables of a decode step are committed in a fixed order, `runs` last: a table that is ahead of `runs`
-was left by a killed run, and is taken back to where it was.
+number as Delta's application transaction, so that a step that is run again writes nothing twice,
+and the token of the lease that its writer holds, so that a writer whose lake another one has taken
+over writes nothing at all. Tables of a decode step are committed in a fixed order, `runs` last: a
+table that is ahead of `runs` was left by a killed run, and is taken back to where it was.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -19,31 +21,61 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.errors import LakeError
+from kraftlog.log.storage import entry_of
+from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
 
 _APPLICATION = "kraftlog"
+_WRITER = "kraftlog.writer"
+_CONFIGURATION: Mapping[str, str | None] = {
+    # Delta's own clients clean up by time; `upkeep` does by runs, and writes its checkpoints.
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.checkpointInterval": "1000",
+}
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A table's version, and the number of the run that wrote it last."""
+
+    version: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lake:
-    """A folder of Delta tables. Pickles; executors only ask it for paths."""
+    """A folder of Delta tables. Pickles; executors only ask it for paths. `token` is that of the
+    lease under which it is written; 0: by one that nobody else knows of.
+    """
 
     root: str
+    token: int = 0
 
     def path(self, name: str) -> str:
         """The folder of one table."""
         return f"{self.root.rstrip('/')}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether a table has been written."""
-        return DeltaTable.is_deltatable(self.path(name))
+        """Whether a table has been written.
+
+        Raises LakeError where something else is in its place."""
+        try:
+            return DeltaTable.is_deltatable(self.path(name))
+        except OSError as error:
+            found = entry_of(self.path(name))
+            if found is not None and not found.is_folder:
+                raise LakeError(
+                    f"{self.path(name)} is a file where a table should be; move it away"
+                ) from error
+            raise LakeError(f"{self.path(name)}: it cannot be read ({error})") from error
 
     def open(self, name: str) -> DeltaTable:
         """One table.
@@ -55,7 +87,7 @@ class Lake:
             raise LakeError(
                 f"{self.root}: there is no table '{name}'; run the decode job first"
             ) from error
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
             raise LakeError(
                 f"{self.path(name)}: it cannot be read as a Delta table ({error})"
             ) from error
@@ -101,6 +133,16 @@ class Lake:
             return 0
         return self.open(name).transaction_version(_APPLICATION) or 0
 
+    def marks(self, names: Iterable[str]) -> dict[str, Mark]:
+        """How far each table has come; those that are not there are left out."""
+        found = {}
+        for name in names:
+            if self.exists(name):
+                table = self.open(name)
+                run = table.transaction_version(_APPLICATION) or 0
+                found[name] = Mark(int(table.version()), int(run))
+        return found
+
     def written_ms(self, name: str) -> int:
         """When a table was last written, in ms since 1970; 0 where it is not there."""
         if not self.exists(name):
@@ -111,7 +153,7 @@ class Lake:
     def ensure(self, spec: TableSpec) -> DeltaTable:
         """The table, created empty with its comments where it is missing."""
         path = self.path(spec.name)
-        if not DeltaTable.is_deltatable(path):
+        if not self.exists(spec.name):
             if "://" not in path:
                 try:
                     Path(path).mkdir(parents=True, exist_ok=True)
@@ -124,6 +166,7 @@ class Lake:
                 partition_by=list(spec.partition_by),
                 name=spec.name,
                 description=spec.grain,
+                configuration=_CONFIGURATION,
             )
         return self.open(spec.name)
 
@@ -136,8 +179,8 @@ class Lake:
         *,
         overwrite: bool = False,
     ) -> int:
-        """One commit: the added files, in place of those whose partition values it `replaces` (or,
-        overwriting, of all). Returns the table's version.
+        """One commit: the added files, in place of those that it `replaces` by the values which all
+        of their rows have (or, overwriting, of all). Returns the table's version.
 
         A table that this run, or a later one, has already written is left as it is.
         """
@@ -147,15 +190,50 @@ class Lake:
         actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
         if replaces is not None and not overwrite:
             actions += _removals(table, replaces)
-        properties = CommitProperties(app_transactions=[Transaction(_APPLICATION, run_number)])
-        table.create_write_transaction(
-            actions,
-            mode="overwrite" if overwrite else "append",
-            schema=spec.schema,
-            partition_by=list(spec.partition_by) or None,
-            commit_properties=properties,
-        )
+        return self._write(spec, table, actions, run_number, overwrite=overwrite)
+
+    def _write(
+        self,
+        spec: TableSpec,
+        table: DeltaTable,
+        actions: list[AddAction | RemoveAction],
+        run_number: int,
+        *,
+        overwrite: bool = False,
+    ) -> int:
+        """Commit right after the version that was opened, and at no later one."""
+        with self._alone(table):
+            table.create_write_transaction(
+                actions,
+                mode="overwrite" if overwrite else "append",
+                schema=spec.schema,
+                partition_by=list(spec.partition_by) or None,
+                commit_properties=self._properties(run_number),
+            )
         return int(table.version())
+
+    @contextmanager
+    def _alone(self, table: DeltaTable) -> Iterator[None]:
+        """Raise LakeError where the lake has been taken over: before, or within the commit."""
+        if (table.transaction_version(_WRITER) or 0) > self.token:
+            raise taken_over(self.root)
+        try:
+            yield
+        except CommitFailedError as error:
+            raise LakeError(
+                f"{table.table_uri}: another writer has committed to this table while this run "
+                "was about to; run again, and let only kraftlog write there"
+            ) from error
+
+    def _properties(self, run_number: int) -> CommitProperties:
+        marks = [Transaction(_APPLICATION, run_number), Transaction(_WRITER, self.token)]
+        return CommitProperties(app_transactions=marks, max_commit_retries=0)
+
+    def fence(self, specs: Iterable[TableSpec]) -> None:
+        """Put our token into every table, so that commits of earlier owners of the lake fail."""
+        for spec in specs:
+            table = self.ensure(spec)
+            self._write(spec, table, [], table.transaction_version(_APPLICATION) or 0)
 
     def write(
         self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
@@ -190,10 +268,8 @@ class Lake:
             older = DeltaTable(path, version=version)
             if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
                 table = DeltaTable(path)
-                properties = CommitProperties(
-                    app_transactions=[Transaction(_APPLICATION, finished_run)]
-                )
-                table.restore(version, commit_properties=properties)
+                with self._alone(table):
+                    table.restore(version, commit_properties=self._properties(finished_run))
                 return
         raise LakeError(
             f"{path}: a killed run left it, and its earlier version has been vacuumed away; "
@@ -223,7 +299,7 @@ def _removals(table: DeltaTable, replaces: Callable[[Row], bool]) -> list[Remove
     return [
         RemoveAction(file["path"], True, now, file["size_bytes"], _as_text(values))
         for file, values in _files(table)
-        if replaces(values)
+        if replaces(held_by_all(file, values))
     ]
 
 
@@ -238,7 +314,20 @@ def _files(table: DeltaTable) -> Iterator[tuple[Row, Row]]:
         yield row, values
 
 
-_PARTITION = "partition."
+def held_by_all(file: Row, values: Row) -> Row:
+    """What holds of all rows of a file: its partition values, and columns of one value."""
+    known = {
+        name.removeprefix(_MINIMUM): least
+        for name, least in file.items()
+        if name.startswith(_MINIMUM)
+        and least is not None
+        and least == file.get(f"max.{name.removeprefix(_MINIMUM)}")
+        and not file.get(f"null_count.{name.removeprefix(_MINIMUM)}")
+    }
+    return known | values
+
+
+_PARTITION, _MINIMUM = "partition.", "min."
 
 
 def _as_text(values: Row) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +20,19 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 _SLICES = "kraftlog.slices"
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_PLAIN = " !$&()+,-.;@_~"
 _ROW_GROUP_ROWS = 1 << 20
 _TEXT_LIMIT = 64
-"""Longer texts are left out of the statistics: a cut maximum would have to be rounded up."""
+"""Longer texts are left out of the statistics, where a column has several: a cut maximum would have
+to be rounded up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A Parquet file that waits for its commit: `path` is relative to the table, `stats` Delta's
-    JSON.
+    """A Parquet file that waits for its commit: `path` is relative to the table and lies below
+    `column=value` folders where the table is partitioned, `stats` is Delta's JSON.
     """
 
     path: str
@@ -62,16 +67,18 @@ def write_file(
     data = data.drop_columns([name for name in values if name in data.column_names])
     # Chunks with a dictionary each would be written as plain texts.
     data = data.unify_dictionaries()
-    name = f"part-{uuid.uuid4()}.zstd.parquet"
+    name = f"{_folders(values)}part-{uuid.uuid4()}.zstd.parquet"
     filesystem, folder = filesystem_of(table_path)
-    filesystem.create_dir(folder, recursive=True)
     path = f"{folder}/{name}"
+    filesystem.create_dir(path.rpartition("/")[0], recursive=True)
     with pq.ParquetWriter(
         path,
         data.schema,
         filesystem=filesystem,
         compression="zstd",
         store_schema=False,
+        # A flipped bit in the lake is met where it is read, and not as another value.
+        write_page_checksum=True,
         **_encodings(data.schema),
     ) as writer:
         for start, count in _groups(slices or [data.num_rows]):
@@ -81,6 +88,14 @@ def write_file(
             writer.add_key_value_metadata({_SLICES: json.dumps(_held(slices))})
     size = int(filesystem.get_file_info(path).size)
     return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
+
+
+def _folders(values: Mapping[str, str | None]) -> str:
+    """`column=value/` of each partition column, as Hive names them: Polars and others that do not
+    take the values from Delta's log read them there.
+    """
+    texts = (_NO_VALUE if value is None else quote(value, safe=_PLAIN) for value in values.values())
+    return "".join(f"{name}={text}/" for name, text in zip(values, texts, strict=True))
 
 
 def _groups(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -155,18 +170,19 @@ def statistics(data: pa.Table) -> dict[str, Any]:
         if pa.types.is_dictionary(column.type):
             column = pc.unique(column).cast(column.type.value_type)
         bounds = pc.min_max(column).as_py()
-        low, high = _plain(bounds["min"]), _plain(bounds["max"])
+        one_value = bounds["min"] == bounds["max"]
+        low, high = _plain(bounds["min"], one_value), _plain(bounds["max"], one_value)
         if low is not None and high is not None:
             least[name], most[name] = low, high
     return {"numRecords": data.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, one_value: bool) -> Any:
     """A statistic as Delta's JSON holds it; None where it is better left out."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     if isinstance(value, str):
-        return value if len(value) <= _TEXT_LIMIT else None
+        return value if one_value or len(value) <= _TEXT_LIMIT else None
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else None
     return value

@@ -243,8 +243,10 @@ def decoded_tables() -> dict[str, TableSpec]:
         TableSpec("control_records", grain, _without_place(control), CONTENT, ("type",)),
         RECORD_FAULTS,
         CONTENTS,
-        TableSpec("faults", relations.FAULTS.grain, relations.FAULTS.schema, CURRENT, ("path",)),
-        TableSpec("batches", relations.BATCHES.grain, relations.BATCHES.schema, CURRENT, ("path",)),
+        # Of these two each Parquet file holds rows of one path, which its statistics tell. A folder
+        # of that name would be too long a name.
+        TableSpec("faults", relations.FAULTS.grain, relations.FAULTS.schema, CURRENT),
+        TableSpec("batches", relations.BATCHES.grain, relations.BATCHES.schema, CURRENT),
         TableSpec("files", relations.FILES.grain, relations.FILES.schema, CURRENT),
         RUNS,
     ]

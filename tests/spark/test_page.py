@@ -26,12 +26,14 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return Lake(root)
 
 
-def test_a_run_leaves_a_page_that_links_to_data_docs(lake: Lake) -> None:
+def test_a_run_leaves_a_page_that_needs_nothing_else(lake: Lake) -> None:
     reader = read((Path(lake.root) / "report.html").read_text(encoding="utf-8"))
     assert reader.named("h1")[0].text.startswith("Controller 2 and broker 12 carry")
     links = [one.attributes["href"] for one in reader.named("a")]
-    assert links == ["#main", "_data_docs/index.html"]
-    assert (Path(lake.root) / links[1]).is_file()
+    assert links == ["#main"]
+    assert not list(Path(lake.root).glob("**/*.js")), "nothing loads from the network"
+    contracts = lake.read("contract_results").num_rows
+    assert [one for one in reader.named("p") if one.text.startswith(f"{contracts} contracts of")]
     assert not [one for one in reader.named("p") if "Not shown." in one.text]
 
 
@@ -40,7 +42,7 @@ def test_partitions_per_broker_are_those_of_kafkas_image(lake: Lake) -> None:
             if one["type"] == "PARTITION_RECORD"]  # fmt: skip
     holds = Counter(broker for one in rows for broker in one["replicas"])
     leads = Counter(one["leader"] for one in rows)
-    found = {one.broker_id: (one.leads, one.follows) for one in page_of_lake(lake, None).loads}
+    found = {one.broker_id: (one.leads, one.follows) for one in page_of_lake(lake).loads}
     assert found == {one: (leads[one], holds[one] - leads[one]) for one in holds}
 
 
@@ -53,13 +55,13 @@ def test_types_over_time_are_the_records_of_all_logs(lake: Lake) -> None:
             if "offset" in one and log and (node == "1" or one["offset"] >= 176):
                 expected[one["type"]] += 1
     found: Counter[str] = Counter()
-    for count in page_of_lake(lake, None).type_counts:
+    for count in page_of_lake(lake).type_counts:
         found[count.type] += count.count
     assert found == expected
 
 
 def test_lake_and_audit_show_the_same(lake: Lake) -> None:
-    one, other = page_of_lake(lake, None), audited(REPLICAS)
+    one, other = page_of_lake(lake), audited(REPLICAS)
     place = ("check", "severity", "replica", "offset", "end_offset", "message")
     assert [[row[name] for name in place] for row in one.findings] == [
         [row[name] for name in place] for row in other.findings

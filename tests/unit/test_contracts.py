@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.config import load_options
 from kraftlog.contracts.judge import ContractResult
 from kraftlog.contracts.measures import parse_measure
 from kraftlog.contracts.run import run_contracts
@@ -142,9 +141,9 @@ def publish(lake: Lake, **tables: list[Row]) -> None:
 
 
 def judged(lake: Lake, *names: str) -> list[ContractResult]:
-    """The results of some suites, without pages."""
+    """The results of some suites."""
     chosen = [one for one in [audit_suite(), *SUITES] if one.name in names]
-    return run_contracts(lake, RUN, 1, None, chosen)
+    return run_contracts(lake, RUN, 1, chosen)
 
 
 def outcomes(results: list[ContractResult], suite: str) -> Mapping[str, str]:
@@ -382,43 +381,34 @@ def test_a_batch_with_damage_inside_may_hold_fewer_records(small: Lake) -> None:
 # --- The step -----------------------------------------------------------------------------------
 
 
-def test_the_step_records_once_and_writes_pages(
+def test_the_step_records_once_and_writes_nothing_else(
     small: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(small)
-    options = load_options({"lake": small.root})
-    assert contracts_step(small, options) == 0
-    index = Path(small.path("_data_docs")) / "index.html"
-    assert str(index) in capsys.readouterr().err
-    page = index.read_text(encoding="utf-8")
-    assert all(name in page for name in ("audit", "batches", "check_results", "contents", "runs"))
+    before = {one.name for one in Path(small.root).iterdir()}
+    assert contracts_step(small) == 0
+    assert {one.name for one in Path(small.root).iterdir()} - before == {CONTRACT_RESULTS.name}
+    assert "passed" in capsys.readouterr().err
     version = small.open(CONTRACT_RESULTS.name).version()
-    assert contracts_step(small, options) == 0
+    assert contracts_step(small) == 0
     assert small.open(CONTRACT_RESULTS.name).version() == version
     rows = small.rows_of_run(CONTRACT_RESULTS.name, RUN)
     assert len(rows) == sum(len(one.contracts) for one in [audit_suite(), *SUITES])
-
-
-def test_pages_can_be_left_out(small: Lake) -> None:
-    publish(small)
-    assert contracts_step(small, load_options({"lake": small.root, "data_docs": "false"})) == 0
-    assert not Path(small.path("_data_docs")).exists()
 
 
 def test_a_broken_contract_is_a_defect_and_said_again(
     small: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(small, batches=[BATCH, BATCH])
-    options = load_options({"lake": small.root, "data_docs": False})
     for _ in range(2):
-        assert contracts_step(small, options) == 2
+        assert contracts_step(small) == 2
         assert "a defect of kraftlog and not of the quorum" in capsys.readouterr().err
 
 
 def test_damage_of_the_quorum_is_no_broken_contract(small: Lake) -> None:
     rows = check_rows(batch_crc_valid="failed")
     publish(small, check_results=rows, findings=[finding("batch_crc_valid")])
-    assert contracts_step(small, load_options({"lake": small.root, "data_docs": False})) == 0
+    assert contracts_step(small) == 0
     recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["suite", "result"])
     assert {"suite": "audit", "result": "failed"} in recorded
 
@@ -426,7 +416,7 @@ def test_damage_of_the_quorum_is_no_broken_contract(small: Lake) -> None:
 def test_a_warning_is_recorded_and_does_not_fail_the_step(small: Lake) -> None:
     unknown = BATCH | {"batch_id": "b", "position": 100}
     publish(small, batches=[BATCH, unknown])
-    assert contracts_step(small, load_options({"lake": small.root, "data_docs": False})) == 0
+    assert contracts_step(small) == 0
     recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["subject", "result"])
     assert {"subject": "unknown_contents", "result": "failed"} in recorded
 

@@ -5,6 +5,7 @@ killed.
 import json
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -13,7 +14,7 @@ from kraftlog.errors import LakeError
 from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
-from kraftlog.tables.spec import decoded_tables
+from kraftlog.tables.spec import decoded_tables, state_tables
 
 BATCHES = decoded_tables()["batches"]
 RUNS = decoded_tables()["runs"]
@@ -26,7 +27,7 @@ def rows(path: str, count: int) -> pa.Table:
 
 
 def added(lake: Lake, path: str, count: int) -> AddedFile:
-    return write_file(lake.path("batches"), rows(path, count), {"path": path})
+    return write_file(lake.path("batches"), rows(path, count))
 
 
 @pytest.fixture
@@ -90,9 +91,40 @@ def test_a_missing_table_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_statistics_leave_out_what_cannot_be_said_exactly() -> None:
-    table = pa.table({"short": ["b", "a", None], "long": ["x" * 65] * 3, "n": [3, 1, 2]})
+    table = pa.table({"short": ["b", "a", None], "long": ["x" * 65, "y", None], "n": [3, 1, 2]})
     found = statistics(table)
     assert found["numRecords"] == 3
     assert found["minValues"] == {"short": "a", "n": 1}
     assert found["maxValues"] == {"short": "b", "n": 3}
-    assert found["nullCount"] == {"short": 1, "long": 0, "n": 0}
+    assert found["nullCount"] == {"short": 1, "long": 1, "n": 0}
+
+
+def test_one_long_value_is_told_as_it_is_of_all_rows() -> None:
+    found = statistics(pa.table({"path": ["/x" * 100] * 2}))
+    assert found["minValues"] == found["maxValues"] == {"path": "/x" * 100}
+
+
+def test_files_lie_below_folders_that_name_their_partition(tmp_path: Path) -> None:
+    lake, spec = Lake(str(tmp_path)), state_tables()["topics"]
+    rows = pa.Table.from_pylist([{"name": "t"}], schema=spec.schema)
+    odd = "rack 1/nöde %20 {x}=y:z"
+    for lineage in ("main", odd):
+        values = {"lineage": lineage, "is_current": "true"}
+        lake.commit(spec, [write_file(lake.path("topics"), rows, values)], ord(lineage[0]))
+    paths = [file["path"] for file, _ in lake.files("topics")]
+    assert all((tmp_path / "topics" / path).is_file() for path in paths)
+    assert {path.rpartition("/")[0] for path in paths} == {
+        "lineage=main/is_current=true",
+        "lineage=rack 1%2Fn%C3%B6de %2520 %7Bx%7D%3Dy%3Az/is_current=true",
+    }
+    expected = {("main", True), (odd, True)}
+    columns = ["lineage", "is_current"]
+    assert {tuple(one.values()) for one in lake.read("topics", columns).to_pylist()} == expected
+    seen = pl.scan_delta(lake.path("topics")).filter(pl.col("is_current")).collect()
+    assert set(seen.select(columns).rows()) == expected
+
+
+def test_a_file_where_a_table_should_be_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "batches").write_text("")
+    with pytest.raises(LakeError, match="a file where a table should be"):
+        Lake(str(tmp_path)).ensure(BATCHES)

@@ -1,0 +1,57 @@
+"""Whether a folder may become a lake, or is one: looked at before anything is written.
+
+In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies there and what to do.
+"""
+
+from kraftlog.errors import LakeError
+from kraftlog.log.storage import Entry, entry_of, list_folder
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lease import require_layout
+from kraftlog.tables.register import REGISTER, Register, State
+
+KEY_FILE = "_redaction.key"
+_TOLD = 3
+
+
+def require_place(root: str) -> None:
+    """Raise LakeError where a lake may not be begun: another layout's, or among other things."""
+    entry = entry_of(root)
+    if entry is None:
+        return
+    if not entry.is_folder:
+        raise LakeError(f"{root} is a file; name a folder for the lake")
+    inside = {one.name for one in _listed(root)}
+    if REGISTER in inside:
+        return
+    if inside & set(all_tables()):
+        raise LakeError(
+            f"{root}: it holds tables and no {REGISTER}, as the first version of kraftlog left "
+            "them; name an empty folder with --lake, where a run builds everything anew from the "
+            "input; any reader of Delta still reads the tables here"
+        )
+    others = sorted(name for name in inside if name != KEY_FILE)
+    if others:
+        more = f" and {len(others) - _TOLD} more" if len(others) > _TOLD else ""
+        raise LakeError(
+            f"{root} is no lake and holds other things ({', '.join(others[:_TOLD])}{more}); "
+            "name an empty folder, or one that is not there yet"
+        )
+
+
+def state_of(root: str) -> State:
+    """What the register of a lake says.
+
+    Raises LakeError where there is no lake, or one of another layout."""
+    require_place(root)
+    known = Register(root).read()
+    if known is None:
+        raise LakeError(f"{root}: there is no lake; run the decode job first")
+    require_layout(root, known)
+    return known
+
+
+def _listed(root: str) -> list[Entry]:
+    try:
+        return list(list_folder(root))
+    except OSError as error:
+        raise LakeError(f"{root}: it cannot be listed ({error.strerror or error})") from error

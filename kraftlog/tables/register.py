@@ -1,0 +1,142 @@
+"""The lake's register: a Delta table without rows, whose newest commit says what the lake is, who
+is at work on it, and which versions of its tables belong together.
+
+In: the root of a lake. Out: `State`s, and one step forward: `advance` takes the next version of the
+table, or says that somebody else has taken it. Delta promises that of each version there is one, on
+a local disk and on object stores, so that this is a compare-and-swap wherever a lake may lie.
+Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from kraftlog.errors import LakeError
+
+REGISTER = "_lake"
+LAYOUT = 2
+"""How a lake lies on its disk: 2 since files lie under `column=value`; lakes of the first have no
+register.
+"""
+
+_KEY = "kraftlog"
+_SCHEMA = pa.schema([pa.field("note", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that writes: `name` is its own among all that ever were, `since` is seconds since
+    1970.
+    """
+
+    name: str
+    host: str
+    process: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The versions of all tables when a run had finished: what readers see together."""
+
+    run: int
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a register says. `version` is that of its Delta table; `token` counts the owners that
+    there have been; `owner` is None while nobody is at work; `renewed` is when the owner was last
+    heard of, in seconds since 1970 by its own clock; `published` has the newest run last.
+    """
+
+    version: int
+    layout: int
+    token: int
+    owner: Owner | None
+    renewed: float
+    cluster_id: str | None = None
+    published: tuple[Published, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The register of one lake."""
+
+    root: str
+
+    @property
+    def path(self) -> str:
+        """The folder of its Delta table."""
+        return f"{self.root.rstrip('/')}/{REGISTER}"
+
+    def read(self) -> State | None:
+        """What it says; None where there is none.
+
+        Raises LakeError where it cannot be read."""
+        try:
+            # It may move on meanwhile; then there is more than one, and their numbers are wrong.
+            told = [_state(one[_KEY]) for one in DeltaTable(self.path).history(1)]
+            return max(told, key=lambda one: one.version)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError, KeyError, ValueError, TypeError) as error:
+            raise LakeError(
+                f"{self.path}: the register of the lake is damaged; name an empty folder with "
+                "--lake, where a run builds everything anew from the input"
+            ) from error
+
+    def create(self, state: State) -> bool:
+        """Begin a lake; False where another process has just done so."""
+        try:
+            DeltaTable.create(
+                self.path,
+                _SCHEMA,
+                mode="error",
+                name=REGISTER,
+                description="what this lake is, and who is at work on it: see its history",
+                commit_properties=_properties(state),
+            )
+        except OSError as error:
+            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+        except DeltaError as error:
+            if DeltaTable.is_deltatable(self.path):
+                return False
+            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+        return True
+
+    def advance(self, state: State) -> bool:
+        """Let the register say something at the version after its last; False where it has moved
+        on.
+        """
+        try:
+            table = DeltaTable(self.path)
+            if table.version() != state.version - 1:
+                return False
+            table.create_write_transaction(
+                [], mode="append", schema=_SCHEMA, commit_properties=_properties(state)
+            )
+        except CommitFailedError:
+            return False
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+        return True
+
+
+def _properties(state: State) -> CommitProperties:
+    """A commit that is not tried again at a later version."""
+    return CommitProperties(custom_metadata={_KEY: json.dumps(asdict(state))}, max_commit_retries=0)
+
+
+def _state(text: str) -> State:
+    given = json.loads(text)
+    owner, published = given.pop("owner"), given.pop("published")
+    return State(
+        **given,
+        owner=None if owner is None else Owner(**owner),
+        published=tuple(Published(**one) for one in published),
+    )

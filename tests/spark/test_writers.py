@@ -1,0 +1,86 @@
+"""Many runs at once on one lake, some of them killed: it ends like one clean run."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.register import Register
+from tests.golden.cases import DATA
+
+ISOLATED = str(DATA / "isolated" / "replicas")
+TIMES = {"runs": {"started", "finished"}, "snapshots": {"load_ms", "predicted_load_ms"}}
+"""Columns that say when something was done, or how long it took."""
+
+
+def start(lake: str) -> "subprocess.Popen[str]":
+    """One run, as people start it; all with one key, so that masked values compare."""
+    options = ["--redaction-key", "k", "--lease-seconds", "4", "--wait-seconds", "600"]
+    command = [sys.executable, "-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake]
+    return subprocess.Popen(
+        [*command, *options, "--master", "local[1]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def at_work(lake: str) -> int | None:
+    """The process that holds the lake."""
+    state = Register(lake).read()
+    return state.owner.process if state and state.owner else None
+
+
+def kill_one(lake: str, runs: "list[subprocess.Popen[str]]", after: float) -> int:
+    """Kill the run that holds the lake when it has written something; its process."""
+    while Lake(lake).run_number("batches") == 0:
+        time.sleep(0.05)
+    time.sleep(after)
+    process = at_work(lake)
+    assert process in {one.pid for one in runs}
+    os.killpg(process, signal.SIGKILL)
+    return process
+
+
+def contents(lake: str) -> dict[str, list[str]]:
+    """All rows of all tables but what they say of clocks."""
+    found = {}
+    for name in all_tables():
+        table = Lake(lake).read(name)
+        kept = [one for one in table.column_names if one not in TIMES.get(name, ())]
+        found[name] = sorted(map(repr, table.select(kept).to_pylist()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What one run leaves, alone."""
+    lake = str(tmp_path_factory.mktemp("clean") / "lake")
+    said, _ = start(lake).communicate(timeout=600)
+    assert Lake(lake).run_number("contract_results") == 1, said
+    return contents(lake)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_runs_at_once_end_like_one(count: int, clean: dict[str, list[str]], tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    runs = [start(lake) for _ in range(count)]
+    killed = kill_one(lake, runs, random.Random(count).uniform(0, 3))
+    for one in runs:
+        said, _ = one.communicate(timeout=600)
+        assert one.returncode == (-signal.SIGKILL if one.pid == killed else 0), said
+    assert contents(lake) == clean
+    state = Register(lake).read()
+    assert state is not None
+    assert state.owner is None
+    assert [one.run for one in state.published] == [1]
+    published = dict(state.published[-1].versions)
+    assert published == {name: Lake(lake).open(name).version() for name in all_tables()}

@@ -1,0 +1,189 @@
+"""One writer at a time: who holds a lake, who waits, who takes over, and that a writer which was
+taken for dead writes nothing any more. On a local disk; `test_object_store` has the same on S3.
+"""
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraftlog.errors import LakeError
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.lease import Lease, held, holding
+from kraftlog.tables.register import Register
+from kraftlog.tables.spec import TableSpec, decoded_tables
+
+FILES = decoded_tables()["files"]
+BATCHES = decoded_tables()["batches"]
+ROWS = pa.Table.from_pylist([{"path": "/a"}], schema=FILES.schema)
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def hold(root: str, *, lease: float = 60, wait: float = 0, told: list[str] | None = None) -> Any:
+    sentences = [] if told is None else told
+    return holding(root, lease, wait, sentences.append)
+
+
+def write(root: str, lease: Lease, number: int, spec: TableSpec = FILES) -> None:
+    Lake(root, lease.token).commit(spec, [], number)
+
+
+def test_an_owner_is_known_while_it_writes_and_nobody_afterwards(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    with hold(root) as lease:
+        assert held(root) is lease
+        known = Register(root).read()
+        assert known is not None
+        assert known.owner is not None
+        assert known.owner.process == os.getpid()
+    assert held(root) is None
+    known = Register(root).read()
+    assert known is not None
+    assert known.owner is None
+
+
+def test_tokens_count_the_owners(tmp_path: Path) -> None:
+    tokens = []
+    for _ in range(3):
+        with hold(str(tmp_path)) as lease:
+            tokens.append(lease.token)
+            assert not lease.is_taken_over
+    assert tokens == [1, 2, 3]
+
+
+def test_a_failure_lets_others_in(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), hold(str(tmp_path)):
+        raise ZeroDivisionError
+    with hold(str(tmp_path)) as lease:
+        assert not lease.is_taken_over
+
+
+def test_who_may_not_wait_is_told_who_is_at_work(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    with hold(root), pytest.raises(LakeError) as caught, hold(root):
+        pass
+    assert f"process {os.getpid()} on " in str(caught.value)
+    assert "run again when it has ended" in str(caught.value)
+
+
+def hold_for(root: str, seconds: float, ready: Any) -> None:
+    with hold(root, wait=60) as lease:
+        ready.set()
+        time.sleep(seconds)
+        write(root, lease, lease.token)
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
+    root, ready, told = str(tmp_path), SPAWN.Event(), []
+    first = SPAWN.Process(target=hold_for, args=(root, 1.0, ready))
+    first.start()
+    assert ready.wait(60)
+    with hold(root, wait=60, told=told) as lease:
+        assert not lease.is_taken_over
+        assert Lake(root).run_number("files") == 1, "the first one has written before"
+    first.join()
+    assert len(told) == 1
+    assert f"process {first.pid} on " in told[0]
+
+
+def hold_for_ever(root: str, ready: Any) -> None:
+    with hold(root, lease=1):
+        ready.set()
+        time.sleep(3600)
+
+
+def test_a_killed_owner_is_taken_over(tmp_path: Path) -> None:
+    root, ready = str(tmp_path), SPAWN.Event()
+    first = SPAWN.Process(target=hold_for_ever, args=(root, ready))
+    first.start()
+    assert ready.wait(60)
+    with pytest.raises(LakeError, match="at work"), hold(root, lease=30, wait=1):
+        pass
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGKILL)
+    first.join()
+    with hold(root, lease=1, wait=60) as lease:
+        assert lease.is_taken_over
+        assert lease.token == 2
+
+
+def test_an_owner_that_was_silent_for_long_is_dead_at_once(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    with hold(root) as lease:
+        assert Register(root).advance(replace(lease.state, version=1, renewed=0.0))
+        with hold(root, wait=0) as second:
+            assert second.is_taken_over
+            assert second.token == 2
+        lease.lost = True  # what its next word would find
+
+
+def test_a_stalled_owner_cannot_commit_after_it_was_taken_over(tmp_path: Path) -> None:
+    """Neither to tables that its successor has written, nor to others, nor to new ones."""
+    root = str(tmp_path)
+    with hold(root) as lease:
+        write(root, lease, 1)
+        opened = Lake(root, lease.token).open("files")
+    stalled = Lake(root, lease.token)
+    with hold(root) as second:
+        successor = Lake(root, second.token)
+        successor.fence([FILES, BATCHES])
+        for spec in (FILES, BATCHES):
+            with pytest.raises(LakeError, match="another one has taken the lake over"):
+                stalled.commit(spec, [], 2)
+        with pytest.raises(LakeError, match="another writer"), stalled._alone(opened):
+            # It had opened the table before it was taken over, and goes on from there.
+            opened.create_write_transaction(
+                [],
+                mode="append",
+                schema=FILES.schema,
+                commit_properties=stalled._properties(2),
+            )
+        with pytest.raises(LakeError, match="taken the lake over"):
+            stalled.recover([FILES], finished_run=0)
+        assert successor.run_number("files") == 1
+        write(root, second, 2)
+        assert successor.run_number("files") == 2
+
+
+def test_an_owner_learns_that_it_was_taken_over(tmp_path: Path) -> None:
+    with hold(str(tmp_path)) as lease:
+        assert lease.register.advance(replace(lease.state, version=1))  # somebody else's word
+        with pytest.raises(LakeError, match="taken the lake over"):
+            lease.say()
+        with pytest.raises(LakeError, match="taken the lake over"):
+            lease.check()
+
+
+def take_turns(root: str, turns: int) -> None:
+    """Count in a file, with a gap between reading and writing that only a lease closes."""
+    counter = Path(root) / "count"
+    for _ in range(turns):
+        with hold(root, wait=120):
+            known = int(counter.read_text()) if counter.exists() else 0
+            time.sleep(0.002)
+            counter.write_text(str(known + 1))
+
+
+def test_writers_that_begin_at_once_take_turns(tmp_path: Path) -> None:
+    writers = [SPAWN.Process(target=take_turns, args=(str(tmp_path), 5)) for _ in range(4)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert [one.exitcode for one in writers] == [0] * 4
+    assert (tmp_path / "count").read_text() == "20"
+
+
+def test_a_damaged_register_is_one_sentence(tmp_path: Path) -> None:
+    with hold(str(tmp_path)):
+        pass
+    for one in (tmp_path / "_lake" / "_delta_log").glob("*.json"):
+        one.write_text("{")
+    with pytest.raises(LakeError, match="the register of the lake is damaged"), hold(str(tmp_path)):
+        pass

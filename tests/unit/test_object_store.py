@@ -1,0 +1,149 @@
+"""A lake on an object store: the lease and its fence over a real S3 protocol server, which lets
+several clients at once create what only one may.
+"""
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraftlog.errors import LakeError
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.lease import holding
+from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.place import require_place, state_of
+from kraftlog.tables.spec import decoded_tables
+
+FILES = decoded_tables()["files"]
+SPAWN = multiprocessing.get_context("spawn")
+ACCESS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URI of a bucket; the environment says where it is."""
+    port = free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (ACCESS | {"AWS_ENDPOINT_URL": url}).items():
+            patch.setenv(name, value)
+        try:
+            wait_for(url)
+            request = urllib.request.Request(f"{url}/bucket", method="PUT")
+            urllib.request.urlopen(request).close()
+            yield "s3://bucket"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(url).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(url)
+
+
+def hold(root: str, lease: float = 60, wait: float = 0) -> Any:
+    return holding(root, lease, wait, lambda _: None)
+
+
+def hold_for_ever(root: str, ready: Any) -> None:
+    with hold(root, lease=2):
+        ready.set()
+        time.sleep(3600)
+
+
+def test_one_writer_holds_the_lake(bucket: str) -> None:
+    root = f"{bucket}/one"
+    require_place(root)
+    with hold(root), pytest.raises(LakeError, match="at work on this lake"), hold(root):
+        pass
+    with hold(root) as lease:
+        assert lease.token == 2
+    assert state_of(root).owner is None
+
+
+def test_a_killed_owner_is_taken_over_and_a_stalled_one_fenced(bucket: str) -> None:
+    root, ready = f"{bucket}/killed", SPAWN.Event()
+    first = SPAWN.Process(target=hold_for_ever, args=(root, ready))
+    first.start()
+    assert ready.wait(60)
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGKILL)
+    first.join()
+    stalled = Lake(root, token=1)
+    stalled.commit(FILES, [], 1)
+    with hold(root, lease=2, wait=60) as lease:
+        assert lease.is_taken_over
+        Lake(root, lease.token).fence([FILES])
+        with pytest.raises(LakeError, match="taken the lake over"):
+            stalled.commit(FILES, [], 2)
+        rows = pa.Table.from_pylist([{"path": "/a"}], schema=FILES.schema)
+        Lake(root, lease.token).write(FILES, rows, 2)
+    assert Lake(root).read("files").column("path").to_pylist() == ["/a"]
+
+
+def take_turns(root: str, turns: int) -> None:
+    filesystem, folder = filesystem_of(root)
+    counter = f"{folder}/count"
+    for _ in range(turns):
+        with hold(root, wait=120):
+            known = 0
+            if filesystem.get_file_info(counter).is_file:
+                with filesystem.open_input_stream(counter) as stream:
+                    known = int(stream.read())
+            with filesystem.open_output_stream(counter) as stream:
+                stream.write(str(known + 1).encode())
+
+
+def test_writers_that_begin_at_once_take_turns(bucket: str) -> None:
+    root = f"{bucket}/turns"
+    writers = [SPAWN.Process(target=take_turns, args=(root, 4)) for _ in range(3)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert [one.exitcode for one in writers] == [0] * 3
+    filesystem, folder = filesystem_of(root)
+    with filesystem.open_input_stream(f"{folder}/count") as stream:
+        assert stream.read() == b"12"
+
+
+def test_a_folder_of_other_things_is_refused(bucket: str) -> None:
+    filesystem, folder = filesystem_of(f"{bucket}/other")
+    with filesystem.open_output_stream(f"{folder}/letter.txt") as stream:
+        stream.write(b"x")
+    with pytest.raises(LakeError, match=r"holds other things \(letter.txt\)"):
+        require_place(f"{bucket}/other")

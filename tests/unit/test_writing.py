@@ -1,0 +1,181 @@
+"""What may become a lake, what is one, and whose: refused in one sentence, before anything is
+written.
+"""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kraftlog.config import Options, load_options
+from kraftlog.errors import LakeError, UsageError
+from kraftlog.pipeline.writing import writing
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import state_of
+from kraftlog.tables.register import LAYOUT, Register
+from kraftlog.tables.spec import decoded_tables
+from tests.golden.cases import DATA
+
+FILES, RUNS = decoded_tables()["files"], decoded_tables()["runs"]
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Path:
+    """Two replicas of the golden quorum, to be changed."""
+    root = tmp_path / "replicas"
+    for node in ("1", "2"):
+        shutil.copytree(DATA / "isolated" / "replicas" / node, root / node)
+    return root
+
+
+def options_of(quorum: Path, lake: Path) -> Options:
+    return load_options({"input": [str(quorum)], "lake": str(lake), "wait_seconds": 0})
+
+
+def begin(quorum: Path, lake: Path) -> None:
+    with writing(options_of(quorum, lake), reads_input=True):
+        pass
+
+
+def set_cluster(quorum: Path, cluster_id: str | None) -> None:
+    for path in quorum.rglob("meta.properties"):
+        lines = [one for one in path.read_text().splitlines() if "cluster.id" not in one]
+        path.write_text("\n".join([*lines, f"cluster.id={cluster_id}"] if cluster_id else lines))
+
+
+@pytest.mark.parametrize("prepared", ["nothing", "empty", "key"])
+def test_a_lake_begins_in_an_empty_folder(quorum: Path, tmp_path: Path, prepared: str) -> None:
+    lake = tmp_path / "lake"
+    if prepared != "nothing":
+        lake.mkdir()
+    if prepared == "key":
+        (lake / "_redaction.key").write_bytes(b"k" * 32)
+    begin(quorum, lake)
+    assert state_of(str(lake)).layout == LAYOUT
+
+
+def refused(quorum: Path, lake: Path) -> str:
+    """The sentence, where nothing has been written."""
+    before = sorted(map(str, lake.rglob("*")))
+    with pytest.raises(LakeError) as caught:
+        begin(quorum, lake)
+    assert sorted(map(str, lake.rglob("*"))) == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_of_other_things_is_refused(quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "home"
+    for name in ("letters", "music", "photos", "taxes"):
+        (lake / name).mkdir(parents=True)
+    said = refused(quorum, lake)
+    assert "holds other things (letters, music, photos and 1 more)" in said
+    assert "name an empty folder" in said
+
+
+def test_a_file_is_refused(quorum: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is a file; name a folder" in refused(quorum, tmp_path / "file")
+
+
+def test_a_lake_of_the_first_version_is_refused(quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for name in ("runs", "records"):
+        Lake(str(lake)).ensure(decoded_tables()[name])
+    said = refused(quorum, lake)
+    assert "as the first version of kraftlog left them" in said
+    assert "name an empty folder with --lake" in said
+
+
+def test_another_layout_is_refused(quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    begin(quorum, lake)
+    state = state_of(str(lake))
+    newer = replace(state, version=state.version + 1, layout=LAYOUT + 1)
+    assert Register(str(lake)).advance(newer)
+    assert f"has layout {LAYOUT + 1}" in refused(quorum, lake)
+    with pytest.raises(LakeError, match="has layout"):
+        state_of(str(lake))
+
+
+def test_a_lake_belongs_to_one_cluster(quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    begin(quorum, lake)
+    ours = state_of(str(lake)).cluster_id
+    assert ours
+    set_cluster(quorum, "AnotherClusterAltogether")
+    with pytest.raises(LakeError) as caught:
+        begin(quorum, lake)
+    assert f"this lake holds the cluster {ours}" in str(caught.value)
+    assert "the input is of the cluster AnotherClusterAltogether" in str(caught.value)
+    assert state_of(str(lake)).owner is None
+    set_cluster(quorum, ours)
+    begin(quorum, lake)
+
+
+def test_copies_without_an_identity_take_part(quorum: Path, tmp_path: Path) -> None:
+    """A copy of the log alone names no cluster; the first one that does gives the lake its own."""
+    lake = tmp_path / "lake"
+    set_cluster(quorum, None)
+    begin(quorum, lake)
+    assert state_of(str(lake)).cluster_id is None
+    set_cluster(quorum, "A")
+    begin(quorum, lake)
+    assert state_of(str(lake)).cluster_id == "A"
+    set_cluster(quorum, None)
+    begin(quorum, lake)
+    assert state_of(str(lake)).cluster_id == "A"
+
+
+def test_one_strange_replica_does_not_shut_its_quorum_out(quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    begin(quorum, lake)
+    ours = state_of(str(lake)).cluster_id
+    set_cluster(quorum / "2", "Stranger")
+    begin(quorum, lake)
+    assert state_of(str(lake)).cluster_id == ours
+
+
+def test_nothing_is_made_below_an_input(quorum: Path) -> None:
+    with pytest.raises(UsageError, match="lies below the input"):
+        begin(quorum, quorum / "lake")
+    assert not (quorum / "lake").exists()
+
+
+def test_a_step_makes_no_lake(tmp_path: Path) -> None:
+    options = load_options({"lake": str(tmp_path / "lake")})
+    with pytest.raises(LakeError, match="run the decode job first"), writing(options):
+        pass
+    assert not (tmp_path / "lake").exists()
+
+
+def test_readers_are_told_of_a_run_when_it_is_whole(quorum: Path, tmp_path: Path) -> None:
+    """The versions that belong together: of a first run what there is, of the next ones only when
+    every table has come as far.
+    """
+    options = options_of(quorum, tmp_path / "lake")
+
+    def fail_after(lake: Lake) -> None:
+        lake.commit(FILES, [], 2)
+        raise LakeError("it fails")
+
+    def published() -> list[tuple[int, dict[str, int]]]:
+        state = state_of(options.lake or "")
+        return [(one.run, dict(one.versions)) for one in state.published]
+
+    with writing(options, reads_input=True) as lake:
+        lake.commit(FILES, [], 1)
+        lake.commit(RUNS, [], 1)
+        assert published() == []
+    first = (1, {"files": 1, "runs": 1})
+    assert published() == [first]
+    with writing(options) as lake:
+        lake.commit(RUNS, [], 2)
+    assert published() == [first], "files are behind"
+    with pytest.raises(LakeError), writing(options) as lake:
+        fail_after(lake)
+    assert published() == [first], "it failed"
+    with writing(options):
+        pass
+    assert published() == [first, (2, {"files": 2, "runs": 2})]
