@@ -1,8 +1,9 @@
-"""Files → `QuorumEvidence`, in one process: for a quorum whose logs one machine reads in seconds.
+"""Files → `QuorumEvidence`, in one process.
 
-In: replicas as `log.directory` finds them. Out: the evidence of all of them. Memory is bounded by
-the columns of the batches, one window of one file, and the records that a replay needs. A batch
-that several replicas hold is decoded once.
+In: replicas as `log.directory` finds them. Out: the evidence of all of them. Batches are looked at
+by columns, a content that several replicas hold once; only what is remarkable is decoded record by
+record. Memory is bounded by the columns of the batches and one window of one file, and by what
+`state_history` needs.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kraftlog.audit.replays import STATE_CHECKS, replay_quorum
+from kraftlog.audit.state_history import judge_history
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
@@ -34,9 +35,9 @@ from kraftlog.quorum.evidence import (
     ReplicaEvidence,
     SegmentEvidence,
     SnapshotEvidence,
-    StateEvidence,
     no_batches,
 )
+from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.logview import LAST_OFFSET
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.repair import explain
@@ -44,14 +45,6 @@ from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
-RECORD_LIMIT = 1_000_000
-"""So many records are decoded one by one and kept for a replay. Beyond it the rest is looked at by
-columns, and not replayed: that would take minutes.
-"""
-SIZE_LIMIT_BYTES = 64 << 20
-"""A replica of more bytes than this is looked at by columns from the start: it holds, or nearly
-holds, more records than the limit.
-"""
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
 
@@ -59,19 +52,14 @@ LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 class Collector:
     """Reads replicas one after the other; knows every batch that it has seen by its id.
 
-    `records` keeps the decoded records by batch id, for the replay; it stays empty where
-    `keep_records` is False. With `only_controls`, nothing but control batches is decoded.
+    With `only_controls`, nothing but control batches is decoded.
     """
 
     limits: Limits
     redactor: Redactor
-    keep_records: bool = True
-    record_limit: int = RECORD_LIMIT
     only_controls: bool = False
     contents: list[Content] = field(default_factory=list)
-    records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
-    _record_count: int = 0
 
     def replica(self, replica: Replica) -> ReplicaEvidence:
         """The evidence of one replica."""
@@ -135,25 +123,14 @@ class Collector:
                 if isinstance(found, Fault):
                     faults.append(explained(file, 0, builder, found))
                     continue
-                content = []
-                if not self.keep_records:
-                    detected = self._detect(found, self._chosen(found))
-                    counts.update(detected.counts)
-                    first_of_type = {**detected.first_of_type, **first_of_type}
-                    builder.add(0, found.batches, self._indexes(found))
-                    continue
-                for position, decoded, index in self._contents(found, keep=True):
-                    content.append(index)
-                    for record in decoded.records if decoded else ():
-                        counts[record.type] += 1
-                        first_of_type.setdefault(record.type, (position, record.index))
-                builder.add(0, found.batches, content)
+                detected = self._detect(found, self._chosen(found))
+                counts.update(detected.counts)
+                first_of_type = {**detected.first_of_type, **first_of_type}
+                builder.add(0, found.batches, self._indexes(found))
         return snapshot_of(file, builder, faults, counts, first_of_type)
 
     def _content_of(self, window: Window) -> list[int]:
         """The index of each batch's content."""
-        if self.keep_records:
-            return [index for _, _, index in self._contents(window)]
         ids = window.batches.batch_ids
         self._detect(window, [row for row in self._chosen(window) if ids[row] not in self._known])
         return self._indexes(window)
@@ -190,39 +167,8 @@ class Collector:
             self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
         return detected
 
-    def _contents(
-        self, window: Window, keep: bool = False
-    ) -> Iterator[tuple[int, Decoded | None, int]]:
-        """(position, the decoded batch where it was decoded now, index of its content) of each
-        batch of a window.
-        """
-        batches = window.batches
-        starts = (batches.positions - window.position).tolist()
-        sizes = (batches.headers["length"].astype(np.int64) + PREFIX_SIZE).tolist()
-        for row, batch_id in enumerate(batches.batch_ids):
-            position = starts[row] + window.position
-            if not batches.crc_valid[row]:
-                yield position, None, UNREMARKABLE
-                continue
-            known = self._known.get(batch_id)
-            if known is not None and not keep:
-                yield position, None, known
-                continue
-            batch = window.buffer[starts[row] : starts[row] + sizes[row]]
-            decoded = decode_batch(
-                batch, batch_id, self.redactor, self.limits.decompressed_size_bytes
-            )
-            if known is None:
-                known = self._remember(batch_id, decoded)
-            yield position, decoded, known
-
     def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
-        """The decoded records of a batch, read again where they were not kept; none where the
-        file no longer holds the batch.
-        """
-        kept = self.records.get(batch_id)
-        if kept is not None:
-            return kept
+        """The decoded records of a batch; none where the file no longer holds it."""
         decoded = self._read_batch(batch_id, place)
         return () if decoded is None else decoded.records
 
@@ -244,12 +190,6 @@ class Collector:
             index = len(self.contents)
             self.contents.append(decoded.content)
         self._known[batch_id] = index
-        if self.keep_records:
-            self.records[batch_id] = decoded.records
-            self._record_count += len(decoded.records)
-            if self._record_count > self.record_limit:
-                self.keep_records = False
-                self.records.clear()
         return index
 
 
@@ -350,39 +290,26 @@ def collect(
     replay: bool = True,
 ) -> QuorumEvidence:
     """The evidence of one quorum, with words for the records that differ and, where `replay` is
-    set, what replays found.
+    set, what the history of its state shows.
     """
-    found = list(replicas)
-    collector = Collector(limits, redactor, keep_records=_largest(found) <= SIZE_LIMIT_BYTES)
-    return evidence_by(collector, found, described, replay)
-
-
-def _largest(replicas: Iterable[Replica]) -> int:
-    """Bytes of record batches of the replica that holds most of them."""
-    kinds = {names.LOG, *SNAPSHOT_KINDS}
-    sizes = (sum(file.size_bytes for file in one.files if file.kind in kinds) for one in replicas)
-    return max(sizes, default=0)
+    evidence = evidence_by(Collector(limits, redactor), replicas, described)
+    return with_state(Quorum(evidence), FileRecords(redactor, limits)) if replay else evidence
 
 
 def evidence_by(
-    collector: Collector,
-    replicas: Iterable[Replica],
-    described: Described | None,
-    replay: bool = True,
+    collector: Collector, replicas: Iterable[Replica], described: Described | None
 ) -> QuorumEvidence:
     """The evidence that a collector gathers, and what follows from the replicas side by side."""
     found = tuple(collector.replica(one) for one in replicas)
     evidence = QuorumEvidence(found, tuple(collector.contents), described=described)
-    quorum = Quorum(evidence)
+    differing = batches_to_describe(Quorum(evidence).differing)
     words = {
         batch_id: tuple(map(describe, collector.records_of(batch_id, place)))
-        for batch_id, place in batches_to_describe(quorum.differing).items()
+        for batch_id, place in differing.items()
     }
-    state = None
-    if replay and collector.keep_records:
-        state = replay_quorum(quorum, lambda batch_id: collector.records.get(batch_id, ()))
-    elif replay:
-        why = f"over {collector.record_limit:,} records: too many to replay one by one"
-        skipped = tuple((name, "quorum", why) for name in STATE_CHECKS)
-        state = StateEvidence(skipped=skipped)
-    return replace(evidence, words=words, state=state)
+    return replace(evidence, words=words)
+
+
+def with_state(quorum: Quorum, records: Records) -> QuorumEvidence:
+    """The evidence of a quorum with what the history of its state shows."""
+    return replace(quorum.evidence, state=judge_history(quorum, records))

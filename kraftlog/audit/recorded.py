@@ -48,7 +48,6 @@ class Recorded:
 class RecordedCollector(Collector):
     """A collector that looks at rows instead of files."""
 
-    keep_records: bool = False
     recorded: Recorded = field(kw_only=True)
 
     def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:

@@ -1,8 +1,9 @@
 """Rules of the state, each a function over one record and the states before and after it.
 
-In: a record, the state that it meets, and what it changes. Out: sentences of what is wrong.
+In: a record and the state that it meets, or what it changed. Out: sentences of what is wrong.
 `BEFORE` and `AFTER` say which record types each rule looks at. Nothing is kept between two records
-but by `MassDeletion`. Source: KIP-631, KIP-966 (ELR), R161, #30–32.
+but by `MassDeletion`. What a rule over partitions looks for, `state.suspects` must find. Source:
+KIP-631, KIP-966 (ELR), R161, #30–32.
 """
 
 from collections import deque
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from kraftlog.audit.grouping import record_note
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.declare import Data
+from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.state import Change, State
@@ -42,14 +44,8 @@ class Told(NamedTuple):
 
 Before = Callable[[Step], Iterator[Told]]
 """Asked before the record is applied."""
-After = Callable[[Step, Change], Iterator[Told]]
+After = Callable[[Applied, Change], Iterator[Told]]
 """Asked for each row that it changed."""
-
-
-def topic_name(state: State, topic_id: str) -> str:
-    """A topic as a person calls it, with its id."""
-    topic = state.get("topics", (topic_id,))
-    return f"{topic['name']} (id {topic_id})" if topic else f"id {topic_id}"
 
 
 MISSING = frozenset(
@@ -57,14 +53,14 @@ MISSING = frozenset(
 )
 
 
-def _dangling(step: Step, fault: FaultyRecord) -> Told:
+def _dangling(one: Applied, fault: FaultyRecord) -> Told:
     return Told(
         "references_exist",
-        f"{step.type} at offset {step.offset} names something that does not exist there: "
-        f"{fault.detail}; "
-        "Kafka's loader fails on it or drops it, so find out which controller wrote it before "
-        f"any node restarts{record_note(step.type, fault.kind)}",
-        {"kind": fault.kind, "data": dict(step.data)},
+        f"{one.origin.type} at offset {one.origin.offset} names something that does not exist "
+        f"there: {fault.detail}; Kafka's loader fails on it or drops it, so find out which "
+        "controller wrote it before any node restarts"
+        f"{record_note(one.origin.type, fault.kind)}",
+        {"kind": fault.kind, "data": dict(one.data)},
     )
 
 
@@ -80,14 +76,14 @@ def _unregistered(step: Step) -> Iterator[Told]:
         )
 
 
-def _refused(step: Step, fault: FaultyRecord) -> Told:
+def _refused(one: Applied, fault: FaultyRecord) -> Told:
     placed = "directories" in fault.detail
     return Told(
         "isr_within_replicas" if placed else "record_replays",
-        f"{step.type} at offset {step.offset} cannot be replayed: {fault.detail}; Kafka's loader "
-        "throws "
-        "there, so look for the version that wrote it before a node of another version starts",
-        {"kind": fault.kind, "data": dict(step.data)},
+        f"{one.origin.type} at offset {one.origin.offset} cannot be replayed: {fault.detail}; "
+        "Kafka's loader throws there, so look for the version that wrote it before a node of "
+        "another version starts",
+        {"kind": fault.kind, "data": dict(one.data)},
     )
 
 
@@ -103,20 +99,20 @@ def _assignment_problems(partition: Data) -> Iterator[str]:
             yield f"{name} {partition[name]} holds {outside}, not in the assignment {replicas}"
 
 
-def _assignment(step: Step, change: Change) -> Iterator[Told]:
+def _assignment(one: Applied, change: Change) -> Iterator[Told]:
     if change.after is None:
         return
     known = set(_assignment_problems(change.before)) if change.before else set()
     for problem in _assignment_problems(change.after):
         if problem not in known:
-            yield _partition_told("isr_within_replicas", step, change, problem)
+            yield _partition_told("isr_within_replicas", one, change, problem)
 
 
-def _leader(step: Step, change: Change) -> Iterator[Told]:
+def _leader(one: Applied, change: Change) -> Iterator[Told]:
     after = change.after
     if after is not None and _led_from_outside(after) and not _led_from_outside(change.before):
         text = f"its leader {after['leader']} is not in its ISR {after['isr']}"
-        yield _partition_told("leader_in_isr", step, change, text)
+        yield _partition_told("leader_in_isr", one, change, text)
 
 
 def _led_from_outside(partition: Data | None) -> bool:
@@ -125,24 +121,23 @@ def _led_from_outside(partition: Data | None) -> bool:
     return partition["leader"] not in partition["isr"]
 
 
-def _epochs(step: Step, change: Change) -> Iterator[Told]:
+def _epochs(one: Applied, change: Change) -> Iterator[Told]:
     if change.before is None or change.after is None:
         return
     for name in ("partitionEpoch", "leaderEpoch"):
         was, now = change.before[name], change.after[name]
         if now < was:
             text = f"its {name} goes back from {was} to {now}"
-            yield _partition_told("partition_epochs_step", step, change, text)
+            yield _partition_told("partition_epochs_step", one, change, text)
 
 
-def _partition_told(check: str, step: Step, change: Change, text: str) -> Told:
+def _partition_told(check: str, one: Applied, change: Change, text: str) -> Told:
     topic_id, number = change.key
+    name = f"id {topic_id}" if one.topic_name is None else f"{one.topic_name} (id {topic_id})"
     return Told(
         check,
-        f"partition {number} of topic {topic_name(step.state, topic_id)} at offset "
-        f"{step.offset}: {text}; "
-        "brokers would act on it, so correct it with a reassignment or an election and find out "
-        "which "
+        f"partition {number} of topic {name} at offset {one.origin.offset}: {text}; brokers would "
+        "act on it, so correct it with a reassignment or an election and find out which "
         "controller wrote it",
         {"topic_id": topic_id, "partition": number, "after": dict(change.after or {})},
     )
@@ -243,18 +238,16 @@ def rules_before(step: Step) -> Iterator[Told]:
         yield from rule(step)
 
 
-def rules_after(
-    step: Step, changes: Iterable[Change], faults: Iterable[FaultyRecord]
-) -> Iterator[Told]:
+def rules_after(one: Applied) -> Iterator[Told]:
     """The rules that a record breaks, by what it changed, or could not change."""
-    for fault in faults:
-        if fault.kind in MISSING:
-            yield _dangling(step, fault)
-        elif fault.kind not in _TOLD_ELSEWHERE:
-            yield _refused(step, fault)
-    for change in changes:
+    fault = one.fault
+    if fault is not None and fault.kind in MISSING:
+        yield _dangling(one, fault)
+    elif fault is not None and fault.kind not in _TOLD_ELSEWHERE:
+        yield _refused(one, fault)
+    for change in one.changes:
         for rule in AFTER.get(change.table, ()):
-            yield from rule(step, change)
+            yield from rule(one, change)
 
 
 KINDS = {
@@ -273,10 +266,10 @@ _PAUSE_MS = 1000
 
 
 class Window(NamedTuple):
-    """Removals of one kind close together: the place of the first, how many, of how many."""
+    """Removals of one kind close together: the first and the last, how many, of how many."""
 
     table: str
-    first: Any
+    first_offset: int
     last_offset: int
     removed: int
     total: int
@@ -289,11 +282,11 @@ class MassDeletion:
     """
 
     limits: Thresholds
-    _gone: dict[str, deque[tuple[int, int, Any]]] = field(default_factory=dict)
+    _gone: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
     _worst: dict[str, Window] = field(default_factory=dict)
 
     def see(
-        self, changes: Iterable[Change], state: State, now: int, place: Any, offset: int
+        self, changes: Iterable[Change], state: State, now: int, offset: int
     ) -> Iterator[Window]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
@@ -303,11 +296,11 @@ class MassDeletion:
                 yield worst
         for change in changes:
             if change.after is None and change.table in KINDS:
-                self._removed(change.table, state, now, place, offset)
+                self._removed(change.table, state, now, offset)
 
-    def _removed(self, table: str, state: State, now: int, place: Any, offset: int) -> None:
+    def _removed(self, table: str, state: State, now: int, offset: int) -> None:
         gone = self._gone.setdefault(table, deque())
-        gone.append((now, offset, place))
+        gone.append((now, offset))
         while now - gone[0][0] > self.limits.mass_deletion_window_ms:
             gone.popleft()
         burst = list(gone)
@@ -323,7 +316,7 @@ class MassDeletion:
         worst = self._worst.get(table)
         if worst is None or len(burst) >= worst.removed:
             total = left + len(burst)
-            self._worst[table] = Window(table, burst[0][2], offset, len(burst), total)
+            self._worst[table] = Window(table, burst[0][1], offset, len(burst), total)
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits

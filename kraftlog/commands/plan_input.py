@@ -45,7 +45,6 @@ def read_quorum(options: Options, *, decodes: bool = False) -> Quorum:
     collector = Collector(
         limits_of(options),
         redactor_of(options),
-        keep_records=False,
         only_controls=not decodes,
     )
     found = find_replicas(options.input)

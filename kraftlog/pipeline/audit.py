@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
+from kraftlog.audit.collect import with_state
 from kraftlog.audit.run import ERRORED, AuditResult, audit_quorum
 from kraftlog.config import Options
-from kraftlog.pipeline.comparisons import with_comparisons
-from kraftlog.pipeline.evidence import quorum_of
+from kraftlog.pipeline.evidence import quorum_of, records_of
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, SNAPSHOT_COMPARISONS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
 Row = dict[str, Any]
 
@@ -27,8 +27,7 @@ def audit(options: Options) -> int:
     lake = lake_of(options)
     run = newest_run(lake)
     if min(lake.run_number(one.name) for one in (FINDINGS, CHECK_RESULTS)) < run["number"]:
-        rows = lake.rows_of_run(SNAPSHOT_COMPARISONS.name, run["run_id"])
-        evidence = with_comparisons(quorum_of(lake, options).evidence, rows)
+        evidence = with_state(quorum_of(lake, options), records_of(lake, options))
         result = audit_quorum(evidence)
         _write(lake, result, run)
     return recorded_exit_code(lake, run["run_id"], options.fail_on)

@@ -1,9 +1,8 @@
 """The evidence of a lake's newest run, once per process: what the checks see, and what `replicas`
 and `epochs` say.
 
-In: a lake and options. Out: a `Quorum`. Runs on the driver. A quorum that is small enough to be
-replayed record by record is read from its files; the evidence of a larger one comes from the
-tables that the decode step wrote.
+In: a lake and options. Out: a `Quorum`, and its records. Runs on the driver. Everything comes from
+the tables that the decode step wrote, but for side files and the few batches that a check asks for.
 """
 
 from collections.abc import Sequence
@@ -14,16 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.audit.collect import RECORD_LIMIT, collect, evidence_by
+from kraftlog.audit.collect import evidence_by
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
+from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.pipeline.run import lake_key, newest_run
 from kraftlog.quorum.describe import described_beside, read_described
 from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
@@ -43,24 +44,16 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         redactor = redactor_of(options, lake_key(lake))
         replicas, limits = find_replicas(roots), limits_of(options)
         described = described_of(options, replicas)
-        if _record_count(lake) > RECORD_LIMIT:
-            collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
-            evidence = evidence_by(collector, replicas, described)
-        else:
-            evidence = collect(replicas, limits, redactor, described)
+        collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
+        evidence = evidence_by(collector, replicas, described)
         _KNOWN[key] = Quorum(evidence)
     return _KNOWN[key]
 
 
-def _record_count(lake: Lake) -> int:
-    """Records of the distinct batches that lie on the disks."""
-    rows = lake.read("batches", ["batch_id", "record_count", "crc_valid"])
-    rows = rows.filter(rows.column("crc_valid"))
-    total = pc.sum(rows.column("record_count")).as_py() or 0
-    if total <= RECORD_LIMIT:
-        return int(total)
-    distinct = rows.group_by("batch_id").aggregate([("record_count", "max")])
-    return int(pc.sum(distinct.column("record_count_max")).as_py() or 0)
+def records_of(lake: Lake, options: Options) -> LakeRecords:
+    """The decoded records that the lake holds."""
+    redactor = redactor_of(options, lake_key(lake))
+    return LakeRecords(lake, FileRecords(redactor, limits_of(options)))
 
 
 def _recorded(lake: Lake) -> Recorded:

@@ -10,23 +10,21 @@ import pyarrow.compute as pc
 from pyspark import SparkContext
 
 from kraftlog.config import Options
-from kraftlog.pipeline.comparisons import Comparisons, comparisons_of
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.grown import grown_from, lineage_rows
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.pipeline.states import States
 from kraftlog.quorum.lineages import MAIN, lineage_of, lineages
-from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
-from kraftlog.tables.spec import REPLAY_FAULTS, SNAPSHOT_COMPARISONS, TableSpec, state_tables
+from kraftlog.tables.spec import REPLAY_FAULTS, TableSpec, state_tables
 
 Row = dict[str, Any]
-_PER_RUN = ("replicas", "epochs", "snapshot_comparisons", "replay_faults", "lineages")
+_PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
 
 
@@ -40,8 +38,7 @@ def materialize(start_spark: Callable[[], SparkContext], options: Options) -> No
     quorum = quorum_of(lake, options)
     found = lineages(quorum)
     since = grown_from(lake, found[0]) if lake.run_number("partitions") < number else None
-    comparisons, since = _comparisons(lake, quorum, since)
-    states = States(lake, run["run_id"], start_spark, comparisons, since)
+    states = States(lake, run["run_id"], start_spark, since)
     states.fold(found)
     for name, spec in state_tables().items():
         is_kept = name == "partitions" and since is not None
@@ -56,7 +53,6 @@ def materialize(start_spark: Callable[[], SparkContext], options: Options) -> No
     rows = {
         "replicas": [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)],
         "epochs": epoch_rows(quorum),
-        "snapshot_comparisons": list(comparisons.rows()),
         "lineages": lineage_rows(found),
     }
     if since is not None:
@@ -65,23 +61,6 @@ def materialize(start_spark: Callable[[], SparkContext], options: Options) -> No
     for name, given in rows.items():
         spec = derived_tables()[name]
         lake.write(spec, _of_run(spec, given, run["run_id"]), number)
-
-
-def _comparisons(lake: Lake, quorum: Quorum, since: int | None) -> tuple[Comparisons, int | None]:
-    """The snapshots to judge, where no replay has judged them; and from where the fold goes on. A
-    snapshot that nobody has judged yet takes it back to the beginning.
-    """
-    state = quorum.evidence.state
-    if state is None or not state.skipped or state.judged:
-        return Comparisons([], ()), since
-    told = lake.run_number(SNAPSHOT_COMPARISONS.name)
-    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
-    before = lake.rows_of_run(SNAPSHOT_COMPARISONS.name, runs[told]) if told and since else []
-    found = comparisons_of(quorum, before)
-    old = found.within(0, since or 0)
-    if any(one.digest not in found.judged_before for one in old):
-        return comparisons_of(quorum, []), None
-    return found, since
 
 
 def _is_told_anew(values: Row) -> bool:

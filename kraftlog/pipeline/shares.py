@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,6 @@ import pyarrow.parquet as pq
 from pyspark import SparkContext
 
 from kraftlog.decode.slices import hashes_of
-from kraftlog.pipeline.comparisons import Judged, differing_partitions, kind_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.standing import (
     CHANGE,
@@ -45,9 +43,7 @@ Tables = dict[str, pa.Table]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Parquet file of `records`, and what it is read for: PUT and CHANGE of the log, BASE, or a
-    snapshot that is judged.
-    """
+    """A Parquet file of `records`, and what it is read for: PUT and CHANGE of the log, or BASE."""
 
     kind: str
     path: str
@@ -69,19 +65,15 @@ class Stretch:
     base_ids: pa.Array | None
     standing: Standing | None
     fork_offset: int
-    judged: tuple[Judged, ...]
     forks: tuple[int, ...]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The files that wait for their commit, by table; what differs in judged snapshots; and the
-    versions that hold at each fork.
-    """
+    """The files that wait for their commit, by table, and the versions that hold at each fork."""
 
     written: list[tuple[str, AddedFile]]
-    differing: list[dict[str, Any]]
     standing: dict[int, pa.Table]
 
 
@@ -95,7 +87,6 @@ def fold_stretch(
     folded = run_tasks(start_spark(), stretch.count, work)
     return Folded(
         [file for one in folded for file in one.written],
-        [row for one in folded for row in one.differing],
         {at: pa.concat_tables([one.standing[at] for one in folded]) for at in stretch.forks},
     )
 
@@ -117,7 +108,7 @@ def _read(stretch: Stretch, share: int) -> Tables:
     gathered: dict[str, list[pa.Table]] = defaultdict(list)
     for source in stretch.sources:
         gathered[source.kind].append(_read_source(source, share, stretch.count))
-    ids = {BASE: stretch.base_ids} | {kind_of(one): one.ids for one in stretch.judged}
+    ids = {BASE: stretch.base_ids}
     found = {
         kind: _in_batches(tables, ids.get(kind, stretch.log_ids))
         for kind, tables in gathered.items()
@@ -198,28 +189,18 @@ def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
     rows = folded.rows
     if standing is not None:
         rows = with_origins(rows, standing, outline.start_offset)
-    found = (
-        differing_partitions(rows, tables.get(kind_of(one), no_rows(PUT)), one)
-        for one in stretch.judged
-    )
-    differing = [one for one in found if one is not None]
     stands = {offset: holding_at(rows, offset) for offset in stretch.forks}
     rows = since(rows, stretch.fork_offset)
     faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
     written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
-    return Folded(written + write_faults(stretch.lake, faults), differing, stands)
+    return Folded(written + write_faults(stretch.lake, faults), stands)
 
 
-def sources_of(
-    lake: Lake, low: int, end: int, base_ids: pa.Array | None, judged: tuple[Judged, ...]
-) -> tuple[Source, ...]:
+def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tuple[Source, ...]:
     """The files of `records` that may hold partitions' records of offsets [low, end), by their
-    statistics; and those with records of the base snapshot, and of the judged ones.
+    statistics; and those with records of the base snapshot.
     """
     found = []
-    snapshots = {kind_of(one): one.ids for one in judged}
-    if base_ids is not None:
-        snapshots[BASE] = base_ids
     for file, values in lake.files("records"):
         path = f"{lake.path('records')}/{file['path']}"
         if values["type"] not in (PUT, CHANGE):
@@ -227,13 +208,10 @@ def sources_of(
         least, most = file.get("min.offset"), file.get("max.offset")
         if least is None or most is None or (least < end and most >= low):
             found.append(Source(values["type"], path))
-        if values["type"] == PUT and snapshots:
-            held = _batches_in(path)
-            found += [
-                Source(kind, path)
-                for kind, ids in snapshots.items()
-                if pc.any(pc.is_in(ids, value_set=held), min_count=0).as_py()
-            ]
+        if values["type"] == PUT and base_ids is not None:
+            held = pc.is_in(base_ids, value_set=_batches_in(path))
+            if pc.any(held, min_count=0).as_py():
+                found.append(Source(BASE, path))
     return tuple(found)
 
 

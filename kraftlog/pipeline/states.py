@@ -19,7 +19,6 @@ import pyarrow.dataset as ds
 from pyspark import SparkContext
 
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.comparisons import Comparisons, Judged
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.shares import Folded, fold_stretch, shares_of, sources_of
@@ -28,7 +27,6 @@ from kraftlog.pipeline.standing import Standing, outline_from
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milliseconds
 from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
-from kraftlog.state.replay import Replay
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -54,7 +52,6 @@ class States:
     lake: Lake
     run_id: str
     start_spark: StartSpark
-    comparisons: Comparisons
     grown_from: int | None = None
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
@@ -149,35 +146,17 @@ class States:
         """What is to be done when a replay of the shared lineage has reached an offset."""
         if lineage.name != MAIN:
             return []
-        begin = max(stretch.start_offset, self.grown_from or 0)
-        judged = self.comparisons.within(begin, stretch.end_offset)
-        acts = [(one.end_offset, partial(self._compare, one, outliner, stretch)) for one in judged]
-        for name, offset in forking.items():
-            if stretch.start_offset < offset <= stretch.end_offset:
-                acts.append((offset, partial(self._fork, name, outliner)))
+        acts = [
+            (offset, partial(self._fork, name, outliner))
+            for name, offset in forking.items()
+            if stretch.start_offset < offset <= stretch.end_offset
+        ]
         return sorted(acts, key=lambda act: act[0])
 
     def _fork(self, name: str, outliner: Outliner) -> None:
         twin = outliner.fork()
         if twin is not None:
             self.forks[name] = twin
-
-    def _judged(self, lineage: Lineage, start: int, end: int) -> tuple[Judged, ...]:
-        """The snapshots that are held against this part of the shared lineage."""
-        return self.comparisons.within(start, end) if lineage.name == MAIN else ()
-
-    def _compare(self, judged: Judged, outliner: Outliner, stretch: Stretch) -> None:
-        """Keep the small tables as they stand, and as the snapshot has them."""
-        snapshot = Replay()
-        for event in self._events(judged.ids):
-            apply = snapshot.apply_control if event.is_control else snapshot.apply
-            apply(event.origin, event.data)
-        base = "the log from offset 0 on"
-        if stretch.base is not None:
-            base = f"{stretch.base.evidence.name} of {stretch.base.replica} and the log after it"
-        self.comparisons.expected[judged.number] = outliner.replay.state.fork()
-        self.comparisons.found[judged.number] = snapshot.state
-        self.comparisons.basis[judged.number] = f"the replay of {base}"
 
     def _events(self, ids: pa.Array, types: Container[str] | None = None) -> Iterator[Event]:
         """The records of some batches in offset order: of some types, or of all small tables."""
@@ -230,8 +209,6 @@ class States:
     def _gather(self, folded: Folded) -> None:
         self._take(folded.written)
         self.standing |= folded.standing
-        for one in folded.differing:
-            self.comparisons.take(one)
 
     def _share_stretch(
         self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
@@ -259,17 +236,15 @@ class States:
     ) -> ShareStretch:
         links = stretch.links
         links = links.filter(pc.greater(links.column("end_offset"), start))
-        judged = self._judged(lineage, start, stretch.end_offset)
         return ShareStretch(
             self.lake,
             self.run_id,
             lineage.name,
-            sources_of(self.lake, start, stretch.end_offset, base_ids, judged),
+            sources_of(self.lake, start, stretch.end_offset, base_ids),
             _ids(links),
             base_ids,
             found,
             lineage.fork_offset,
-            judged,
             tuple(one for one in forks if start < one <= stretch.end_offset),
             shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
         )

@@ -7,6 +7,7 @@ R157–R160.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ FEATURE = "FEATURE_LEVEL_RECORD"
 REMARKABLE_TYPES = TRANSACTION_TYPES | {FEATURE}
 """Metadata record types that a check asks for wherever they occur."""
 ISSUE_LIMIT = 20
+"""So many issues of each kind are kept of one batch; all are counted."""
 _INDEX = re.compile(r"\[\d+\]")
 _EMPTY_VALUE_FAULTS = ("has no value", "frame version: a varint is cut off")
 
@@ -45,19 +47,19 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     """Decode a batch whose CRC is right, once for all replicas that hold it."""
     records: list[Record] = []
     issues: list[RecordIssue] = []
-    count = 0
+    counts: Counter[str] = Counter()
     for found in read_records(batch, 0, redactor, limit):
         if isinstance(found, Record):
             records.append(found)
         for issue in _fault_issues(found) if isinstance(found, Fault) else _rule_issues(found):
-            count += 1
-            if len(issues) < ISSUE_LIMIT:
+            counts[issue.kind] += 1
+            if counts[issue.kind] <= ISSUE_LIMIT:
                 issues.append(issue)
     controls = tuple(_control(one) for one in records if one.is_control)
     transactions = tuple(_control(one) for one in records if one.type in TRANSACTION_TYPES)
     content = None
     if issues or controls or transactions:
-        content = Content(batch_id, tuple(issues), count, controls, transactions)
+        content = Content(batch_id, tuple(issues), counts.total(), controls, transactions)
     return Decoded(tuple(records), content)
 
 

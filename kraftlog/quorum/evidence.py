@@ -299,12 +299,16 @@ class StateIssue:
 
 @dataclass(frozen=True, slots=True)
 class StateEvidence:
-    """What replays found. `skipped` is (check, replica, why) for what could not be judged."""
+    """What the history of the state showed. `skipped` is (check, replica, why) for what could not
+    be judged; `judged` names the checks that judged something, `ranges` the offsets [start, end)
+    of the quorum's history whose records were held against the rules.
+    """
 
     comparisons: tuple[ImageComparison, ...] = ()
     issues: tuple[StateIssue, ...] = ()
     skipped: tuple[tuple[str, str, str], ...] = ()
     judged: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ steps since. Partitions with anything abnormal are handed over to the definition
 Memory: the rows, and some 200 bytes for each; runs in tasks, one per part of the partitions' keys.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,9 @@ import pyarrow as pa
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.apply import apply
 from kraftlog.state.arrow_events import data_of
-from kraftlog.state.declare import ReplayFault
+from kraftlog.state.declare import Data, ReplayFault
 from kraftlog.state.history import LARGEST_MS, SHOWN, History, history_tables
-from kraftlog.state.outline import Outline
+from kraftlog.state.outline import Outline, TopicEvent
 from kraftlog.state.partition_events import (
     CHANGE,
     CLEAR,
@@ -35,9 +37,12 @@ from kraftlog.state.partition_events import (
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
-from kraftlog.state.state import State
+from kraftlog.state.state import Change, State
+from kraftlog.state.suspects import Brokers, bad_assignment, outside
 
 _ELR = ("eligible_leader_replicas", "last_known_elr")
+_MEMBERS = ("isr", "removing_replicas", "adding_replicas", "eligible_leader_replicas")
+"""Lists of brokers that must lie in the assignment."""
 _LISTS = ("replicas", "isr", "removing_replicas", "adding_replicas", "directories", *_ELR)
 _LAST_INT = (1 << 31) - 1
 
@@ -68,17 +73,64 @@ def fold_partitions(
     return Folded(pa.concat_tables([fold.rows(), slow_rows.cast(_schema())]), faults)
 
 
+class Applied(NamedTuple):
+    """A partition's record of the log that was applied by the definition: what it changed, or why
+    it could not. `topic_name`: how its topic was called then, where it was alive.
+    """
+
+    origin: Origin
+    data: Data
+    changes: tuple[Change, ...]
+    fault: FaultyRecord | None
+    topic_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last versions of some partitions (columns as `Folded.rows`, without validity), and every
+    record of a partition that a rule of the state may have something to say of.
+    """
+
+    rows: pa.Table
+    applied: list[Applied]
+
+
+def fold_last(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table) -> Last:
+    """Fold some partitions' records, all visible at once, to what holds at the end.
+
+    Arguments as for `fold_partitions`; an outline without hidden records."""
+    events = gather(outline, base, puts, changes)
+    if len(events) == 0:
+        return Last(value_schema().empty_table(), [])
+    fold = _Fold(outline, events, watches=True)
+    applied = [one for one in fold.applied() if one.origin.offset is not None]
+    return Last(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied)
+
+
 def _schema() -> pa.Schema:
     plain = history_tables()["partitions"].schema
     return pa.schema([field.with_type(coded(field.type)) for field in plain])
 
 
-class _Fold:
-    """The arrays of one fold; every array has an entry per event."""
+def value_schema() -> pa.Schema:
+    """The columns of a version without its validity."""
+    shown = SHOWN["partitions"]
+    return pa.schema([_schema().field(shown.column_name(one)) for one in shown.fields])
 
-    def __init__(self, outline: Outline, events: Events) -> None:
+
+class _Fold:
+    """The arrays of one fold; every array has an entry per event.
+
+    With `watches`, every partition is slow of which a rule of the state may have something to say.
+    """
+
+    def __init__(self, outline: Outline, events: Events, watches: bool = False) -> None:
         self.outline, self.events = outline, events
         self._came: dict[str, int] = {}
+        self._names: dict[str, list[TopicEvent]] = defaultdict(list)
+        for one in outline.topics:
+            self._names[one.topic_id].append(one)
+        self.state = State()
         self.at = np.arange(len(events))
         kinds, keys = events.kinds, events.keys
         self.first = np.ones(len(events), np.bool_)
@@ -90,6 +142,8 @@ class _Fold:
         self.slow |= self.change & ~self.live
         self._lists()
         self._numbers()
+        if watches:
+            self.slow |= self._suspect()
         key_index = np.cumsum(self.first) - 1
         slow_keys = np.zeros(key_index[-1] + 1, np.bool_)
         slow_keys[key_index[self.slow]] = True
@@ -159,6 +213,52 @@ class _Fold:
         self.slow |= self.live & (counter > _LAST_INT)
         return counter
 
+    def _suspect(self) -> Flags:
+        """Versions of the log that break a rule, or nearly do."""
+        begun = (self.put | self.change) & self.live & (self.events.offsets >= 0)
+        at = np.flatnonzero(begun)
+        lists = {name: Brokers.of(self.events.payload[name]) for name in ("replicas", *_MEMBERS)}
+        index = {name: self.value[name][at] for name in lists}
+        assigned = lists["replicas"].at(index["replicas"])
+        bad = bad_assignment(lists["replicas"])[index["replicas"]]
+        for name in _MEMBERS:
+            bad |= outside(lists[name].at(index[name]), assigned)
+            bad |= lists[name].odd_at(index[name])
+        leader = self.leader[at]
+        led = (leader >= 0) & (self.recovery[at] != 1)
+        in_sync = (lists["isr"].at(index["isr"]) == leader[:, None]).any(axis=1)
+        bad |= led & ~in_sync
+        found = self._goes_back()
+        found[at] |= bad
+        return found
+
+    def _goes_back(self) -> Flags:
+        """Where a whole record takes a counter of a partition that is alive back."""
+        again: Flags = self.put & ~self.first & np.append(False, self.live[:-1])
+        lower = self.partition_epoch < self._before(self.partition_epoch)
+        lower |= self.leader_epoch < self._before(self.leader_epoch)
+        return np.logical_and(again, lower)
+
+    def last(self) -> pa.Table:
+        """What holds at the end of each partition that is not left to the definition."""
+        is_last = np.append(self.first[1:], True)
+        chosen = np.flatnonzero(is_last & self.live & ~self.slow)
+        columns, schema = self._values(chosen), value_schema()
+        arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def last_one_by_one(self) -> pa.Table:
+        """What holds at the end of the partitions that were left to the definition."""
+        shown = SHOWN["partitions"]
+        rows = [
+            {name: value[field.json] for field, name in shown.columns}
+            for value in self.state.rows("partitions").values()
+        ]
+        plain = history_tables()["partitions"].schema
+        names = value_schema().names
+        table = pa.Table.from_pylist(rows, pa.schema([plain.field(name) for name in names]))
+        return table.cast(value_schema())
+
     def rows(self) -> pa.Table:
         """The rows of all partitions that are not left to the definition."""
         events = self.events
@@ -219,28 +319,47 @@ class _Fold:
 
     def one_by_one(self) -> tuple[pa.Table, list[FaultyRecord]]:
         """The partitions left over, by the definition. Their transactions are resolved already."""
-        state, history = State(), History()
+        history = History()
         faults: list[FaultyRecord] = []
-        left = np.flatnonzero(self.slow)
-        for at in left[np.argsort(self.events.offsets[left], kind="stable")].tolist():
-            self._apply(at, state, history, faults)
+        for at, one in self._applied():
+            if one.fault is not None:
+                faults.append(one.fault)
+            since, since_ms = int(self.events.since[at]), int(self.events.since_ms[at])
+            history.take(
+                Visible(change, one.origin, since, since_ms)
+                for change in one.changes
+                if change.table == "partitions"
+            )
         history.close(self.outline.close_offset, self.outline.close_timestamp)
         rows = [part for name, part in history.rows() if name == "partitions"]
         return pa.Table.from_batches(rows, history_tables()["partitions"].schema), faults
 
-    def _apply(self, at: int, state: State, history: History, faults: list[FaultyRecord]) -> None:
+    def applied(self) -> Iterator[Applied]:
+        """The records of the partitions left over, as the definition applies them to `state`."""
+        for at, one in self._applied():
+            if self.events.kinds[at] >= PUT:
+                yield one
+
+    def _applied(self) -> Iterator[tuple[int, Applied]]:
+        left = np.flatnonzero(self.slow)
+        for at in left[np.argsort(self.events.offsets[left], kind="stable")].tolist():
+            found = self._apply(at)
+            if found is not None:
+                yield at, found
+
+    def _apply(self, at: int) -> Applied | None:
         """One event, by the definition; what happens to a topic counts once, at its first
         partition.
         """
-        events = self.events
+        events, state = self.events, self.state
         kind, topic_id = int(events.kinds[at]), events.topics[int(_code(events.keys[at]))].as_py()
         record_type, data = self._record(kind, topic_id, int(events.source[at]))
         is_known = state.get("topics", (topic_id,)) is not None
         if kind in (TOPIC_WENT, CLEAR) and not is_known:
-            return
+            return None
         offset = int(events.offsets[at])
         if kind == TOPIC_CAME and is_known and self._came.get(topic_id) == offset:
-            return
+            return None
         self._came[topic_id] = offset if kind == TOPIC_CAME else self._came.get(topic_id, offset)
         origin = Origin(
             offset if offset >= 0 else None,
@@ -248,15 +367,23 @@ class _Fold:
             int(events.epochs[at]),
             record_type,
         )
+        changes: list[Change] = []
+        fault = None
         try:
             changes = apply(state, record_type, data)
-        except ReplayFault as fault:
-            faults.append(FaultyRecord(origin, fault.kind, fault.detail))
-            return
-        since, since_ms = int(events.since[at]), int(events.since_ms[at])
-        history.take(
-            Visible(one, origin, since, since_ms) for one in changes if one.table == "partitions"
-        )
+        except ReplayFault as found:
+            fault = FaultyRecord(origin, found.kind, found.detail)
+        name = self._name_at(topic_id, offset) if kind >= PUT else None
+        return Applied(origin, data, tuple(changes), fault, name)
+
+    def _name_at(self, topic_id: str, offset: int) -> str | None:
+        """How a topic is called at an offset; None where it is not alive there."""
+        known = self._names.get(topic_id, [])
+        found = None
+        for one in known:
+            if one.offset < offset:
+                found = one.name if one.is_alive else None
+        return found
 
     def _record(self, kind: int, topic_id: str, source: int) -> tuple[str, dict[str, Any]]:
         """An event as a record; a topic's id stands for its name."""

@@ -5,12 +5,14 @@ an `Outline`: which topics lived when, which transactions hide what until when, 
 cleared. An outline is small and pickles: it goes to every task.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.history import History
 from kraftlog.state.replay import Origin, Replay
+from kraftlog.state.state import Change, State
 from kraftlog.state.tables import ABORT, BEGIN, END
 
 PARTITION_TYPES = frozenset({"PARTITION_RECORD", "PARTITION_CHANGE_RECORD"})
@@ -32,6 +34,7 @@ class TopicEvent(NamedTuple):
     timestamp: int
     topic_id: str
     is_alive: bool
+    name: str
 
 
 class ClearedElr(NamedTuple):
@@ -137,19 +140,27 @@ class Outliner:
             since, at_ms = self.outline.start_offset, self.outline.start_timestamp
             seen = [one._replace(since_offset=since, since_timestamp=at_ms) for one in seen]
         self.history.take(seen)
-        for change, origin, _, _ in seen:
-            if change.table == "topics":
-                at = BASE_TOPIC if origin.offset is None else origin.offset
-                is_alive = change.after is not None
-                self.outline.topics.append(
-                    TopicEvent(at, origin.timestamp, change.key[0], is_alive)
-                )
+        self.outline.topics += topic_events((one.change, one.origin) for one in seen)
 
     def _clear(self, origin: Origin, offset: int, topic_name: str) -> None:
-        key = self.replay.current.named("topics", topic_name) if topic_name else None
-        if topic_name and key is None:
-            return  # the replay notes the fault
+        self.outline.clears += cleared(self.replay.current, origin, offset, topic_name)
+
+
+def topic_events(changes: Iterable[tuple[Change, Origin]]) -> Iterator[TopicEvent]:
+    """The topics that came and went by some changes."""
+    for change, origin in changes:
+        value = change.after or change.before
+        if change.table == "topics" and value is not None:
+            at = BASE_TOPIC if origin.offset is None else origin.offset
+            is_alive = change.after is not None
+            yield TopicEvent(at, origin.timestamp, change.key[0], is_alive, value["name"])
+
+
+def cleared(state: State, origin: Origin, offset: int, topic_name: str) -> Iterator[ClearedElr]:
+    """What a ClearElrRecord clears; nothing where its topic does not exist, which is the replay's
+    fault to note.
+    """
+    key = state.named("topics", topic_name) if topic_name else None
+    if key is not None or not topic_name:
         topic_id = key[0] if key else None
-        self.outline.clears.append(
-            ClearedElr(offset, origin.timestamp, origin.batch_leader_epoch, topic_id)
-        )
+        yield ClearedElr(offset, origin.timestamp, origin.batch_leader_epoch, topic_id)

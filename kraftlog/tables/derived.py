@@ -13,7 +13,6 @@ from kraftlog.tables.spec import (
     LINEAGE,
     LINEAGES,
     REPLAY_FAULTS,
-    SNAPSHOT_COMPARISONS,
     TableSpec,
     decoded_tables,
     per_run,
@@ -27,7 +26,7 @@ def derived_tables() -> dict[str, TableSpec]:
     replicas = per_run(relations.REPLICAS)
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
     reports = [CHECK_RESULTS, FINDINGS, CONTRACT_RESULTS]
-    follows = [replicas, per_run(relations.EPOCHS), SNAPSHOT_COMPARISONS, REPLAY_FAULTS, LINEAGES]
+    follows = [replicas, per_run(relations.EPOCHS), REPLAY_FAULTS, LINEAGES]
     specs = [*follows, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}
 

@@ -213,26 +213,6 @@ REPLAY_FAULTS = TableSpec(
 )
 
 
-SNAPSHOT_COMPARISONS = TableSpec(
-    "snapshot_comparisons",
-    "one row per snapshot file that the fold of a long log was held against, and run",
-    pa.schema(
-        [
-            RUN_ID,
-            relations.REPLICA,
-            relations.PATH,
-            column("end_offset", LONG, "end offset of the snapshot (exclusive)"),
-            column("epoch", LONG, "epoch of the snapshot"),
-            column("digest", TEXT, "hash over the ids of its batches"),
-            column("basis", TEXT, "what its state was compared with"),
-            column("difference_count", LONG, "fields and objects that differ"),
-            column("differences", TEXT, "the first of them as JSON"),
-        ]
-    ),
-    PER_RUN,
-)
-
-
 @cache
 def decoded_tables() -> dict[str, TableSpec]:
     """The tables that the decode step writes, in the order of their commits; `runs` is the last."""

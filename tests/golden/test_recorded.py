@@ -60,11 +60,11 @@ def recorded(replicas: list[Replica]) -> Recorded:
 
 def both(folder: Path) -> tuple[QuorumEvidence, QuorumEvidence]:
     replicas = find_replicas([str(folder)])
-    by_files = Collector(LIMITS, REDACTOR, keep_records=False)
+    by_files = Collector(LIMITS, REDACTOR)
     by_rows = RecordedCollector(LIMITS, REDACTOR, recorded=recorded(replicas))
     return (
-        evidence_by(by_files, replicas, None, replay=False),
-        evidence_by(by_rows, replicas, None, replay=False),
+        evidence_by(by_files, replicas, None),
+        evidence_by(by_rows, replicas, None),
     )
 
 

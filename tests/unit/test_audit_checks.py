@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.audit.collect import collect
-from kraftlog.audit.replays import STATE_CHECKS
-from kraftlog.audit.run import AuditResult, Finding, audit_quorum
-from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
-from kraftlog.log.segment import Limits
-from kraftlog.pipeline.comparisons import with_comparisons
-from kraftlog.quorum.evidence import StateEvidence
-from kraftlog.quorum.model import Quorum
+from kraftlog.audit.run import AuditResult, Finding
 from tests.unit.audit_logs import (
     HEADER_SIZE,
     NO_OP,
@@ -566,27 +558,6 @@ def test_a_snapshot_that_no_replay_reaches_is_named(tmp_path: Path) -> None:
     assert f"1: {nodes[0].checkpoint(14, 2).name} is where the replay begins" in reason
     rows = {row["check"]: row["message"] for row in audit(tmp_path).rows()}
     assert rows["snapshot_equals_replay"] == reason
-
-
-def test_a_snapshot_that_no_fold_reaches_is_named(tmp_path: Path) -> None:
-    """The same of a quorum that is too large to be replayed record by record."""
-    nodes = quorum(tmp_path)
-    evidence = collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None), replay=False)
-    too_large = StateEvidence(skipped=tuple((name, "quorum", "large") for name in STATE_CHECKS))
-    judged, *others = Quorum(evidence).own_snapshots
-    place = {"replica": judged.replica, "path": judged.path, "end_offset": 6, "epoch": 1}
-    row = place | {"basis": "the log", "differences": "[]", "difference_count": 0}
-    known = with_comparisons(replace(evidence, state=too_large), [row])
-    results = {one.check: one for one in audit_quorum(known).results}
-    assert results["references_exist"].result == "skipped"
-    equal = results["snapshot_equals_replay"]
-    told = [f"{one.replica}: {nodes[0].checkpoint(6, 1).name}: the history" for one in others]
-    assert equal.result == "passed"
-    assert len(told) == 2
-    assert all(one in (equal.reason or "") for one in told)
-    assert f"{judged.replica}: " not in (equal.reason or "")
-    unknown = audit_quorum(with_comparisons(replace(evidence, state=too_large), []))
-    assert {one.result for one in unknown.results if one.check in STATE_CHECKS} == {"skipped"}
 
 
 def test_every_check_has_a_fault_that_it_finds() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.replays import EQUALS, RULE_CHECKS
 from kraftlog.audit.run import AuditResult
+from kraftlog.audit.state_history import EQUALS, RULE_CHECKS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import scan

@@ -1,0 +1,423 @@
+"""Go through the quorum's history once, judge its records, and hold every snapshot against it.
+
+In: a quorum, and where its records are read from. Out: `StateEvidence`. Where the history begins
+above 0 a snapshot is its base; until a second witness agrees with that base, a snapshot that
+contradicts it opens a second line, and the next witness decides between them. After a hole, or a
+record that does not decode, nothing is judged until the next snapshot. After a record that a newer
+Kafka wrote the history goes on in doubt: what then fails is not judged, and the next snapshot
+counts. Memory: two lines at most, one window of records, and the snapshots of one id. Source: R25,
+R63, R160, R161.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from kraftlog.audit.images import Image, Images, are_equal, images_apart
+from kraftlog.audit.issues import Issues, placed_in
+from kraftlog.audit.state_rules import MassDeletion
+from kraftlog.audit.watch import Rules
+from kraftlog.errors import InputError
+from kraftlog.log.batch import CONTROL
+from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
+from kraftlog.quorum.evidence import (
+    UNREMARKABLE,
+    Difference,
+    ImageComparison,
+    RecordIssue,
+    StateEvidence,
+)
+from kraftlog.quorum.history import Records
+from kraftlog.quorum.lineage import Chain, chain
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.known import Known
+from kraftlog.state.standing import Topics
+from kraftlog.state.window import RecordWindow
+
+EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
+RULE_CHECKS = (
+    "references_exist", "isr_within_replicas", "leader_in_isr", "partition_epochs_step",
+    "topic_identity_unique", "broker_epoch_is_offset", "producer_ids_increase", "mass_deletion",
+    "record_replays",
+)  # fmt: skip
+STATE_CHECKS = (EQUALS, AGREE, *RULE_CHECKS)
+"""All checks that a history judges."""
+
+_CHANGED = "a file has changed since it was looked at: audit it again"
+
+
+@dataclass(slots=True)
+class _Line:
+    """One candidate for the state: where it started, and how many independent witnesses agree with
+    it. `doubt` says what of a newer Kafka may have changed the state.
+    """
+
+    known: Known
+    basis: str
+    origin: str
+    witnesses: int
+    doubt: str | None = None
+    doubted: list[tuple[SnapshotView, tuple[Difference, ...], int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Stop:
+    """A link after which the state is not known, and why; `label` is whose copy says so."""
+
+    label: str
+    why: str
+
+
+class StateHistory:
+    """The fold over one quorum's history, and what it finds on its way."""
+
+    def __init__(self, quorum: Quorum, records: Records) -> None:
+        self.quorum, self.records = quorum, records
+        self.chain = chain(quorum)
+        self.issues = Issues()
+        self.comparisons: list[ImageComparison] = []
+        self.skipped: list[tuple[str, str, str]] = []
+        self.judged: set[str] = set()
+        self.ranges: list[tuple[int, int]] = []
+        self._topics = Topics()
+        self._images = Images(records, self._topics)
+        self._rules = Rules(self.chain.base, self.issues, MassDeletion(quorum.thresholds))
+        self._stops, self._doubts = _remarks(self.chain)
+        self._lines: list[_Line] = []
+
+    def run(self) -> StateEvidence:
+        """Go through everything."""
+        waiting = self._snapshots()
+        reached: int | None = None
+        for first, after in self._parts(set(waiting)):
+            base = int(self.chain.base[first])
+            if reached is None and base == 0:
+                label = self.chain.logs[int(self.chain.log[first])].label
+                known = Known(self._topics)
+                self._lines = [_Line(known, "the log from offset 0 on", label, 2)]
+            elif reached is None or base != reached:
+                self._judge_until(waiting, reached, base)
+                self._lose(reached, base)
+            self._meet(waiting, base)
+            self._follow(first, after)
+            reached = int(self.chain.end[after - 1])
+        self._meet(waiting, reached)
+        for one in [s for snapshots in waiting.values() for s in snapshots]:
+            self._skip(
+                EQUALS, one.replica, f"{one.evidence.name} ends where no log at hand reaches"
+            )
+        self._settle()
+        self._rules.finish()
+        self._agreement()
+        issues = tuple(placed_in(self.quorum, self.chain, self.issues))
+        return StateEvidence(
+            tuple(self.comparisons),
+            issues,
+            tuple(self.skipped),
+            tuple(sorted(self.judged)),
+            tuple(_joined(self.ranges)),
+        )
+
+    # --- the way through the history -------------------------------------------------------------
+
+    def _parts(self, ends: set[int]) -> Iterator[tuple[int, int]]:
+        """The chain in parts [first, after), without a hole in any, each up to where something is
+        to be done: a snapshot's end, or a batch that cannot be read.
+        """
+        count = len(self.chain)
+        if count == 0:
+            return
+        holes = np.flatnonzero(self.chain.base[1:] != self.chain.end[:-1]) + 1
+        met = np.flatnonzero(np.isin(self.chain.end, np.array(sorted(ends), np.int64))) + 1
+        cuts = {0, count, *holes.tolist(), *met.tolist(), *(one + 1 for one in self._stops)}
+        yield from pairwise(sorted(cuts))
+
+    def _snapshots(self) -> dict[int, list[SnapshotView]]:
+        """The snapshots that can be judged, by their end offset."""
+        found: dict[int, list[SnapshotView]] = defaultdict(list)
+        for one in self.quorum.own_snapshots:
+            contradiction = self.quorum.contradiction(one)
+            if not one.end_offset:
+                continue
+            if not one.is_complete:
+                self._skip(EQUALS, one.replica, f"{one.evidence.name} is not complete")
+            elif contradiction is not None:
+                self._skip(EQUALS, one.replica, f"{one.evidence.name}: {contradiction}")
+            else:
+                found[one.end_offset].append(one)
+        return dict(sorted(found.items()))
+
+    def _judge_until(
+        self, waiting: dict[int, list[SnapshotView]], reached: int | None, base: int
+    ) -> None:
+        """What ends before the next link is met only where the history is known up to there."""
+        if reached is not None:
+            self._meet(waiting, reached)
+        for end in [end for end in waiting if end < base]:
+            for one in waiting.pop(end):
+                self._skip(
+                    EQUALS, one.replica, f"no log at hand reaches the end of {one.evidence.name}"
+                )
+
+    def _lose(self, reached: int | None, base: int) -> None:
+        """Offsets are missing: the state is not known any more."""
+        self._settle()
+        self._lines = []
+        if reached is not None:
+            for check in RULE_CHECKS:
+                self._skip(check, "quorum", f"offsets {reached} to {base - 1} are missing")
+
+    def _follow(self, first: int, after: int) -> None:
+        """Take in the records of some links."""
+        if not self._lines:
+            return
+        stop = self._stops.get(after - 1)
+        end = int(self.chain.end[after - 1])
+        reached = int(self.chain.base[first])
+        for window in self.records.windows(self.chain, first, after):
+            for index, line in enumerate(self._lines):
+                self._advance(line, window, is_first=index == 0)
+            reached = window.end_offset
+        if reached < end:
+            stop = _Stop("quorum", f"offset {reached} cannot be read: {_CHANGED}")
+        if stop is not None:
+            self._settle()
+            self._lines = []
+            for check in (EQUALS, *RULE_CHECKS):
+                self._skip(check, stop.label, stop.why)
+
+    def _advance(self, line: _Line, window: RecordWindow, *, is_first: bool) -> None:
+        """Take in one window; from a record of a newer Kafka on, what the state should be is not
+        known.
+        """
+        doubt = None if line.doubt else self._doubts.first_in(window)
+        watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
+        if is_first and line.doubt is None:
+            line.known.advance(watched, self._rules)
+            self._note_judged(watched)
+        else:
+            line.known.advance(watched)
+        if doubt is not None:
+            line.doubt = (
+                f"from offset {doubt.offset} on: {doubt.text}, and may have changed the state"
+            )
+            self._skip_rules(line.doubt if is_first else None)
+            line.known.advance(window.between(doubt.offset, window.end_offset))
+
+    def _note_judged(self, window: RecordWindow) -> None:
+        held = {name for name, rows in window.records.items() if rows.num_rows}
+        if held - TRANSACTION_TYPES:
+            self.judged.update(RULE_CHECKS)
+        self.ranges.append((window.start_offset, window.end_offset))
+
+    # --- snapshots -------------------------------------------------------------------------------
+
+    def _meet(self, waiting: dict[int, list[SnapshotView]], offset: int | None) -> None:
+        """Hold the snapshots that end here against the history, or begin with them."""
+        if offset is None:
+            return
+        groups = self._equal_groups(waiting.pop(offset, []), EQUALS)
+        if not groups:
+            return
+        if not self._lines:
+            first = groups[0]
+            self._lines = [self._line(group) for group in groups[:2]]
+            self._skip_rules(self._lines[0].doubt)
+            for one in first[:1]:
+                self._skip(EQUALS, one.replica, f"{one.evidence.name} is where the replay begins")
+            return
+        for group in groups:
+            self._witness(group)
+
+    def _equal_groups(self, snapshots: list[SnapshotView], check: str) -> list[list[SnapshotView]]:
+        """Snapshots of one id by equal state, the largest group first."""
+        groups: list[list[SnapshotView]] = []
+        for one in snapshots:
+            image = self._images.of(one)
+            if image is None:
+                self._skip(check, one.replica, f"{one.evidence.name}: {_CHANGED}")
+                continue
+            for group in groups:
+                if are_equal(self._image(group[0]).known, image.known):
+                    group.append(one)
+                    break
+            else:
+                groups.append([one])
+        return sorted(groups, key=len, reverse=True)
+
+    def _image(self, one: SnapshotView) -> Image:
+        image = self._images.of(one)
+        if image is None:
+            raise InputError(f"{one.path}: {_CHANGED}")
+        return image
+
+    def _line(self, group: list[SnapshotView]) -> _Line:
+        one = group[0]
+        image = self._image(one)
+        basis = f"{one.evidence.name} of {one.replica} and the log from there on"
+        return _Line(image.known.fork(), basis, one.replica, len(group), image.doubt)
+
+    def _witness(self, group: list[SnapshotView]) -> None:
+        image = self._image(group[0])
+        doubt = image.doubt or self._lines[0].doubt
+        if doubt:
+            self._witness_in_doubt(group, image, doubt)
+            return
+        compared = [(line, *images_apart(line.known, image.known)) for line in self._lines]
+        self.judged.add(EQUALS)
+        for line, told, count in compared:
+            only_stale = count and all(one.stale_config for one in told)
+            if not count or only_stale:
+                if only_stale:
+                    self._report(line, group, told, count)
+                line.witnesses += len(group)
+                # A second witness decides: what contradicted this line was wrong.
+                self._lines = [line]
+                self._settle()
+                return
+        line, told, count = compared[0]
+        line.doubted += [(one, told, count) for one in group]
+        if line.witnesses < 2 and len(self._lines) == 1:
+            self._lines.append(self._line(group))
+
+    def _witness_in_doubt(self, group: list[SnapshotView], image: Image, doubt: str) -> None:
+        """Equal states are judged all the same; others are no fault of the snapshot. A state in
+        doubt goes on from the snapshot's.
+        """
+        if not images_apart(self._lines[0].known, image.known)[1]:
+            self.judged.add(EQUALS)
+        else:
+            for one in group:
+                self._skip(EQUALS, one.replica, f"{one.evidence.name}: {doubt}")
+        if self._lines[0].doubt:
+            self._settle()
+            self._lines = [self._line(group)]
+            self._skip_rules(self._lines[0].doubt)
+
+    def _report(
+        self, line: _Line, group: list[SnapshotView], told: tuple[Difference, ...], count: int
+    ) -> None:
+        for one in group:
+            self.comparisons.append(
+                ImageComparison(
+                    EQUALS, one.replica, one.path, one.end_offset, one.epoch, line.origin,
+                    f"the replay of {line.basis}", told, count,
+                )
+            )  # fmt: skip
+
+    def _settle(self) -> None:
+        """Report what contradicts the line that won; without a winner, the first one counts."""
+        for line in self._lines[:1]:
+            for one, told, count in line.doubted:
+                self._report(line, [one], told, count)
+            line.doubted = []
+
+    def _agreement(self) -> None:
+        """The same id on several replicas: the state that the history refused, or the smaller
+        group, is the odd one.
+        """
+        by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
+        for one in self.quorum.own_snapshots:
+            if one.is_complete and one.end_offset:
+                by_id[one.id].append(one)
+        wrong = {one.path for one in self.comparisons if one.check == EQUALS}
+        for snapshots in by_id.values():
+            if len(snapshots) < 2:
+                continue
+            self.judged.add(AGREE)
+            if len({one.evidence.batches.ids.tobytes() for one in snapshots}) == 1:
+                continue
+            groups = self._equal_groups(snapshots, AGREE)
+            groups.sort(key=lambda group: (group[0].path in wrong, -len(group)))
+            for group in groups[1:]:
+                self._disagree(groups[0][0], group)
+
+    def _disagree(self, right: SnapshotView, group: list[SnapshotView]) -> None:
+        one, other = self._image(right), self._image(group[0])
+        told, count = images_apart(one.known, other.known)
+        doubt = one.doubt or other.doubt
+        if count and doubt:
+            self._skip(AGREE, group[0].replica, f"{group[0].evidence.name}: {doubt}")
+            return
+        for one_of in group if count else ():
+            self.comparisons.append(
+                ImageComparison(
+                    AGREE, one_of.replica, one_of.path, one_of.end_offset, one_of.epoch,
+                    right.replica, f"the snapshot of the same id on {right.replica}", told, count,
+                )
+            )  # fmt: skip
+
+    def _skip_rules(self, doubt: str | None) -> None:
+        """Records cannot be judged by a state in doubt."""
+        for check in RULE_CHECKS if doubt else ():
+            self._skip(check, "quorum", doubt or "")
+
+    def _skip(self, check: str, label: str, why: str) -> None:
+        self.skipped.append((check, label, why))
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """The first record of a batch that a newer Kafka wrote."""
+
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """All of them, in offset order."""
+
+    found: tuple[_Doubt, ...]
+
+    def first_in(self, window: RecordWindow) -> _Doubt | None:
+        """The first one in a window."""
+        at = bisect_left(self.found, window.start_offset, key=lambda one: one.offset)
+        inside = at < len(self.found) and self.found[at].offset < window.end_offset
+        return self.found[at] if inside else None
+
+
+def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
+    """The links after which the state is not known, and the records that put it in doubt."""
+    stops: dict[int, _Stop] = {}
+    doubts: list[_Doubt] = []
+    for at, issue in _issues(links):
+        log, base = links.logs[int(links.log[at])], int(links.base[at])
+        offset = base + issue.record_index
+        if issue.byte_in_batch is not None:
+            why = f"offset {offset} cannot be read: {issue.text}"
+            stops.setdefault(at, _Stop(log.label, why))
+        elif issue.kind == UNKNOWN and not log.evidence.log.attributes[links.row[at]] & CONTROL:
+            doubts.append(_Doubt(offset, issue.text))
+    return stops, _Doubts(tuple(sorted(doubts, key=lambda one: one.offset)))
+
+
+def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
+    """The issues of all links, each with its link."""
+    for index, log in enumerate(links.logs):
+        own = np.flatnonzero(links.log == index)
+        content = log.evidence.log.content[links.row[own]]
+        for at in own[content != UNREMARKABLE].tolist():
+            found = log.content(int(links.row[at]))
+            for issue in found.issues if found else ():
+                yield at, issue
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of offsets, in their order; those that touch become one."""
+    found: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
+
+
+def judge_history(quorum: Quorum, records: Records) -> StateEvidence:
+    """Everything that the state checks need to know."""
+    return StateHistory(quorum, records).run()

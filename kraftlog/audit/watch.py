@@ -1,0 +1,88 @@
+"""The rules of the state, asked while records are applied.
+
+In: what `state.known` shows of each record. Out: `Issues`. Records of small tables are judged one
+by one; of the partitions' records those are judged that the fold has handed to the definition, as
+nothing can be wrong with the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kraftlog.audit.issues import Issues
+from kraftlog.audit.state_rules import (
+    BEFORE,
+    KINDS,
+    MassDeletion,
+    Step,
+    Told,
+    Window,
+    rules_after,
+    rules_before,
+)
+from kraftlog.quorum.content import TRANSACTION_TYPES
+from kraftlog.quorum.evidence import Longs
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.fold import Applied
+from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.state import Change, State
+
+
+@dataclass(slots=True)
+class Rules:
+    """All rules over one history; `base_offsets` are those of its batches."""
+
+    base_offsets: Longs
+    issues: Issues
+    deletions: MassDeletion
+
+    def meets(self, event: Event, state: State) -> None:
+        """See `known.Watcher`."""
+        if event.is_control or event.data is None or event.origin.type not in BEFORE:
+            return
+        offset = event.origin.offset or 0
+        at = int(np.searchsorted(self.base_offsets, offset, "right")) - 1
+        base = int(self.base_offsets[at])
+        self._tell(offset, *rules_before(Step(event.origin.type, event.data, offset, base, state)))
+
+    def changed(
+        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+    ) -> None:
+        """See `known.Watcher`."""
+        if event.is_control or event.data is None or event.origin.type in TRANSACTION_TYPES:
+            return
+        offset = event.origin.offset or 0
+        for fault in faults:
+            one = Applied(event.origin, event.data, changes, fault, None)
+            self._tell(offset, *rules_after(one))
+        for window in self.deletions.see(changes, state, event.origin.timestamp, offset):
+            self._mass_deletion(window)
+
+    def applied(self, one: Applied) -> None:
+        """See `known.Watcher`."""
+        self._tell(one.origin.offset or 0, *rules_after(one))
+
+    def finish(self) -> None:
+        """Tell what was still open at the end."""
+        for window in self.deletions.rest():
+            self._mass_deletion(window)
+
+    def _mass_deletion(self, window: Window) -> None:
+        first = window.first_offset
+        told = Told(
+            "mass_deletion",
+            f"{window.removed} of {window.total} {KINDS[window.table]} are removed between offsets "
+            f"{first} and {window.last_offset}: if nobody meant it, stop the controllers now; the "
+            f"state before offset {first} can be written as a checkpoint",
+            {
+                "kind": window.table,
+                "removed": window.removed,
+                "total": window.total,
+                "last_offset": window.last_offset,
+            },
+        )
+        self._tell(first, told)
+
+    def _tell(self, offset: int, *told: Told) -> None:
+        for one in told:
+            self.issues.add(offset, one)

@@ -1,0 +1,172 @@
+"""The records of a history, window by window: what everything that asks for a state goes through.
+
+In: a chain of batches, and where its records are read from. Out: `RecordWindow`s in offset order,
+of bounded size. `FileRecords` reads them where the copies lie: consecutive batches of a file at
+once, each content once. What has changed since the copies were looked at ends the stream early.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog.decode.columnar import decode_window
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.segment import Limits, Window, walk
+from kraftlog.log.storage import open_file
+from kraftlog.message.catalogue import control_specs, metadata_specs
+from kraftlog.quorum.evidence import BatchColumns, Ids, Longs
+from kraftlog.quorum.lineage import Chain
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.tables import NO_EFFECT
+from kraftlog.state.window import RecordWindow, numbered, placed, window_columns
+
+WINDOW_RECORDS = 400_000
+"""About so many records make a window; with their columns and those of a fold some 400 MB."""
+
+
+class Records(Protocol):
+    """Where decoded records come from."""
+
+    def windows(self, chain: Chain, first: int, after: int) -> Iterator[RecordWindow]:
+        """The records of the links [first, after) of a chain, which follow each other without a
+        hole. Ends early where the records cannot be read any more.
+        """
+
+    def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
+        """The records of a checkpoint, numbered by their places in the file."""
+
+
+def wanted_types() -> frozenset[str]:
+    """All types of records that change the state."""
+    specs = [*metadata_specs().values(), *control_specs().values()]
+    return frozenset(one.type for one in specs) - NO_EFFECT
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecords:
+    """Records from the files that the copies lie in."""
+
+    redactor: Redactor
+    limits: Limits
+    window_records: int = WINDOW_RECORDS
+
+    def windows(self, chain: Chain, first: int, after: int) -> Iterator[RecordWindow]:
+        """See `Records`."""
+        while first < after:
+            limit = chain.base[first] + self.window_records
+            end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
+            gathered, reached = _Gathered(), first
+            for start, stop in _stretches(chain, first, end):
+                reached = self._read(chain, start, stop, gathered)
+                if reached < stop:
+                    break
+            if reached > first:
+                yield gathered.window(int(chain.base[first]), int(chain.end[reached - 1]))
+            if reached < end:
+                return
+            first = end
+
+    def _read(self, chain: Chain, first: int, after: int, gathered: "_Gathered") -> int:
+        """Read links that lie together in one file; the link that could not be read, or `after`."""
+        log = chain.logs[int(chain.log[first])].evidence
+        path = log.segments[int(log.log.file[chain.row[first]])].path
+        rows = chain.row[first:after]
+        for window in self._walk(path, log.log, int(rows[0]), int(rows[-1])):
+            count = len(window.batches)
+            if not _same_ids(window, chain.ids[first : first + count]):
+                return first
+            gathered.add(self._decoded(window), None)
+            first += count
+        return first
+
+    def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
+        """See `Records`."""
+        batches = view.evidence.batches
+        gathered, row, number, begun = _Gathered(), 0, 0, 0
+        for window in self._walk(view.path, batches, 0, len(batches) - 1):
+            after = row + len(window.batches)
+            if not _same_ids(window, batches.ids[row:after]):
+                return
+            counts = window.batches.headers["record_count"].astype(np.int64)
+            first_of_batch = number + np.cumsum(counts) - counts
+            gathered.add(self._decoded(window), first_of_batch)
+            row, number = after, number + int(counts.sum())
+            if number - begun >= self.window_records:
+                yield gathered.window(begun, number)
+                gathered, begun = _Gathered(), number
+        yield gathered.window(begun, number)
+
+    def _walk(self, path: str, columns: BatchColumns, first: int, last: int) -> Iterator[Window]:
+        """The windows of a file from one batch to another, as long as it holds sound batches."""
+        start = int(columns.positions[first])
+        end = int(columns.positions[last] + columns.sizes[last])
+        try:
+            with open_file(path) as file:
+                for found in walk(file, start, end, self.limits):
+                    if not isinstance(found, Window):
+                        return
+                    yield found
+        except OSError:
+            return  # the caller sees that batches are missing
+
+    def _decoded(self, window: Window) -> "list[tuple[bool, str, pa.RecordBatch]]":
+        limit = self.limits.decompressed_size_bytes
+        decoded = decode_window(window, wanted_types(), self.redactor, limit)
+        return [
+            *((False, name, rows) for name, rows in decoded.records.items()),
+            *((True, name, rows) for name, rows in decoded.control.items()),
+        ]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows that come together to a window."""
+
+    rows: dict[tuple[bool, str], list[pa.RecordBatch]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(
+        self, decoded: "Iterable[tuple[bool, str, pa.RecordBatch]]", numbers: Longs | None
+    ) -> None:
+        """Take in rows of a log, or, with their numbers by batch, of a checkpoint."""
+        for is_control, name, rows in decoded:
+            if rows.num_rows:
+                at_place = placed(rows) if numbers is None else numbered(rows, numbers)
+                kept = window_columns(name, at_place.schema.names)
+                self.rows[is_control, name].append(at_place.select(kept))
+
+    def window(self, start: int, end: int) -> RecordWindow:
+        """Everything that was taken in."""
+        tables = {key: pa.Table.from_batches(rows) for key, rows in self.rows.items()}
+        records = {name: table for (is_control, name), table in tables.items() if not is_control}
+        control = {name: table for (is_control, name), table in tables.items() if is_control}
+        return RecordWindow(start, end, records, control)
+
+
+def _stretches(chain: Chain, first: int, after: int) -> Iterator[tuple[int, int]]:
+    """Links that lie one behind the other in one file."""
+    log, row = chain.log[first:after], chain.row[first:after]
+    breaks = np.flatnonzero((log[1:] != log[:-1]) | (row[1:] != row[:-1] + 1)) + 1
+    for start, end in pairwise([0, *breaks.tolist(), after - first]):
+        yield from _by_file(chain, first + start, first + end)
+
+
+def _by_file(chain: Chain, first: int, after: int) -> Iterator[tuple[int, int]]:
+    """Consecutive rows of a log, cut where a file ends or bytes lie between two of them."""
+    columns = chain.logs[int(chain.log[first])].evidence.log
+    rows = chain.row[first:after]
+    follows = columns.positions[rows[1:]] == (columns.positions + columns.sizes)[rows[:-1]]
+    breaks = np.flatnonzero((columns.file[rows[1:]] != columns.file[rows[:-1]]) | ~follows) + 1
+    bounds = [0, *breaks.tolist(), after - first]
+    yield from ((first + a, first + b) for a, b in pairwise(bounds))
+
+
+def _same_ids(window: Window, ids: Ids) -> bool:
+    found = bytes.fromhex("".join(window.batches.batch_ids))
+    return bool(window.batches.crc_valid.all()) and found == ids.astype(">u8").tobytes()

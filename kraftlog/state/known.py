@@ -1,0 +1,217 @@
+"""A state that goes on: from empty, or from any state that is known, through windows of records.
+
+In: `RecordWindow`s in offset order. Out: the state behind each. The small tables are replayed
+record by record, by the definition; the partitions, which are nearly all records, by columns, and
+only those that a window touches. What a transaction hides is kept aside until it ends: a state is
+never copied. Cut anywhere, the state behind is that of the whole. Memory: one window, the small
+tables, and `Standing`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.decode.rows import row_schema
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.fold import Applied, fold_last
+from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent, cleared, topic_events
+from kraftlog.state.partition_events import coded
+from kraftlog.state.replay import FaultyRecord, Replay
+from kraftlog.state.standing import CHANGE, PUT, Longs, Standing, Topics, as_base
+from kraftlog.state.state import Change, State
+from kraftlog.state.tables import ABORT, BEGIN, END
+from kraftlog.state.window import RecordWindow
+
+
+class Watcher(Protocol):
+    """Who looks on while records are applied."""
+
+    def meets(self, event: Event, state: State) -> None:
+        """A record of a small table, and the state that it meets."""
+
+    def changed(
+        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+    ) -> None:
+        """The same record, the state behind it, and what became of it."""
+
+    def applied(self, one: Applied) -> None:
+        """A partition's record that a rule may have something to say of."""
+
+
+class SmallTables(Replay):
+    """A replay of all tables but the partitions."""
+
+    def take(self, event: Event) -> tuple[Change, ...]:
+        """Apply a record; its changes, visible or not."""
+        if event.is_control:
+            return tuple(one.change for one in self.apply_control(event.origin, event.data))
+        hidden = len(self._waiting)
+        seen = self.apply(event.origin, event.data)
+        if event.origin.type in (BEGIN, END, ABORT):
+            return ()
+        return tuple([one.change for one in seen] or [one for one, _ in self._waiting[hidden:]])
+
+    def goes_on(self) -> "SmallTables":
+        """A replay of its own that goes on from here."""
+        twin = SmallTables(self.state.fork())
+        if self._hidden is not None:
+            twin._hidden, twin.open_since = self._hidden.fork(), self.open_since
+            twin._waiting = self._waiting.copy()
+        return twin
+
+
+class Known:
+    """The state at one offset, which goes on with `advance`.
+
+    `small` holds all tables but the partitions; `partitions` are those that the next record meets,
+    `visible` those that everyone may see."""
+
+    def __init__(self, topics: Topics | None = None) -> None:
+        self.small = SmallTables()
+        self.partitions = Standing.empty(topics or Topics())
+        self._before: Standing | None = None
+
+    @property
+    def visible(self) -> Standing:
+        """The partitions as everyone may see them: without those of an open transaction."""
+        return self.partitions if self._before is None else self._before
+
+    def fork(self) -> "Known":
+        """A state of its own that goes on from here."""
+        twin = Known(self.partitions.topics)
+        twin.small = self.small.goes_on()
+        twin.partitions, twin._before = self.partitions, self._before
+        return twin
+
+    def advance(self, window: RecordWindow, watcher: Watcher | None = None) -> None:
+        """Take in the records of a window that begins where the last one ended."""
+        for piece, kind in self._pieces(window):
+            if kind == BEGIN:
+                self._before = self.partitions
+            elif kind == ABORT and self._before is not None:
+                self.partitions, self._before = self._before, None
+            elif kind == END:
+                self._before = None
+            self._piece(piece, watcher)
+
+    def _pieces(self, window: RecordWindow) -> Iterator[tuple[RecordWindow, str]]:
+        """The window, cut where a transaction begins or ends whose records are not visible at the
+        end of the window, or were not at its beginning; each part with the type that it begins
+        with.
+        """
+        at, kind = window.start_offset, ""
+        is_open = self.small.current is not self.small.state
+        for cut, next_kind in _cuts(window.transaction_marks(), is_open):
+            if cut > at:
+                yield window.between(at, cut), kind
+            at, kind = cut, next_kind
+        if at < window.end_offset:
+            yield window.between(at, window.end_offset), kind
+
+    def _piece(self, window: RecordWindow, watcher: Watcher | None) -> None:
+        rows = {name: _decoded(window, name) for name in (PUT, CHANGE)}
+        topics = {name: _topics(one, name) for name, one in rows.items()}
+        names = self._alive(window, topics.values())
+        outline = Outline(window.start_offset, 0, window.end_offset)
+        self._small_tables(window, outline, watcher)
+        keys = self._touched(rows, topics, outline, names)
+        if not len(keys):
+            return
+        alive = [TopicEvent(BASE_TOPIC, 0, one, True, name) for one, name in names.items()]
+        outline.topics = alive + outline.topics
+        base = self.partitions.versions(keys)
+        last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE])
+        self.partitions = self.partitions.replaced(keys, last.rows)
+        if watcher is not None:
+            for one in last.applied:
+                watcher.applied(one)
+
+    def _alive(self, window: RecordWindow, topics: Iterable[pa.DictionaryArray]) -> dict[str, str]:
+        """The topics that the fold of a window has to know, by id: those that live before it."""
+        known = self.small.current.rows("topics")
+        if window.has("CLEAR_ELR_RECORD"):
+            return {key[0]: value["name"] for key, value in known.items()}
+        asked = {one for found in topics for one in found.dictionary.to_pylist()}
+        for name in ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD"):
+            asked.update(window.field(name, "topic_id"))
+        return {one: known[one,]["name"] for one in asked if (one,) in known}
+
+    def _small_tables(
+        self, window: RecordWindow, outline: Outline, watcher: Watcher | None
+    ) -> None:
+        replay = self.small
+        for event in window.small_events():
+            origin, data = event.origin, event.data
+            if origin.type == "CLEAR_ELR_RECORD" and data is not None:
+                offset = origin.offset or 0
+                outline.clears += cleared(replay.current, origin, offset, data["topicName"])
+            if watcher is not None:
+                watcher.meets(event, replay.current)
+            before = len(replay.faults)
+            changes = replay.take(event)
+            outline.topics += topic_events((one, origin) for one in changes)
+            if watcher is not None:
+                watcher.changed(event, replay.current, changes, replay.faults[before:])
+            del replay.faults[:]
+
+    def _touched(
+        self,
+        rows: Mapping[str, pa.Table],
+        topics: Mapping[str, pa.DictionaryArray],
+        outline: Outline,
+        names: Iterable[str],
+    ) -> Longs:
+        """The partitions that a window changes, or can."""
+        known = self.partitions
+        ids = {name: _field(one, name, "partition_id") for name, one in rows.items()}
+        found = [known.topics.keys(topics[name], ids[name]) for name in rows]
+        changed = {one.topic_id for one in outline.topics}
+        for clear in outline.clears:
+            changed |= set(names) if clear.topic_id is None else {clear.topic_id}
+        found.append(known.of_topics(changed))
+        return _distinct(np.concatenate(found))
+
+
+def _cuts(marks: list[tuple[int, str]], is_open: bool) -> Iterator[tuple[int, str]]:
+    """Where a window is cut, given whether a transaction is open at its beginning. One that begins
+    and ends well inside it needs no cut: at its end nobody can tell.
+    """
+    begun: int | None = None
+    for offset, kind in marks:
+        if kind == BEGIN and not is_open:
+            begun, is_open = offset, True
+        elif kind != BEGIN and is_open:
+            if begun is not None and kind == ABORT:
+                yield begun, BEGIN
+            if begun is None or kind == ABORT:
+                yield offset, kind
+                yield offset + 1, ""  # what follows meets the state that the end has left
+            begun, is_open = None, False
+    if begun is not None:
+        yield begun, BEGIN
+
+
+def _decoded(window: RecordWindow, name: str) -> pa.Table:
+    """A window's records of partitions, of the versions that are known."""
+    rows = window.records.get(name)
+    if rows is None:
+        return row_schema(name).empty_table()
+    payload = rows.column(name.lower())
+    return rows.filter(payload.is_valid()) if payload.null_count else rows
+
+
+def _topics(rows: pa.Table, name: str) -> pa.DictionaryArray:
+    return _field(rows, name, "topic_id").cast(coded(pa.string()))
+
+
+def _field(rows: pa.Table, name: str, field: str) -> pa.Array:
+    struct = pa.chunked_array(rows.column(name.lower())).combine_chunks()
+    return pc.struct_field(struct, field)
+
+
+def _distinct(keys: Longs) -> Longs:
+    ascending = np.sort(keys)
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(keys) else keys

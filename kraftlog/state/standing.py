@@ -1,0 +1,187 @@
+"""What stands at one offset: the last version of every partition, as columns.
+
+In: the rows that a fold leaves (`fold.value_schema`). Out: frozen `Standing`s, each made from the
+one before it: only partitions that something has happened to are taken out and put back, so that a
+fold of a window costs what is in the window. Rows that no longer hold are dropped when they are
+more than those that do. Memory: some 150 bytes per partition, twice that before rows are dropped.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraftlog.decode.rows import row_schema
+from kraftlog.relations import TIMESTAMP
+from kraftlog.state.declare import Data, Key
+from kraftlog.state.fold import value_schema
+from kraftlog.state.history import SHOWN
+from kraftlog.state.partition_events import coded
+
+Longs = npt.NDArray[np.int64]
+
+PUT, CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
+_PAYLOAD = PUT.lower()
+_PARTITIONS = SHOWN["partitions"]
+_NEWEST_VERSION = 2
+"""A PARTITION_RECORD of this version holds every column of a version."""
+_SPARE_ROWS = 100_000
+
+
+@dataclass(slots=True)
+class Topics:
+    """A number for each topic id that was ever met; shared by what is compared with each other."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+
+    def code(self, topic_id: str) -> int:
+        """The number of a topic."""
+        found = self.codes.get(topic_id)
+        if found is None:
+            found = self.codes[topic_id] = len(self.ids)
+            self.ids.append(topic_id)
+        return found
+
+    def keys(self, topic_ids: pa.Array, partition_ids: pa.Array) -> Longs:
+        """(topic, partition) as one number each; the ids are codes of a dictionary."""
+        known = np.array([self.code(one) for one in topic_ids.dictionary.to_pylist()], np.int64)
+        codes = known[topic_ids.indices.to_numpy()] if len(topic_ids) else np.empty(0, np.int64)
+        numbers = partition_ids.to_numpy(zero_copy_only=False).astype(np.int64)
+        found: Longs = codes << 32 | numbers & 0xFFFFFFFF
+        return found
+
+
+def no_rows() -> pa.Table:
+    """No version."""
+    return value_schema().empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The versions at one offset: `keys` in order, and `place`, where the version of each stands
+    in `rows`.
+    """
+
+    topics: Topics
+    keys: Longs
+    place: Longs
+    rows: pa.Table
+
+    @classmethod
+    def empty(cls, topics: Topics) -> "Standing":
+        """No partition at all."""
+        nothing = np.empty(0, np.int64)
+        return cls(topics, nothing, nothing, no_rows())
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def of_topics(self, topic_ids: Iterable[str]) -> Longs:
+        """The keys of all partitions of some topics."""
+        codes = np.array(sorted(self.topics.code(one) for one in topic_ids), np.int64)
+        first = np.searchsorted(self.keys, codes << 32)
+        after = np.searchsorted(self.keys, (codes + 1) << 32)
+        parts = [self.keys[a:b] for a, b in zip(first.tolist(), after.tolist(), strict=True)]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
+    def versions(self, keys: Longs) -> pa.Table:
+        """The versions of those of some keys that stand, in the order of the keys."""
+        return self.rows.take(pa.array(self.place[self._at(keys)])).combine_chunks()
+
+    def _at(self, keys: Longs) -> Longs:
+        """Where the keys that stand are among all."""
+        at = np.searchsorted(self.keys, keys)
+        inside = np.minimum(at, max(0, len(self.keys) - 1))
+        held = (at < len(self.keys)) & (self.keys[inside] == keys) if len(self.keys) else at < 0
+        return at[held]
+
+    def replaced(self, keys: Longs, rows: pa.Table) -> "Standing":
+        """What stands when some keys' versions are those of `rows`, or are gone where it has
+        none.
+        """
+        kept = np.ones(len(self.keys), np.bool_)
+        kept[self._at(keys)] = False
+        new = Topics.keys(self.topics, *_ids(rows))
+        place = np.arange(rows.num_rows) + self.rows.num_rows
+        all_keys = np.concatenate([self.keys[kept], new])
+        order = np.argsort(all_keys, kind="stable")
+        places = np.concatenate([self.place[kept], place])[order]
+        found = Standing(self.topics, all_keys[order], places, pa.concat_tables([self.rows, rows]))
+        spare = found.rows.num_rows - len(found)
+        return found._compacted() if spare > len(found) + _SPARE_ROWS else found
+
+    def _compacted(self) -> "Standing":
+        rows = self.rows.take(pa.array(self.place)).combine_chunks()
+        return Standing(self.topics, self.keys, np.arange(len(self.keys)), rows)
+
+
+def _ids(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """The key's columns, as arrays."""
+    columns = rows.select(["topic_id", "partition_id"]).combine_chunks()
+    return tuple(pa.concat_arrays(one.chunks or [pa.array([], one.type)]) for one in columns)
+
+
+def as_base(versions: pa.Table) -> pa.Table:
+    """Versions as the records of a base snapshot."""
+    columns = {one.name: _PARTITIONS.column_name(one) for one in _PARTITIONS.fields}
+    count = versions.num_rows
+    fields = [one.with_type(coded(one.type)) for one in row_schema(PUT).field(_PAYLOAD).type]
+    values = [versions.column(columns[one.name]).combine_chunks() for one in fields]
+    arrays = [value.cast(one.type) for value, one in zip(values, fields, strict=True)]
+    return pa.table(
+        {
+            "offset": pa.array(np.arange(count), pa.int64()),
+            "timestamp": pa.array(np.zeros(count, np.int64)).cast(TIMESTAMP),
+            "batch_leader_epoch": pa.array(np.zeros(count, np.int32)),
+            "record_version": pa.array(np.full(count, _NEWEST_VERSION, np.int16)),
+            _PAYLOAD: pa.StructArray.from_arrays(arrays, fields=fields),
+        }
+    )
+
+
+_BLOCK = 1024
+
+
+def differing(one: Standing, other: Standing) -> list[tuple[Key, Data | None, Data | None]]:
+    """The partitions of which two standings hold different versions, each with both versions.
+
+    Equal parts are found by columns; only what differs becomes rows."""
+    common = np.intersect1d(one.keys, other.keys, assume_unique=True)
+    alone = np.setdiff1d(one.keys, common, assume_unique=True)
+    alone_there = np.setdiff1d(other.keys, common, assume_unique=True)
+    plain = pa.schema([_plain(field) for field in value_schema()])
+    mine, theirs = (each.versions(common).cast(plain) for each in (one, other))
+    blocks = [
+        np.arange(at, min(at + _BLOCK, len(common)))
+        for at in range(0, len(common), _BLOCK)
+        if not mine.slice(at, _BLOCK).equals(theirs.slice(at, _BLOCK))
+    ]
+    suspects = common[np.concatenate([np.empty(0, np.int64), *blocks])]
+    before = _by_key(one.versions(np.sort(np.concatenate([alone, suspects]))))
+    after = _by_key(other.versions(np.sort(np.concatenate([alone_there, suspects]))))
+    keys = dict.fromkeys([*before, *after])
+    return [
+        (key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)
+    ]
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """A column without dictionaries."""
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        return field.with_type(kind.value_type)
+    if pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type):
+        return field.with_type(pa.list_(kind.value_field.with_type(kind.value_type.value_type)))
+    return field
+
+
+def _by_key(versions: pa.Table) -> dict[Key, Data]:
+    """Each partition's value under Kafka's own field names, as states hold it."""
+    columns = {_PARTITIONS.column_name(one): one.json for one in _PARTITIONS.fields}
+    return {
+        (row["topic_id"], row["partition_id"]): {columns[name]: row[name] for name in row}
+        for row in versions.to_pylist()
+    }

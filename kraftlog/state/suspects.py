@@ -1,0 +1,69 @@
+"""Versions of partitions that a rule of the state could tell: found by arrays, explained elsewhere.
+
+In: lists of brokers as columns, and which of them hold at each event. Out: flags, true wherever a
+version may be wrong. Nothing wrong is missed; what is only unusual (a list of very many brokers)
+may be flagged too, as every flagged partition goes to the definition. Source: KIP-631, KIP-966.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_WIDEST = 16
+"""Longer lists are left to the definition."""
+_NOBODY = 1 << 40
+"""Stands for no broker: no id is so large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Lists of broker ids as a table of numbers, a row per list, and a last row for the empty
+    list. `odd`: lists that are too long for it.
+    """
+
+    ids: Longs
+    odd: Flags
+
+    @classmethod
+    def of(cls, lists: pa.Array) -> "Brokers":
+        """The lists of one column; null counts as empty."""
+        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = np.append(lengths, 0).astype(np.int64)
+        odd = lengths > _WIDEST
+        kept = np.where(odd, 0, lengths)
+        width = max(1, int(kept.max()))
+        ids = np.full((len(lengths), width), _NOBODY, np.int64)
+        flat = lists.flatten().to_numpy(zero_copy_only=False)
+        ids[np.arange(width) < kept[:, None]] = flat[~np.repeat(odd, lengths)]
+        return cls(ids, odd)
+
+    def at(self, index: Longs) -> Longs:
+        """The lists at some places; beyond the last one all lists are empty."""
+        return self.ids[np.minimum(index, len(self.ids) - 1)]
+
+    def odd_at(self, index: Longs) -> Flags:
+        """Whether the lists at some places are too long."""
+        found: Flags = self.odd[np.minimum(index, len(self.odd) - 1)]
+        return found
+
+
+def bad_assignment(assigned: Brokers) -> Flags:
+    """Of each list of replicas: whether it is empty or names a broker twice."""
+    ordered = np.sort(assigned.ids, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _NOBODY)
+    found: Flags = (assigned.ids == _NOBODY).all(axis=1) | twice.any(axis=1) | assigned.odd
+    return found
+
+
+def outside(members: Longs, assigned: Longs) -> Flags:
+    """Whether a row of `members` holds a broker that the same row of `assigned` does not."""
+    found = np.zeros(len(members), np.bool_)
+    for column in members.T:
+        inside = (assigned == column[:, None]).any(axis=1)
+        found |= (column != _NOBODY) & ~inside
+    return found

@@ -1,0 +1,105 @@
+"""A window of a history: decoded records of consecutive offsets, type by type.
+
+In: rows as the decoders give them. Out: frozen values that a fold goes through one after the other.
+Where they come from (files, a lake, a checkpoint) makes no difference from here on. A record's
+offset is that of its place in its batch, whatever the record itself says of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.tables import ABORT, BEGIN, END, NO_EFFECT
+
+Rows = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWindow:
+    """Offsets [start, end): rows of metadata and of control records by type, in offset order."""
+
+    start_offset: int
+    end_offset: int
+    records: Rows
+    control: Rows
+
+    def between(self, start: int, end: int) -> "RecordWindow":
+        """The part of the window in [start, end)."""
+        if start <= self.start_offset and end >= self.end_offset:
+            return self
+        first, after = max(start, self.start_offset), min(end, self.end_offset)
+        records, control = (
+            {name: _between(rows, first, after) for name, rows in one.items()}
+            for one in (self.records, self.control)
+        )
+        return RecordWindow(first, after, records, control)
+
+    def small_events(self) -> Iterator[Event]:
+        """All records but those of partitions, and those that change nothing, in offset order."""
+        left_out = PARTITION_TYPES | NO_EFFECT
+        streams = [events_of(rows) for name, rows in self.records.items() if name not in left_out]
+        return in_offset_order([*streams, *(events_of(one, True) for one in self.control.values())])
+
+    def has(self, name: str) -> bool:
+        """Whether it holds metadata records of a type."""
+        return name in self.records and self.records[name].num_rows > 0
+
+    def field(self, name: str, field: str) -> list[Any]:
+        """One field of all metadata records of a type, by its column's name."""
+        if not self.has(name):
+            return []
+        return [
+            None if one is None else one[field]
+            for one in self.records[name].column(name.lower()).to_pylist()
+        ]
+
+    def transaction_marks(self) -> list[tuple[int, str]]:
+        """The offsets and types of the records that begin and end transactions."""
+        marks = [
+            (offset, name)
+            for name in (BEGIN, END, ABORT)
+            if name in self.records
+            for offset in self.records[name].column("offset").to_pylist()
+        ]
+        return sorted(marks)
+
+
+_COLUMNS = ("offset", "timestamp", "batch_leader_epoch", "type", "record_version")
+
+
+def window_columns(kind: str, names: Iterable[str]) -> list[str]:
+    """Those of some columns that a window needs of records of a type."""
+    return [one for one in names if one in _COLUMNS or one == kind.lower()]
+
+
+def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
+    offsets = rows.column("offset").to_numpy()
+    first, after = np.searchsorted(offsets, [start, end]).tolist()
+    return rows.slice(first, after - first)
+
+
+def placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Decoded rows of a log with the offsets of their places."""
+    deltas, index = rows.column("offset_delta"), rows.column("record_index")
+    shift = index.to_numpy().astype(np.int64) - deltas.to_numpy().astype(np.int64)
+    return _with_offsets(rows, rows.column("offset").to_numpy() + shift) if shift.any() else rows
+
+
+def numbered(rows: pa.RecordBatch, first_of_batch: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Decoded rows of a checkpoint: their offsets are their places in the file. In: how many
+    records lie before each batch of their window.
+    """
+    batch = rows.column("batch_id").indices.to_numpy()
+    index = rows.column("record_index").to_numpy().astype(np.int64)
+    return _with_offsets(rows, first_of_batch[batch] + index)
+
+
+def _with_offsets(rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    at = rows.schema.get_field_index("offset")
+    return rows.set_column(at, rows.schema.field(at), pa.array(offsets, pa.int64()))

@@ -1,0 +1,150 @@
+"""A state that goes on through windows is the one that the definition gives record by record, and
+the rules tell the same of it: cut anywhere, forked anywhere, from random and from broken logs.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.audit.image_words import images_differ
+from kraftlog.audit.images import are_equal, images_apart
+from kraftlog.audit.issues import Issues
+from kraftlog.audit.state_rules import (
+    MassDeletion,
+    Step,
+    Told,
+    rules_after,
+    rules_before,
+)
+from kraftlog.audit.watch import Rules
+from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.fold import Applied
+from kraftlog.state.known import Known
+from kraftlog.state.replay import Replay
+from kraftlog.state.standing import Standing, Topics, differing
+from kraftlog.state.state import Change, State
+from kraftlog.state.window import RecordWindow
+from tests.property.test_state_history import Record, all_events, decode, histories, sound_log
+
+TRANSACTIONS = {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
+
+
+class ByDefinition(Replay):
+    """Every record on the state before it, with every rule: what columns must equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, Told]] = []
+
+    def take(self, event: Event) -> None:
+        origin, data = event.origin, event.data
+        offset, faults, waiting = origin.offset or 0, len(self.faults), len(self._waiting)
+        assert data is not None
+        if origin.type in TRANSACTIONS:
+            self.apply(origin, data)
+            return
+        told = list(rules_before(Step(origin.type, data, offset, 0, self.current)))
+        seen = self.apply(origin, data)
+        changes = tuple([one.change for one in seen] or [c for c, _ in self._waiting[waiting:]])
+        for change in changes or (None,):
+            fault = next(iter(self.faults[faults:]), None)
+            name = self._name(change)
+            told += rules_after(Applied(origin, data, (change,) if change else (), fault, name))
+        self.told += [(offset, one) for one in told]
+
+    def _name(self, change: Change | None) -> str | None:
+        if change is None or change.table != "partitions":
+            return None
+        topic = self.current.get("topics", change.key[:1])
+        return None if topic is None else topic["name"]
+
+
+def window(log: list[Record], start: int, end: int) -> RecordWindow:
+    return RecordWindow(start, end, decode(log[start:end], start), {})
+
+
+def rules(issues: Issues) -> Rules:
+    return Rules(np.zeros(1, np.int64), issues, MassDeletion(Thresholds()))
+
+
+def told(issues: Issues) -> list[str]:
+    return sorted(map(repr, issues.told()))
+
+
+def state_of(known: Known) -> State:
+    """The whole state, as everyone may see it."""
+    state = known.small.state.fork()
+    for key, _, value in differing(Standing.empty(known.visible.topics), known.visible):
+        state.set("partitions", key, value)
+    return state
+
+
+cuts = st.lists(st.integers(0, 61), max_size=4)
+
+
+def advanced(known: Known, log: list[Record], at: list[int], watcher: Rules | None) -> Known:
+    """Take in a log, window by window."""
+    bounds = sorted({one for one in at if 0 < one < len(log)} | {0, len(log)})
+    for start, end in pairwise(bounds):
+        known.advance(window(log, start, end), watcher)
+    return known
+
+
+def assert_as_defined(log: list[Record], at: list[int]) -> None:
+    wanted = ByDefinition()
+    for event in all_events(decode(log, 0)):
+        wanted.take(event)
+    issues = Issues()
+    known = advanced(Known(), log, at, rules(issues))
+    assert state_of(known) == wanted.state
+    assert told(issues) == sorted(map(repr, sorted(wanted.told, key=lambda one: one[0])))
+
+
+@given(histories, cuts)
+@settings(max_examples=150, deadline=None)
+def test_a_broken_history_is_judged_as_the_definition_judges_it(
+    log: list[Record], at: list[int]
+) -> None:
+    assert_as_defined(log, at)
+
+
+@given(st.integers(0, 1 << 32), cuts)
+@settings(max_examples=100, deadline=None)
+def test_a_sound_history_is_judged_as_the_definition_judges_it(seed: int, at: list[int]) -> None:
+    chance = Random(seed)
+    assert_as_defined(sound_log(chance, chance.randrange(60)), at)
+
+
+@given(histories, histories, st.integers(0, 40))
+@settings(max_examples=60, deadline=None)
+def test_forked_anywhere_is_told_alone(log: list[Record], other: list[Record], at: int) -> None:
+    """What one fork takes in, the other does not see."""
+    at = min(at, len(log))
+    known = Known(Topics())
+    known.advance(window(log, 0, at))
+    twin = known.fork()
+    known.advance(window(log, at, len(log)))
+    forked = log[:at] + other
+    twin.advance(window(forked, at, len(forked)))
+    for mine, alone in ((known, log), (twin, forked)):
+        whole = Known(known.partitions.topics)
+        whole.advance(window(alone, 0, len(alone)))
+        assert are_equal(mine, whole)
+
+
+@given(histories, histories)
+@settings(max_examples=60, deadline=None)
+def test_what_two_states_hold_differently_is_what_their_rows_say(
+    log: list[Record], other: list[Record]
+) -> None:
+    topics = Topics()
+    one, two = Known(topics), Known(topics)
+    one.advance(window(log, 0, len(log)))
+    two.advance(window(other, 0, len(other)))
+    assert images_apart(one, two) == images_differ(state_of(one), state_of(two))

@@ -1,0 +1,55 @@
+"""One verdict, whichever way the records took: from the files, or through a lake."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kraftlog.config import Options, load_options
+from kraftlog.pipeline.audit import audit
+from kraftlog.pipeline.judge import audit_input, recorded_rows
+from kraftlog.pipeline.run import newest_run
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA
+from tests.unit.test_long_history import write
+
+CASES = ("isolated", "upgraded-3.9", "synthetic-fuzz-1", "synthetic-transactions",
+         "synthetic-client-batches", "synthetic-every-type", "voter-replaced")  # fmt: skip
+KEY = "one key for both ways"
+
+
+def both(
+    spark: SparkSession, folder: Path, lake: Path
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of an audit from the files, and of a run."""
+    options: Options = load_options(
+        {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
+    )
+    for step in ("decode", "materialize"):
+        STEPS[step](lambda: spark.sparkContext, options)
+    audit(options)
+    found = Lake(str(lake))
+    return audit_input([str(folder)], options).rows, recorded_rows(
+        found, newest_run(found)["run_id"]
+    )
+
+
+def as_lines(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_says_what_an_audit_of_the_files_says(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
+    files, lake = both(spark, DATA / case / "replicas", tmp_path / "lake")
+    assert as_lines(files) == as_lines(lake)
+
+
+def test_so_it_does_of_a_long_history(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "replicas")
+    files, lake = both(spark, tmp_path / "replicas", tmp_path / "lake")
+    assert as_lines(files) == as_lines(lake)
