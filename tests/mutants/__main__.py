@@ -156,8 +156,9 @@ def run(copy: Path, room: Room, drawn: Sequence[Mutant], jobs: int) -> dict[str,
     known = _known(copy)
     left = [one.name for one in drawn if one.name not in known]
     if left:
-        arguments = [*ARGUMENTS, *room.tests]
-        command = [sys.executable, "-m", "tests.mutants.runner", str(jobs), *arguments]
+        arguments = [*ARGUMENTS, "-k", room.chosen, *room.tests]
+        apart = ",".join(room.imported)
+        command = [sys.executable, "-m", "tests.mutants.runner", str(jobs), apart, *arguments]
         with (copy / "fates.jsonl").open("a") as fates, (copy / "run.log").open("w") as log:
             done = subprocess.run(
                 command, cwd=copy / "mutants", env=environment(copy), input="\n".join(left),

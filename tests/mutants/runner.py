@@ -1,7 +1,7 @@
 """Runs tests once per mutant, each in a fork of a process that has imported everything.
 
-In: on the command line, how many at a time and pytest's arguments; on stdin, a mutant's name per
-line. Out: on stdout, a JSON line per mutant: its name and what became of it. It runs inside the
+In: on the command line, how many at a time, the modules whose mutants need a process of their own
+(with commas between them), and pytest's arguments; on stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became of it. It runs inside the
 copy that mutmut has written, where the environment says which mutant is alive.
 """
 
@@ -20,7 +20,9 @@ USAGE = {4, 5}
 """What pytest says where it could not even begin."""
 
 
-def run(names: list[str], jobs: int, arguments: list[str]) -> Iterator[tuple[str, str]]:
+def run(
+    names: list[str], jobs: int, apart: list[str], arguments: list[str]
+) -> Iterator[tuple[str, str]]:
     """(mutant, what became of it) as they end. Time is the processor's: a busy machine kills none.
 
     Raises SystemExit where the tests fail without any mutant.
@@ -40,7 +42,8 @@ def run(names: list[str], jobs: int, arguments: list[str]) -> Iterator[tuple[str
             running[_start(name, arguments, limit)] = name
         child, status = os.waitpid(-1, 0)
         name, code = running.pop(child), os.waitstatus_to_exitcode(status)
-        yield name, _fate(code) if code else _afresh(name, arguments, limit)
+        lived_by_fork = code == 0 and name.rpartition(".")[0] in apart
+        yield name, _afresh(name, arguments, limit) if lived_by_fork else _fate(code)
 
 
 def _start(name: str, arguments: list[str], limit_seconds: int) -> int:
@@ -84,6 +87,7 @@ def _fate(code: int) -> str:
 
 if __name__ == "__main__":
     begun = time.monotonic()
-    for mutant, fate in run(sys.stdin.read().split(), int(sys.argv[1]), sys.argv[2:]):
+    chosen, modules = sys.stdin.read().split(), sys.argv[2].split(",")
+    for mutant, fate in run(chosen, int(sys.argv[1]), modules, sys.argv[3:]):
         seconds = round(time.monotonic() - begun)
         print(json.dumps({"mutant": mutant, "fate": fate, "after_seconds": seconds}), flush=True)
