@@ -25,11 +25,7 @@ from tests.mutants.rooms import ROOMS, Room
 PLACE = Path(".mutants")
 COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
           "pyspark_kraftlog.py")  # fmt: skip
-ARGUMENTS = (
-    "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
-    # It reads the source, which mutmut has rewritten.
-    "-k", "not every_rule_has",
-)  # fmt: skip
+ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["kraftlog"]

@@ -1,8 +1,9 @@
 """Runs tests once per mutant, each in a fork of a process that has imported everything.
 
 In: on the command line, how many at a time, the modules whose mutants need a process of their own
-(with commas between them), and pytest's arguments; on stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became of it. It runs inside the
-copy that mutmut has written, where the environment says which mutant is alive.
+(with commas between them), and pytest's arguments; on stdin, a mutant's name per line. Out: on
+stdout, a JSON line per mutant: its name and what became of it. It runs inside the copy that mutmut
+has written, where the environment says which mutant is alive.
 """
 
 import json
