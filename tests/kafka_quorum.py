@@ -9,6 +9,7 @@ raises JudgeMissing: such a test fails, it never skips.
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -46,11 +47,17 @@ def command(version: str, program: str, *args: object, options: tuple[str, ...] 
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback that nobody listens on, below those that systems give to clients: a
+    server binds it only seconds later.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 @dataclass
@@ -77,6 +84,14 @@ class Node:
         """All that the node has logged."""
         path = self.folder / "node.log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def listens(self) -> bool:
+        """Whether all of its ports answer."""
+        for port in self.ports.values():
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)):
+                    return False
+        return True
 
     def address(self, listener: str = "") -> str:
         """HOST:PORT of a listener; of its first one by default."""
@@ -148,9 +163,14 @@ class Quorum:
             return subprocess.Popen(called, stdout=log, stderr=log)
 
     def start(self, *ids: int) -> None:
-        """Start nodes (all of them by default) and wait until the quorum has a leader."""
-        for one in [self.nodes[i] for i in ids] or self.nodes.values():
+        """Start nodes (all of them by default), and wait until they listen, and the quorum has a
+        leader.
+        """
+        started = [self.nodes[i] for i in ids] or list(self.nodes.values())
+        for one in started:
             one.process = self._process(one, "kafka.Kafka", one.folder / "server.properties")
+        for one in started:
+            self.wait(lambda one=one: one.listens(), f"node {one.id}")
         self.leader()
         for one in self.brokers:
             self.wait(lambda one=one: "Kafka Server started" in one.output, f"broker {one.id}")

@@ -8,7 +8,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from kraftlog.errors import PlatformError
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.describe import lag_rows
-from kraftlog.pull.folder import PulledFolder, pulled_folder
+from kraftlog.pull.folder import PulledFolder, pulled_folder, refuse_foreign
 from kraftlog.pull.leader import LeaderClient
 from kraftlog.pull.messages import Description
 from kraftlog.pull.pace import Pace
@@ -53,7 +53,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     parser.set_defaults(command=_pull)
 
 
-def add_pull_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
     """The options that `pull` and `run` share."""
     parser.add_argument(
         "--bootstrap-controller",
@@ -134,14 +134,12 @@ def _puller(chosen: argparse.Namespace) -> Iterator[Puller]:
         how = "python -m pip install 'kraftlog[pull]'"
         raise PlatformError(f"pull needs {what}, which is not installed: {how}") from error
     security = read_security(chosen.command_config)
-    pace = Pace(chosen.max_bytes_per_second)
-    with pulled_folder(chosen.out) as folder:
-        connect = partial(Connection, security=security)
-        client = LeaderClient(addresses, connect, pace, folder.cluster_id)
-        try:
+    refuse_foreign(chosen.out)
+    connect, pace = partial(Connection, security=security), Pace(chosen.max_bytes_per_second)
+    with closing(LeaderClient(addresses, connect, pace)) as client:
+        client.meet()
+        with pulled_folder(chosen.out) as folder:
             yield Puller(client, folder, _tell, chosen.newest_only)
-        finally:
-            client.close()
 
 
 def _summary(folder: PulledFolder, described: Description) -> None:

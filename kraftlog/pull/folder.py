@@ -72,9 +72,15 @@ class PulledFolder:
         """The last epoch and the end; None where the log is empty."""
         return (self.last_epoch, self.end_offset) if self.entries else None
 
+    def files(self) -> list[Path]:
+        """What lies in the log's folder, which is made when the first bytes have come: a folder in
+        which nothing lies is no replica.
+        """
+        return list(self.log.iterdir()) if self.log.exists() else []
+
     def snapshots(self) -> list[SnapshotId]:
         """The whole snapshots, the oldest first."""
-        parsed = [names.classify(path.name) for path in self.log.iterdir()]
+        parsed = [names.classify(path.name) for path in self.files()]
         return sorted(
             SnapshotId(one.epoch or 0, one.end_offset or 0)
             for one in parsed
@@ -84,13 +90,14 @@ class PulledFolder:
     def forget_parts(self, but: SnapshotId | None = None) -> None:
         """Remove what was fetched of other snapshots: nobody will ask for the rest of them."""
         kept = None if but is None else f"{names.checkpoint_name(but.end_offset, but.epoch)}.part"
-        for path in self.log.iterdir():
+        for path in self.files():
             if names.classify(path.name).kind == names.CHECKPOINT_PART and path.name != kept:
                 path.unlink()
 
     def append(self, batches: WholeBatches) -> None:
         """Add batches that continue the log, or begin it."""
         if self.segment is None or self.segment.stat().st_size >= SEGMENT_BYTES:
+            self.log.mkdir(exist_ok=True)
             self.segment = self.log / names.segment_name(batches.base_offset)
         with open_own(self.segment, os.O_APPEND) as handle:
             write_all(handle, batches.content)
@@ -117,10 +124,13 @@ class PulledFolder:
         self._keep_below(offset)
 
     def set_aside(self) -> None:
-        """Move the whole log to `.deleted` files: the quorum has dropped what comes after it."""
+        """Move the whole log to `.deleted` files: the quorum has dropped what comes after it. What
+        the leader said of it goes with it.
+        """
+        (self.path / DESCRIBE).unlink(missing_ok=True)
         for file in _segments(self.path):
             rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
-        self.entries, self.end_offset, self.segment = [], 0, None
+        self.entries, self.end_offset, self.segment, self.committed = [], 0, None, 0
 
     def _keep_below(self, offset: int) -> None:
         kept = self.vector.truncated(offset)
@@ -167,8 +177,8 @@ def pulled_folder(path: Path) -> Iterator[PulledFolder]:
     what was committed.
     """
     try:
-        _refuse_foreign(path)
-        (path / names.LOG_FOLDER).mkdir(parents=True, exist_ok=True)
+        refuse_foreign(path)
+        path.mkdir(parents=True, exist_ok=True)
         with open_own(path / LOCK, 0) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,24 +190,26 @@ def pulled_folder(path: Path) -> Iterator[PulledFolder]:
         raise PullError(f"{what}: it cannot be written ({error.strerror or error})") from error
 
 
-def _refuse_foreign(path: Path) -> None:
-    """A node's own folder is never touched, and nothing is written through a link."""
+def refuse_foreign(path: Path) -> None:
+    """A node's own folder is never touched, and nothing is written through a link.
+
+    Raises UsageError for what is no folder of ours; looks only, and writes nothing."""
     real = path.resolve()
     for one in (real, *real.parents):
         if one.name == names.LOG_FOLDER:
             raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
         meta = one / META_PROPERTIES
         if meta.exists() and _node_id(meta) != PULLED_ID:
-            raise UsageError(f"{path}: {one} is a node's own folder; name a new one as --out")
+            raise UsageError(f"{one}: it is a node's own folder; name a new one as --out")
     if not path.exists():
         return
-    inside = [*path.iterdir(), *(path / names.LOG_FOLDER).glob("*")]
-    if any(one.is_symlink() for one in (path, *inside)):
+    if not path.is_dir():
+        raise UsageError(f"{path}: it is no folder; name a new one as --out")
+    inside = list(path.iterdir())
+    if any(one.is_symlink() for one in (path, *inside, *(path / names.LOG_FOLDER).glob("*"))):
         raise UsageError(f"{path}: it is, or holds, a symbolic link; name a new folder as --out")
-    if inside and not (path / META_PROPERTIES).exists():
-        known = {path / LOCK, path / names.LOG_FOLDER}
-        if set(inside) - known:
-            raise UsageError(f"{path}: it holds other things; name a new folder as --out")
+    if {one.name for one in inside} - {LOCK} and not (path / META_PROPERTIES).exists():
+        raise UsageError(f"{path}: it holds other things; name a new folder as --out")
 
 
 def _node_id(meta: Path) -> str | None:
@@ -220,7 +232,9 @@ def _directory_id(meta: Path) -> str:
 
 
 def _segments(path: Path) -> list[LogFile]:
-    (replica,) = find_replicas([str(path)])
+    if not (path / names.LOG_FOLDER).exists():
+        return []
+    (replica,) = find_replicas([str(path / names.LOG_FOLDER)])
     found = [one for one in replica.files if one.kind == names.LOG]
     return sorted(found, key=lambda one: one.parsed.base_offset or 0)
 
@@ -231,25 +245,27 @@ def _read(path: Path) -> PulledFolder:
     meta = path / META_PROPERTIES
     if meta.exists():
         folder.cluster_id = read_meta_properties(meta.read_bytes()).get("cluster.id")
-    files = _segments(path)
-    for file in files:
-        if folder.entries and file.parsed.base_offset != folder.end_offset:
-            raise PullError(f"{file.path}: offset {folder.end_offset} was due; {_ANEW}")
+    folder.committed = _described_high_watermark(path)
+    torn: tuple[Path, int] | None = None
+    for file in _segments(path):
+        if torn or (folder.entries and file.parsed.base_offset != folder.end_offset):
+            end = folder.end_offset
+            raise PullError(f"{file.path}: offset {end} is missing before it; {_ANEW}")
         position = _read_segment(folder, file)
-        if position < file.size_bytes:
-            if file is not files[-1]:
-                raise PullError(f"{file.path}: it is damaged at byte {position}; {_ANEW}")
-            os.truncate(file.path, position)
         folder.segment = Path(file.path)
-    if folder.segment is not None and not folder.entries:
-        folder.segment.unlink()
-        folder.segment = None
-    known = _described_high_watermark(path)
-    if folder.end_offset < known:
+        if position < file.size_bytes:
+            torn = folder.segment, position
+    if folder.end_offset < folder.committed:
         raise PullError(
-            f"{path}: its log ends at {folder.end_offset}, and {known} was committed; {_ANEW}"
+            f"{path}: its log is whole up to offset {folder.end_offset} only, and all below "
+            f"{folder.committed} was committed; {_ANEW}"
         )
-    folder.committed = known
+    if torn is not None:
+        os.truncate(*torn)
+    if folder.segment is not None and folder.segment.stat().st_size == 0:
+        folder.segment.unlink()
+        left = _segments(path)
+        folder.segment = Path(left[-1].path) if left else None
     return folder
 
 

@@ -122,6 +122,10 @@ class LeaderClient:
 
         return self._of_leader(ask, lambda _: 0, "DescribeCluster")
 
+    def meet(self) -> None:
+        """Find the leader, and ask nothing yet."""
+        self._of_leader(lambda _: None, lambda _: 0, "Fetch")
+
     def close(self) -> None:
         """Close the connection; the next question opens another."""
         if self._connection is not None:
@@ -214,12 +218,16 @@ class LeaderClient:
                     raise
                 problem = error
                 continue
+            self._was_met = True
             try:
                 further = list(self._leads(connection))
+            except Unreachable as error:
+                connection.close()
+                problem = error
+                continue
             except BaseException:
                 connection.close()
                 raise
-            self._was_met = True
             if not further and self._connection is connection:
                 return connection
             connection.close()

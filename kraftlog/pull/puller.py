@@ -49,7 +49,7 @@ class Puller:
             self._identify()
             self._take_snapshot()
             requests = self._take_log(described.log_end_offset)
-            is_whole = self.folder.end_offset == described.log_end_offset
+            is_whole = self.folder.after == (self.folder.last_epoch, described.log_end_offset)
             if not is_whole or described.leader != self.leader.leader:
                 time.sleep(PAUSE_SECONDS)
                 continue

@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -19,44 +20,58 @@ import org.apache.kafka.common.config.ConfigResource;
 final class Writer {
     private static final String PADDING = "x".repeat(200);
 
-    private Writer() {}
+    private final Map<String, Object> settings;
+    private Admin admin;
+    private int written;
+
+    private Writer(String addresses) {
+        settings = Map.of("bootstrap.controllers", addresses);
+        admin = Admin.create(settings);
+    }
 
     public static void main(String[] args) throws Exception {
-        Map<String, Object> settings = Map.of("bootstrap.controllers", args[0]);
-        try (Admin admin = Admin.create(settings);
-                Scanner lines = new Scanner(System.in)) {
-            int written = 0;
+        Writer writer = new Writer(args[0]);
+        try (Scanner lines = new Scanner(System.in)) {
             System.out.println("ready");
             while (lines.hasNextInt()) {
-                int wanted = lines.nextInt();
-                while (wanted > 0) {
-                    int now = Math.min(wanted, 50);
-                    set(admin, written, now);
-                    written += now;
-                    wanted -= now;
-                }
-                System.out.println(written);
+                writer.write(lines.nextInt());
+                System.out.println(writer.written);
             }
+        }
+        writer.admin.close();
+    }
+
+    private void write(int count) throws Exception {
+        int end = written + count;
+        while (written < end) {
+            int now = Math.min(end - written, 50);
+            set(now);
+            written += now;
         }
     }
 
-    private static void set(Admin admin, int first, int count) throws Exception {
+    /** A quorum may be without a leader for longer than the client repeats by itself. */
+    private void set(int count) throws Exception {
         Map<ConfigResource, Collection<AlterConfigOp>> changes = new HashMap<>();
-        for (int one = first; one < first + count; one++) {
+        for (int one = written; one < written + count; one++) {
             var named = new ConfigResource(ConfigResource.Type.CLIENT_METRICS, one % 100 + PADDING);
             var entry = new ConfigEntry("interval.ms", String.valueOf(1000 + one));
             changes.put(named, List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET)));
         }
-        // A leader may be gone for longer than the client repeats by itself.
-        for (int attempt = 1; ; attempt++) {
+        long deadline = System.nanoTime() + 60_000_000_000L;
+        while (true) {
             try {
                 admin.incrementalAlterConfigs(changes).all().get();
                 return;
             } catch (ExecutionException error) {
-                if (attempt == 5) {
+                if (System.nanoTime() > deadline) {
                     throw error;
                 }
             }
+            // A client that met a controller that has just started never asks another one.
+            Thread.sleep(200);
+            admin.close(Duration.ZERO);
+            admin = Admin.create(settings);
         }
     }
 }

@@ -1,0 +1,222 @@
+"""Pulling from a real quorum of Kafka 4.3.1, three controllers and a broker, while it writes,
+elects, makes snapshots, loses what was never committed, and drops the beginning of its log.
+
+The tests share one quorum and go through its life in order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.log.directory import find_replicas
+from tests import kafka_judge, kafka_quorum
+from tests.kafka_judge import PARTITION
+from tests.kafka_quorum import Quorum, Writer
+from tests.pulled import (
+    assert_same_bytes,
+    described,
+    ends,
+    eventually,
+    log_bytes,
+    pull,
+    status,
+)
+
+pytestmark = pytest.mark.kafka
+
+SETTINGS = {
+    "metadata.log.max.record.bytes.between.snapshots": 100_000,
+    "internal.metadata.log.segment.bytes": 100_000,
+    "metadata.max.retention.bytes": 1_000_000,
+}
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
+    folder = tmp_path_factory.mktemp("quorum")
+    with kafka_quorum.running(folder, brokers=1, settings=SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def writer(quorum: Quorum) -> Iterator[Writer]:
+    with kafka_quorum.writer(quorum) as found:
+        found.write(800)
+        yield found
+
+
+def kafkas_own_describe(quorum: Quorum, what: str) -> str:
+    """What kafka-metadata-quorum prints."""
+    called = kafka_quorum.command(
+        quorum.version,
+        "org.apache.kafka.tools.MetadataQuorumCommand",
+        *("--bootstrap-controller", quorum.bootstrap(), "describe", what),
+    )
+    done = subprocess.run(called, capture_output=True, encoding="utf-8", check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("node", [1, 2, 3, 11], ids=["1", "2", "3", "a broker"])
+def test_any_address_leads_to_the_leader(
+    quorum: Quorum, writer: Writer, node: int, tmp_path: Path
+) -> None:
+    assert pull(quorum.nodes[node].address(), tmp_path) == 0
+    assert_same_bytes(tmp_path, quorum.leader().data)
+    assert ends(tmp_path)[0] == 0
+    assert described(tmp_path)["ClusterId"] == quorum.cluster_id
+    assert int(described(tmp_path)["LeaderId"]) == quorum.leader().id
+
+
+def test_pulled_bytes_are_the_leaders_while_it_writes(
+    quorum: Quorum, writer: Writer, tmp_path: Path
+) -> None:
+    writer.begin(3000)
+    for _ in range(4):
+        assert pull(quorum.bootstrap(), tmp_path) == 0
+        assert_same_bytes(tmp_path, quorum.leader().data)
+    writer.wait()
+    before = ends(tmp_path)[1]
+    assert pull(quorum.bootstrap(), tmp_path) == 0
+    assert ends(tmp_path)[1] > before
+    assert_same_bytes(tmp_path, quorum.leader().data)
+
+
+def test_kafkas_own_classes_agree(quorum: Quorum, writer: Writer, tmp_path: Path) -> None:
+    """The snapshot is the leader's file and one that Kafka loads; offsets are those that Kafka's
+    own tool gives; the puller is none of the replicas.
+    """
+    first = status(kafkas_own_describe(quorum, "--status"))
+    assert pull(quorum.bootstrap(), tmp_path) == 0
+    last = status(kafkas_own_describe(quorum, "--status"))
+    ours = described(tmp_path)
+    for name in ("ClusterId", "LeaderId", "LeaderEpoch", "CurrentVoters", "CurrentObservers"):
+        assert ours[name] == first[name] == last[name]
+    marks = [int(one["HighWatermark"]) for one in (first, ours, last)]
+    assert marks == sorted(marks)
+    assert "-1\t" not in kafkas_own_describe(quorum, "--replication")
+
+    snapshots = sorted((tmp_path / PARTITION).glob("*.checkpoint"))
+    theirs = quorum.leader().log_folder / snapshots[-1].name
+    assert snapshots[-1].read_bytes() == theirs.read_bytes()
+    image = kafka_judge.image(tmp_path / PARTITION, snapshot=snapshots[-1])
+    assert image.facts["fault_count"] == 0
+    assert image.lines == kafka_judge.image(quorum.leader().log_folder, snapshot=theirs).lines
+
+
+def test_a_leader_that_dies_while_it_is_pulled(
+    quorum: Quorum, writer: Writer, tmp_path: Path
+) -> None:
+    """The pull goes on with the next leader, and a second one after the election as well."""
+    old = quorum.leader()
+    done: list[int] = []
+    slowly = ("--max-bytes-per-second", 100_000)
+    thread = threading.Thread(
+        target=lambda: done.append(pull(quorum.bootstrap(), tmp_path, *slowly))
+    )
+    thread.start()
+    assert eventually(lambda: list((tmp_path / PARTITION).glob("*.log")), 60)
+    quorum.kill(old.id)
+    thread.join(120)
+    assert done == [0]
+    assert int(described(tmp_path)["LeaderId"]) == quorum.leader().id != old.id
+    assert_same_bytes(tmp_path, quorum.leader().data)
+    quorum.start(old.id)
+    writer.write(20)
+    assert pull(old.address(), tmp_path) == 0
+    assert_same_bytes(tmp_path, quorum.leader().data)
+
+
+def test_a_snapshot_that_is_made_meanwhile(quorum: Quorum, writer: Writer, tmp_path: Path) -> None:
+    """A newer snapshot comes with the next pull; the log goes on without a gap, and the older one
+    stays.
+    """
+    assert pull(quorum.bootstrap(), tmp_path, "--newest-only") == 0
+    (first,) = (tmp_path / PARTITION).glob("*.checkpoint")
+    assert ends(tmp_path)[0] == int(first.name.split("-")[0])
+    writer.write(600)
+    assert pull(quorum.bootstrap(), tmp_path) == 0
+    older, newer = sorted((tmp_path / PARTITION).glob("*.checkpoint"))
+    assert older == first
+    assert newer.read_bytes() == (quorum.leader().log_folder / newer.name).read_bytes()
+    assert_same_bytes(tmp_path, quorum.leader().data)
+
+
+def test_what_was_never_committed_is_marked_then_taken_back(
+    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A leader alone: what it writes lies above the high watermark, and the next leader diverges.
+    The audit of the pulled log and that leader's disk says so, with an exact bound.
+    """
+    pulled, copy = tmp_path / "live", tmp_path / "suspect"
+    lone = quorum.leader()
+    others = [one.id for one in quorum.controllers if one is not lone]
+    for one in others:
+        quorum.kill(one)
+    # No-ops go on until the leader notices that nobody fetches.
+    mark, end = 0, 0
+    while end <= mark:
+        assert pull(lone.address(), pulled) == 0
+        mark, end = int(described(pulled)["HighWatermark"]), ends(pulled)[1]
+    assert "are not yet" in capsys.readouterr().err
+    tail = log_bytes(pulled, mark)
+    quorum.kill(lone.id)
+    quorum.start(*others)
+    writer.write(10)
+    assert pull(quorum.bootstrap(), pulled) == 0
+    assert f"taken back offsets {mark} to {end - 1}" in capsys.readouterr().err
+    assert_same_bytes(pulled, quorum.leader().data)
+    (kept,) = (pulled / PARTITION).glob("*.log.deleted")
+    assert kept.read_bytes() == tail
+
+    shutil.copytree(lone.data, copy)
+    main(["replicas", "--input", str(pulled), str(copy), "--format", "json"])
+    bound = int(described(pulled)["HighWatermark"])
+    assert f'"committed_lower":{bound},"committed_upper":{bound}' in capsys.readouterr().out
+    assert main(["audit", "--input", str(pulled), str(copy)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "uncommitted_tail_diverged [suspect]" in told
+    assert f"offsets {mark} to" in told
+    quorum.start(lone.id)
+
+
+def test_an_audit_of_the_pulled_log_alone_is_sound(
+    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pull(quorum.bootstrap(), tmp_path / "live") == 0
+    assert main(["audit", "--input", str(tmp_path), "--fail-on", "warning"]) == 0
+    assert "live" not in capsys.readouterr().out
+    (replica,) = find_replicas([str(tmp_path)])
+    assert kafka_judge.batches(sorted((tmp_path / "live" / PARTITION).glob("*.log")))
+    assert replica.label == "live"
+
+
+def test_a_log_start_that_moves_beyond_the_pulled_log(
+    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka drops the beginning of its log once a minute; what was pulled of it is kept aside."""
+    folder = quorum.leader().log_folder
+    assert pull(quorum.bootstrap(), tmp_path) == 0
+    start, end = ends(tmp_path)
+    kept = log_bytes(tmp_path)
+    writer.write(6000)
+    oldest = lambda: min(int(one.stem) for one in folder.glob("*.log"))  # noqa: E731
+    assert eventually(lambda: oldest() > end, 180)
+    capsys.readouterr()
+    assert pull(quorum.bootstrap(), tmp_path) == 0
+    assert f"the folder's ends at {end}" in capsys.readouterr().err
+    assert_same_bytes(tmp_path, quorum.leader().data)
+    assert ends(tmp_path)[0] > end > start
+    aside = sorted((tmp_path / PARTITION).glob("*.log.deleted"))
+    assert b"".join(one.read_bytes() for one in aside) == kept
+    # From nothing, the whole of what is left comes.
+    anew = tmp_path / "anew"
+    assert pull(quorum.bootstrap(), anew) == 0
+    assert ends(anew)[0] <= ends(tmp_path)[0]
+    assert_same_bytes(anew, quorum.leader().data)

@@ -1,0 +1,542 @@
+"""Pulling where no real quorum can be staged: connections that break at every request, answers that
+are nonsense, folders that are somebody else's. The controller is in this process, the sockets are
+real.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.pull import leader, puller
+from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
+from kraftlog.pull.connection import Connection
+from kraftlog.pull.folder import pulled_folder
+from kraftlog.pull.leader import LeaderClient
+from kraftlog.pull.pace import Pace
+from kraftlog.pull.puller import Puller
+from kraftlog.pull.security import Security
+from tests.fake_controller import (
+    CLUSTER_ID,
+    DESCRIBE_QUORUM,
+    FETCH,
+    FETCH_SNAPSHOT,
+    FakeController,
+    serving,
+)
+from tests.golden.cases import PARTITION
+from tests.golden.cases import Replica as Golden
+from tests.pulled import assert_same_bytes, described, ends, log_bytes, pull
+
+SOURCE = Golden("combined", "1").folder
+ISOLATED = Golden("isolated", "2").folder
+"""Two epochs on the others' disks, and the uncommitted end of epoch 1 on this one."""
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(puller, "PAUSE_SECONDS", 0.0)
+
+
+def pull_once(address: str, out: Path, *, patience: float = 5.0) -> None:
+    """What the command does, with a patience of one's own."""
+    connect = partial(Connection, security=Security())
+    client = LeaderClient(read_addresses(address), connect, patience_seconds=patience)
+    try:
+        with pulled_folder(out) as folder:
+            Puller(client, folder, lambda _: None).pull()
+    finally:
+        client.close()
+
+
+@pytest.fixture
+def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a pull takes many requests."""
+    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", 3000)
+
+
+def test_the_whole_retained_log_and_the_newest_snapshot_come(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+    newest = "00000000000000000098-0000000002.checkpoint"
+    assert [one.name for one in (tmp_path / PARTITION).glob("*.checkpoint")] == [newest]
+    assert (tmp_path / PARTITION / newest).read_bytes() == (
+        SOURCE / PARTITION / newest
+    ).read_bytes()
+    assert_same_bytes(tmp_path, SOURCE)
+    assert ends(tmp_path) == ends(SOURCE)
+    epochs = (tmp_path / PARTITION / "leader-epoch-checkpoint").read_text()
+    assert epochs == (SOURCE / PARTITION / "leader-epoch-checkpoint").read_text()
+    assert described(tmp_path)["ClusterId"] == CLUSTER_ID
+    assert "node.id=-1" in (tmp_path / "meta.properties").read_text()
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_only_the_owner_may_read_what_was_pulled(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+    assert {one.stat().st_mode & 0o077 for one in tmp_path.rglob("*") if one.is_file()} == {0}
+
+
+def test_requests_ask_as_an_observer_and_for_no_more_than_a_second_may_bring(
+    tmp_path: Path,
+) -> None:
+    controller = FakeController(SOURCE)
+    with serving(controller) as address:
+        assert pull(address, tmp_path, "--max-bytes-per-second", 100_000) == 0
+    fetches = [asked for key, asked in controller.asked if key == FETCH]
+    assert {one["replicaState"]["replicaId"] for one in fetches} == {-1}
+    partitions = [one["topics"][0]["partitions"][0] for one in fetches]
+    assert {one["partitionMaxBytes"] for one in partitions} == {100_000}
+    pieces = [asked for key, asked in controller.asked if key == FETCH_SNAPSHOT]
+    assert {(one["replicaId"], one["maxBytes"]) for one in pieces} == {(-1, 100_000)}
+    assert {key for key, _ in controller.asked} <= {FETCH, FETCH_SNAPSHOT, DESCRIBE_QUORUM, 60}
+
+
+def test_a_pace_makes_up_for_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("kraftlog.pull.pace.time.sleep", slept.append)
+    monkeypatch.setattr("kraftlog.pull.pace.time.monotonic", lambda: 100.0)
+    pace = Pace(1000)
+    pace.wait()
+    pace.took(500)
+    pace.took(2500)
+    pace.wait()
+    assert slept == [0.0, 3.0]
+    assert (Pace(1000).request_bytes, Pace(None).request_bytes) == (1000, 1 << 20)
+
+
+# --- Broken connections -----------------------------------------------------------------------
+
+
+def cut(at: int, kept: float) -> Callable[[int, int, bytes], bytes]:
+    """The answer to one request ends early, and the connection with it."""
+    return lambda number, _, frame: frame[: int(len(frame) * kept)] if number == at else frame
+
+
+def count_of_requests(out: Path) -> int:
+    controller = FakeController(SOURCE)
+    with serving(controller) as address:
+        pull_once(address, out)
+    return len(controller.asked)
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("kept", [0.0, 0.6], ids=["before the answer", "inside the answer"])
+def test_a_connection_that_is_cut_at_any_request(kept: float, tmp_path: Path) -> None:
+    """Each request of a pull is cut off once; the same pull goes on, and nothing is missing."""
+    count = count_of_requests(tmp_path / "whole")
+    assert count > 12
+    for at in range(count):
+        out = tmp_path / str(at)
+        with serving(FakeController(SOURCE, garble=cut(at, kept))) as address:
+            pull_once(address, out)
+        assert_same_bytes(out, SOURCE)
+        assert ends(out) == ends(SOURCE)
+        assert not list(out.rglob("*.part"))
+
+
+@pytest.mark.usefixtures("small_answers")
+def test_a_pull_that_ends_at_any_request_is_taken_up_where_it_ended(tmp_path: Path) -> None:
+    count = count_of_requests(tmp_path / "whole")
+    for at in range(count):
+        out = tmp_path / str(at)
+        with (
+            serving(FakeController(SOURCE, garble=cut(at, 0.0))) as address,
+            pytest.raises(Unreachable),
+        ):
+            pull_once(address, out, patience=0.0)
+        if (out / "quorum-describe").exists():
+            assert int(described(out)["HighWatermark"]) == ends(out)[1]
+        with serving(FakeController(SOURCE)) as address:
+            pull_once(address, out)
+        assert_same_bytes(out, SOURCE)
+        assert ends(out) == ends(SOURCE)
+
+
+@pytest.mark.usefixtures("small_answers")
+def test_what_has_come_is_not_asked_for_again(tmp_path: Path) -> None:
+    """Each pull gets a few answers further than the one before."""
+    sizes, attempts = [0], 0
+    while not (tmp_path / "quorum-describe").exists():
+        with serving(FakeController(SOURCE, garble=cut(7, 0.0))) as address:
+            try:
+                pull_once(address, tmp_path, patience=0.0)
+            except Unreachable:
+                attempts += 1
+        inside = (tmp_path / PARTITION).glob("*")
+        sizes.append(sum(one.stat().st_size for one in inside))
+    assert attempts > 2
+    assert sizes == sorted(set(sizes))
+    assert_same_bytes(tmp_path, SOURCE)
+
+
+def test_a_torn_end_is_cut_and_comes_again(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        pull_once(address, tmp_path)
+        (segment,) = (tmp_path / PARTITION).glob("*.log")
+        whole = segment.read_bytes()
+        cut = [whole[:size] for size in (len(whole) - 1, len(whole) - 200, 61, 5, 0)]
+        for torn in (*cut, whole + bytes(100)):
+            # What is known to be committed was written before that end was begun.
+            (tmp_path / "quorum-describe").unlink()
+            segment.write_bytes(torn)
+            pull_once(address, tmp_path)
+            assert segment.read_bytes() == whole
+
+
+def test_damage_below_what_was_committed_is_told_and_left_as_it_is(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        pull_once(address, tmp_path)
+        (segment,) = (tmp_path / PARTITION).glob("*.log")
+        damaged = bytearray(segment.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        segment.write_bytes(damaged)
+        with pytest.raises(PullError, match="was committed; name a new folder"):
+            pull_once(address, tmp_path)
+        assert segment.read_bytes() == damaged
+
+
+# --- Nonsense ---------------------------------------------------------------------------------
+
+
+def nonsense(seed: int) -> Callable[[int, int, bytes], bytes]:
+    """One answer of a pull is changed: bytes in it, its end, or the length that it claims."""
+    chosen = random.Random(seed)
+    at, how = chosen.randrange(12), chosen.choice(["flip", "flip", "shorter", "longer", "claim"])
+
+    def garble(number: int, _: int, frame: bytes) -> bytes:
+        if number != at:
+            return frame
+        body = bytearray(frame[4:])
+        if how == "flip":
+            for _ in range(chosen.randrange(1, 4)):
+                body[chosen.randrange(len(body))] ^= 1 << chosen.randrange(8)
+        elif how == "shorter":
+            del body[chosen.randrange(4, len(body)) :]
+            body += bytes(max(0, len(frame) - 4 - len(body))) if chosen.random() < 0.3 else b""
+        elif how == "longer":
+            body += chosen.randbytes(chosen.randrange(1, 200))
+        size = len(body) if how != "claim" else chosen.choice([-1, 1 << 30, (1 << 31) - 1])
+        return size.to_bytes(4, "big", signed=True) + bytes(body) + bytes(64)
+
+    return garble
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("seed", range(60))
+def test_nonsense_is_one_sentence_or_does_no_harm(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a server answers: no other error than a sentence, nothing outside the folder, and
+    no file that is neither a log of whole batches nor known.
+    """
+    monkeypatch.setattr(leader, "ANSWER_SECONDS", 1.0)
+    out = tmp_path / "out"
+    with serving(FakeController(SOURCE, garble=nonsense(seed))) as address:
+        said = ""
+        try:
+            pull_once(address, out, patience=0.5)
+        except KraftlogError as error:
+            said = str(error)
+    assert said == "" or (said.isprintable() and len(said) < 400)
+    assert {one.name for one in tmp_path.iterdir()} <= {"out"}
+    known = {".log", ".checkpoint", ".part", ".deleted", ""}
+    assert {one.suffix for one in out.rglob("*")} <= known | {".properties"}
+
+
+def changed_batch(position: int, value: bytes) -> Callable[[int, int, bytes], bytes]:
+    """The first batch of each answer with records is changed at a position."""
+    (start, _, first), *_ = _first_batches()
+    assert start == 0
+
+    def garble(_: int, api_key: int, frame: bytes) -> bytes:
+        at = frame.find(first[:40])
+        if api_key != FETCH or at < 0:
+            return frame
+        place = at + position
+        return frame[:place] + value + frame[place + len(value) :]
+
+    return garble
+
+
+def _first_batches() -> list[tuple[int, int, bytes]]:
+    from tests.pulled import batches
+
+    return list(batches(SOURCE / PARTITION))[:2]
+
+
+@pytest.mark.parametrize(
+    "position, value, problem",
+    [
+        (70, b"\xff\xff", "CRC is wrong"),
+        (0, struct.pack(">q", 7), "other offsets than those that are due"),
+        (12, struct.pack(">i", 99), "an epoch that goes back"),
+        (16, b"\x01", "no whole record batch"),
+        (8, struct.pack(">i", 1 << 30), "no whole record batch"),
+    ],
+    ids=["records", "base offset", "epoch", "magic", "length"],
+)
+def test_a_batch_that_cannot_be(position: int, value: bytes, problem: str, tmp_path: Path) -> None:
+    """A batch is only written when it can follow on what is there."""
+    controller = FakeController(SOURCE, garble=changed_batch(position, value))
+    with serving(controller) as address, pytest.raises(PullError, match=problem):
+        pull_once(address, tmp_path)
+    assert not list(tmp_path.rglob("*.log"))
+
+
+# --- A leader that takes back -----------------------------------------------------------------
+
+
+def test_an_uncommitted_end_is_taken_back_and_kept_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """First the leader that was cut off, whose end was never committed, then the next one."""
+    with serving(FakeController(ISOLATED, epoch=1, high_watermark=176)) as address:
+        assert pull(address, tmp_path) == 0
+    assert "the last 67 offsets are not yet" in capsys.readouterr().err
+    tail = log_bytes(tmp_path, 176)
+    assert len(tail) == 4177
+    other = Golden("isolated", "1").folder
+    with serving(FakeController(other, epoch=2)) as address:
+        assert pull(address, tmp_path) == 0
+    assert "taken back offsets 176 to 242" in capsys.readouterr().err
+    assert_same_bytes(tmp_path, other)
+    (kept,) = tmp_path.rglob("*.deleted")
+    assert (kept.name, kept.read_bytes()) == ("00000000000000000176.log.deleted", tail)
+
+
+def test_nothing_that_was_committed_is_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same, but the first leader said that its end was committed."""
+    with serving(FakeController(ISOLATED, epoch=1)) as address:
+        assert pull(address, tmp_path) == 0
+    before = {one: one.read_bytes() for one in tmp_path.rglob("*") if one.is_file()}
+    with serving(FakeController(Golden("isolated", "1").folder, epoch=2)) as address:
+        assert pull(address, tmp_path) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "offsets from 176 on to be cut, but all below 243 was committed" in said
+    after = {one: one.read_bytes() for one in tmp_path.rglob("*") if one.is_file()}
+    assert {one.name: text for one, text in after.items() if one.suffix == ".log"} == {
+        one.name: text for one, text in before.items() if one.suffix == ".log"
+    }
+
+
+def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
+    short = tmp_path / "short"
+    shutil.copytree(SOURCE, short)
+    for one in (short / PARTITION).iterdir():
+        if one.name.startswith(("00000000000000000070", "00000000000000000098")):
+            one.unlink()
+    later = tmp_path / "later"
+    shutil.copytree(SOURCE, later)
+    for one in (later / PARTITION).iterdir():
+        if one.name.startswith(("00000000000000000000", "00000000000000000038")):
+            one.unlink()
+    out = tmp_path / "out"
+    with serving(FakeController(short, epoch=2)) as address:
+        pull_once(address, out)
+    kept = log_bytes(out)
+    # The leader has lost 70 to 97 as well: what it holds begins at its only snapshot.
+    segment = later / PARTITION / "00000000000000000070.log"
+    segment.rename(segment.with_name("00000000000000000098.log"))
+    segment = segment.with_name("00000000000000000098.log")
+    segment.write_bytes(log_bytes(later, 98))
+    with serving(FakeController(later, epoch=2)) as address:
+        pull_once(address, out)
+    assert ends(out) == (98, ends(SOURCE)[1])
+    assert_same_bytes(out, SOURCE)
+    assert b"".join(one.read_bytes() for one in sorted(out.rglob("*.log.deleted"))) == kept
+
+
+# --- Whose folder, whose quorum ---------------------------------------------------------------
+
+
+def test_another_cluster_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+        meta = tmp_path / "meta.properties"
+        meta.write_text(meta.read_text().replace(CLUSTER_ID, "another-cluster-id-000"))
+        capsys.readouterr()
+        assert pull(address, tmp_path) == 2
+    assert "it is of another cluster than another-cluster-id-000" in capsys.readouterr().err
+
+
+def _node_folder(tmp_path: Path) -> Path:
+    shutil.copytree(SOURCE, tmp_path / "node")
+    return tmp_path / "node"
+
+
+def _inside_a_node(tmp_path: Path) -> Path:
+    return _node_folder(tmp_path) / "live"
+
+
+def _inside_a_log(tmp_path: Path) -> Path:
+    return _node_folder(tmp_path) / PARTITION / "live"
+
+
+def _other_things(tmp_path: Path) -> Path:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("not to be lost")
+    return tmp_path / "full"
+
+
+def _link(tmp_path: Path) -> Path:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    return tmp_path / "link"
+
+
+def _file(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_text("x")
+    return tmp_path / "file"
+
+
+@pytest.mark.parametrize(
+    "make", [_node_folder, _inside_a_node, _inside_a_log, _other_things, _link, _file]
+)
+def test_what_is_not_a_pulled_folder_is_never_written(
+    make: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = make(tmp_path)
+    before = sorted((str(one), one.lstat().st_mtime_ns) for one in tmp_path.rglob("*"))
+    controller = FakeController(SOURCE)
+    with serving(controller) as address:
+        assert pull(address, out) == 2
+    assert "name a new" in capsys.readouterr().err
+    assert not controller.asked
+    assert sorted((str(one), one.lstat().st_mtime_ns) for one in tmp_path.rglob("*")) == before
+
+
+def test_a_link_in_a_pulled_folder_is_not_followed(tmp_path: Path) -> None:
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    with serving(FakeController(SOURCE)) as address:
+        pull_once(address, out)
+        outside.mkdir()
+        (out / "quorum-describe").unlink()
+        (out / "quorum-describe").symlink_to(outside / "written")
+        with pytest.raises(UsageError, match="symbolic link"):
+            pull_once(address, out)
+    assert not list(outside.iterdir())
+
+
+def test_one_pull_at_a_time(tmp_path: Path) -> None:
+    with (
+        pulled_folder(tmp_path / "out"),
+        pytest.raises(UsageError, match="another pull"),
+        pulled_folder(tmp_path / "out"),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, Path("/proc/no-such-folder")) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+# --- Who answers ------------------------------------------------------------------------------
+
+
+def test_nobody_there_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        pass
+    assert pull(address, tmp_path / "out") == 2
+    assert "nobody listens there" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broker_that_does_not_say_where_controllers_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker before Kafka 3.9: it forwards DescribeQuorum, and knows no FetchSnapshot."""
+    versions = {FETCH: (4, 17), DESCRIBE_QUORUM: (0, 1)}
+    with serving(FakeController(SOURCE, versions=versions)) as address:
+        assert pull(address, tmp_path / "out") == 2
+    assert "brokers do not hand out the metadata log" in capsys.readouterr().err
+
+
+def test_a_server_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A web server, say."""
+    import socketserver
+    import threading
+
+    class Talker(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.request.recv(1 << 16)
+            self.request.recv(1)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Talker) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert pull(f"127.0.0.1:{server.server_address[1]}", tmp_path / "out") == 2
+    assert "is not Kafka's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["c1", "c1:", ":9093", "c1:0", "c1:70000", "c1:9093,", "c1:x"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        read_addresses(text)
+
+
+def test_addresses() -> None:
+    found = read_addresses("c1:9093, [::1]:9094")
+    assert found == (Address("c1", 9093), Address("::1", 9094))
+    assert [str(one) for one in found] == ["c1:9093", "[::1]:9094"]
+
+
+@pytest.mark.parametrize(
+    "api_key, right", [(FETCH, "CLUSTER_ACTION"), (DESCRIBE_QUORUM, "DESCRIBE")]
+)
+def test_a_user_without_the_right_is_told_which(
+    api_key: int, right: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = FakeController(SOURCE)
+    whole = controller.answer
+
+    def answer(key: int, version: int, body: bytes) -> bytes:
+        if key != api_key:
+            return whole(key, version, body)
+        if key == FETCH:
+            return struct.pack(">ihi", 0, 31, 0) + b"\x01\x00"
+        return (
+            struct.pack(">h", 31)
+            + (b"\x00" if version == 2 else b"")
+            + b"\x01"
+            + (b"\x01" if version == 2 else b"")
+            + b"\x00"
+        )
+
+    monkeypatch.setattr(controller, "answer", answer)
+    with serving(controller) as address, pytest.raises(PullError, match=f"grant it {right} "):
+        pull_once(address, tmp_path / "out")
+
+
+def test_run_takes_a_quorum_only_with_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--bootstrap-controller", "c1:9093", "--lake", "lake"]) == 2
+    assert "needs --out" in capsys.readouterr().err
+    assert main(["run", "--newest-only", "--lake", "lake"]) == 2
+    assert "--newest-only only goes with --bootstrap-controller" in capsys.readouterr().err
+
+
+def test_a_missing_library_is_one_sentence_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    monkeypatch.delitem(sys.modules, "kraftlog.pull.connection")
+    assert pull("c1:9093", tmp_path / "out") == 2
+    assert "pip install 'kraftlog[pull]'" in capsys.readouterr().err
