@@ -33,6 +33,7 @@ class Options:
     lease_seconds: int
     wait_seconds: Count
     fail_on: FailOn
+    strict: bool
     reveal_secrets: bool
     redaction_key: str | None = field(repr=False)
     disk_capacity_bytes: int | None

@@ -5,6 +5,7 @@ scope's module, and what it means for people in `guidance.toml`.
 from kraftlog.audit import (
     clock_checks,
     difference_checks,
+    end_checks,
     log_checks,
     record_checks,
     replica_checks,
@@ -18,12 +19,12 @@ _ORDER = """
 batch_crc_valid batch_header_valid batch_decompresses file_readable segment_complete
 log_tail_complete offsets_contiguous segment_name_matches epochs_monotonic
 leader_change_starts_epoch record_decodes record_type_known record_rules transactions_well_formed
-epoch_checkpoint_agrees index_agrees epoch_within_quorum_state timestamps_monotonic
+log_end_lost epoch_checkpoint_agrees index_agrees epoch_within_quorum_state timestamps_monotonic
 snapshot_header_first snapshot_footer_last snapshot_name_valid snapshot_epoch_agrees
 snapshot_batch_aligned snapshot_timestamp_agrees snapshot_within_committed log_start_covered
 snapshot_ahead_of_log snapshot_below_log_start snapshot_leftover snapshot_too_large_to_fetch
 snapshot_equals_replay snapshot_record_allowed snapshot_headers_in_order committed_data_consistent
-log_matching uncommitted_tail_diverged snapshots_agree single_leader_per_epoch
+log_matching uncommitted_tail_diverged snapshots_agree single_leader_per_epoch voters_present
 voter_holds_committed_data meta_properties_valid cluster_id_agrees node_identity_unique
 voter_sets_agree quorum_state_present election_storm references_exist isr_within_replicas
 leader_in_isr partition_epochs_step topic_identity_unique broker_epoch_is_offset
@@ -37,6 +38,7 @@ _MODULES = (
     side_file_checks,
     snapshot_checks,
     difference_checks,
+    end_checks,
     replica_checks,
     state_checks,
 )

@@ -1,13 +1,15 @@
 """A check: a declared query over a quorum that returns the bad rows; none = passed.
 
 `Check` is what is declared, `BadRow` what its query returns. A query sees nothing but its
-`Quorum`, and raises `NotApplicable` where it cannot judge.
+`Quorum`; what it judged, and what it could not, is said by the check's `over`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kraftlog.audit import coverage
+from kraftlog.audit.coverage import Subject
 from kraftlog.quorum.model import Quorum
 
 Severity = Literal["critical", "warning", "info"]
@@ -37,21 +39,11 @@ class BadRow:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-class NotApplicable(Exception):
-    """Raised by a query that cannot be judged: the check is skipped, with this sentence as the
-    reason.
-    """
-
-
-class PartlyApplicable(NotApplicable):
-    """Raised by a query, after its rows, that could judge some places but not these: what it says
-    of the others stands, and the sentence goes with it.
-    """
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A name, how bad it is, what it looks at, its source, when it holds, and the query."""
+    """A name, how bad it is, what it looks at, its source, when it holds, the query, and what the
+    query judges.
+    """
 
     name: str
     severity: Severity
@@ -59,3 +51,4 @@ class Check:
     source: str
     holds_when: str
     query: Callable[[Quorum], Iterable[BadRow]]
+    over: Subject = coverage.logs

@@ -101,6 +101,13 @@ class Collector:
             foreign_names=tuple(
                 one.path for one in replica.files if not alone and _is_foreign(one)
             ),
+            producer_ends=tuple(
+                sorted(
+                    one.parsed.base_offset
+                    for one in replica.files
+                    if one.kind == names.PRODUCER_SNAPSHOT and one.parsed.base_offset is not None
+                )
+            ),
             **side,
         )
 

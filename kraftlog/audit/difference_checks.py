@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.triage import offsets_text, some
+from kraftlog.audit.triage import called, counted, offsets_text, some
 from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.tails import Fate
 
 _TOLD_RECORDS = 8
 """So many records of each side stand in a finding's evidence."""
@@ -58,8 +60,11 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         (comparison, run)
         for comparison in quorum.differing
         for run in comparison.runs
-        if run.start < lower and not _either_tail(quorum, comparison, run)
+        if run.start < lower
+        and not _either_tail(quorum, comparison, run)
+        and not _either_second_history(quorum, comparison, run)
     ]
+    yield from _second_histories(quorum)
     for side in _outliers(quorum, wanted):
         run, log = side.run, side.comparison.one
         verdict = (
@@ -77,6 +82,51 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             + _committed_advice(side),
             {"committed_lower": lower, "bound_reason": quorum.bounds.lower_reason},
         )
+
+
+def _second_histories(quorum: Quorum) -> Iterator[BadRow]:
+    """What the voters of its own epochs had committed is committed, whatever else runs now."""
+    for log in sorted(quorum.peers, key=lambda one: one.label):
+        found = [
+            (comparison, run)
+            for comparison in quorum.differing
+            if comparison.one is log
+            for run in comparison.runs
+            if quorum.is_second_history(comparison, run)
+        ]
+        if found:
+            yield _history_row(quorum, log, *_newest(found))
+
+
+def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run) -> BadRow:
+    other = comparison.other
+    epoch = int(log.epochs[log.index_at(run.start)])
+    elected = log.elections.get(epoch)
+    voters = sorted(elected.voters) if elected else []
+    lost = _lost(log, run.start)
+    side = _Side(comparison, run, (other.label,), False)
+    return _row(
+        quorum,
+        side,
+        run.start,
+        f"two histories: from offset {run.start} on {log.label} holds {lost['records']:,} records "
+        f"that the voters of their own epoch {epoch} ({', '.join(map(str, voters))}) had "
+        f"committed, and {other.label} holds others of epoch "
+        f"{int(other.epochs[other.index_at(run.start)])}: {_words(quorum, side)}; a quorum was "
+        "formed anew beside an old one; whichever of them runs, the other's records are lost to "
+        "it, so keep both folders, start neither side's nodes together with the other's, and find "
+        "out which one the brokers follow",
+        {"voters": voters, "records": lost["records"], "two_histories": True},
+    )
+
+
+def _either_second_history(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+    if quorum.is_second_history(comparison, run):
+        return True
+    other = quorum.comparisons[comparison.other.label, comparison.one.label]
+    return any(
+        quorum.is_second_history(other, one) and one.start == run.start for one in other.runs
+    )
 
 
 def _committed_advice(side: _Side) -> str:
@@ -138,54 +188,67 @@ def tails(quorum: Quorum) -> Iterator[BadRow]:
     yield from _other_differences(quorum, told)
 
 
-def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]") -> BadRow:
-    newest = max(
+def _newest(found: "list[tuple[Comparison, Run]]") -> "tuple[Comparison, Run]":
+    """The difference from the copy that is furthest in the newest epoch."""
+    return max(
         found, key=lambda pair: (pair[0].other.last_epoch or 0, pair[0].other.end_offset or 0)
     )
+
+
+def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]") -> BadRow:
     start = min(run.start for _, run in found)
-    comparison, run = newest
+    comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0
     cut = min(start, truncation_offset(log, leader))
     lost = _lost(log, start)
     types = _types(quorum, log, run.rows)
     side = _Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
+    epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
+    fates = [quorum.fate(*pair) for pair in found]
+    proven = Fate.UNCOMMITTED in fates
+    records = counted(lost["records"], "record")
     return BadRow(
         log.label,
-        f"{_who(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
-        f"{int(log.epochs[index])} contradict epoch {int(leader.epochs[leader.index_at(start)])} "
-        "of "
-        f"{leader.label}; a restart will cut it at offset {cut} and {lost['records']} records "
-        "are lost "
+        f"{called(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
+        f"{epoch}, where {leader.label} holds epoch {newer}; a restart will cut it at offset "
+        f"{cut} and {records} are lost "
         f"({lost['size_bytes']:,} bytes{_types_in_words(types)}): {_words(quorum, side)}; "
-        "nothing was "
-        "committed there, so let it restart, and do again what its clients still want",
+        f"{_fate_in_words(quorum, newer, proven)}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
         start,
         end,
-        int(log.epochs[index]),
+        epoch,
         leader.label,
         evidence={
             "truncation_offset": cut,
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
             "types_lost": dict(types.most_common()),
-            "who": _who(quorum, log),
+            "who": called(quorum, log),
+            "is_proven_uncommitted": proven,
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
             **_both_sides(quorum, side),
         },
     )
 
 
-def _who(quorum: Quorum, log: LogView) -> str:
-    """A replica as a person calls it: controller 2, broker 12."""
-    node = log.evidence.node_id
-    role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
-    if role is None or node is None:
-        return log.label
-    # A folder that is named by its node need not be named again.
-    return f"{role} {node}" if log.label == str(node) else f"{role} {node} ({log.label})"
+def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
+    """Whether any of a tail was committed, why that is known, and what to do."""
+    granted = ", ".join(map(str, sorted(quorum.granted(newer) or ())))
+    if proven:
+        return (
+            f"none of it was committed, because the leader of epoch {newer} was elected by "
+            f"{granted} without it; do again what its clients still want"
+        )
+    bounds = quorum.bounds
+    wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
+    copies = f" (copies of voters {', '.join(map(str, wanted))} may tell)" if wanted else ""
+    return (
+        "whether any of it was committed is not proven by what is at hand"
+        f"{copies}: keep this folder, and do not start the node before you know"
+    )
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
@@ -326,13 +389,16 @@ CHECKS = (
         "committed_data_consistent", "critical", "replica", "R23, R119",
         "below the lower committed bound no two replicas differ, but for an uncommitted tail",
         committed,
+        coverage.pairs,
     ),
     Check(
         "log_matching", "critical", "replica", "R119",
         "the same offset and epoch hold the same bytes on any two replicas", matching,
+        coverage.pairs,
     ),
     Check(
         "uncommitted_tail_diverged", "warning", "replica", "R111, R119",
         "no replica carries an uncommitted tail that another's log contradicts", tails,
+        coverage.pairs,
     ),
 )  # fmt: skip

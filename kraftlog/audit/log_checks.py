@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit import coverage
+from kraftlog.audit.check import BadRow, Check, Severity
 from kraftlog.audit.triage import and_more, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
@@ -173,9 +174,12 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
+        unread = {one.path for one in replica.segments if one.problem is not None}
         for problem in replica.problems:
             if problem.kind == "unknown":
                 continue
+            # A log that cannot be read is not an empty one: it may hold what nobody else has.
+            severity: Severity | None = "critical" if problem.path in unread else None
             action = (
                 "a live copy loses files so; copy it again if it matters"
                 if problem.vanished
@@ -187,7 +191,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 "nothing is "
                 f"known of what it holds; {action}",
                 problem.path,
-                severity="info" if problem.vanished else None,
+                severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
             )
 
@@ -400,14 +404,17 @@ CHECKS = (
     Check(
         "batch_crc_valid", "critical", "log", "R43, KAFKA-14104",
         "the CRC-32C over attributes to end equals the header's, in segments and checkpoints", crc,
+        coverage.batches,
     ),
     Check(
         "batch_header_valid", "critical", "log", "R40",
         "magic is 2, the length is inside the file, record count and last offset agree", header,
+        coverage.batches,
     ),
     Check(
         "file_readable", "warning", "log", "R165",
         "each file under its name is a readable regular file", readable,
+        coverage.files,
     ),
     Check(
         "segment_complete", "critical", "log", "R34",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
 from kraftlog.audit.triage import some, told_once
 from kraftlog.log.fault import FaultKind
@@ -263,21 +264,26 @@ CHECKS = (
     Check(
         "batch_decompresses", "critical", "log", "R42",
         "the codec is known and the batch unpacks within the limit", decompresses,
+        coverage.batches,
     ),
     Check(
         "record_decodes", "critical", "log", "R158",
         "each record's frame and body decode by its message spec with no bytes left over", decodes,
+        coverage.batches,
     ),
     Check(
         "record_type_known", "warning", "log", "R157",
         "type, version, tagged fields and feature levels of each record are known", known,
+        coverage.batches,
     ),
     Check(
         "record_rules", "warning", "log", "R41",
         "no headers, no key on a data record, timestamp delta 0, a value that is not empty", rules,
+        coverage.batches,
     ),
     Check(
         "transactions_well_formed", "critical", "log", "R160, KIP-868",
         "Begin, End and Abort of metadata transactions pair up and do not nest", transactions,
+        coverage.batches,
     ),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.triage import some
 from kraftlog.quorum import voters as voter_sources
@@ -97,14 +98,16 @@ class _Candidate:
 
 def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
     lower = quorum.bounds.lower
-    for holder in quorum.holders:
-        for log in holder.logs:
+    for voter, logs in quorum.holders.items():
+        for log in logs:
+            if any(one.problem for one in log.evidence.segments):
+                continue  # nothing is known of what it holds: `file_readable` tells
             own = [one for one in quorum.credible_snapshots if one.replica == log.label]
             ids = [one.id for one in own if one.end_offset]
             end = (log.last_epoch or 0, log.end_offset or 0) if not log.is_empty else (0, 0)
             key = max([end, *ids])
             reached = min(key[1], quorum.tail_starts.get(log.label, key[1]))
-            yield _Candidate(holder.voter, log, key, reached >= lower, reached)
+            yield _Candidate(voter, log, key, reached >= lower, reached)
 
 
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
@@ -396,30 +399,37 @@ CHECKS = (
     Check(
         "single_leader_per_epoch", "critical", "replica", "KAFKA-15489, #20",
         "each epoch has one leader over all logs and quorum-state files", single_leader,
+        coverage.copies,
     ),
     Check(
         "voter_holds_committed_data", "critical", "replica", "R69, R107, #22",
         "no majority of voters could elect a leader that lacks committed data", committed_held,
+        coverage.committed_voters,
     ),
     Check(
         "meta_properties_valid", "warning", "replica", "R163",
         "meta.properties is there and readable", meta_valid,
+        coverage.files,
     ),
     Check(
         "cluster_id_agrees", "critical", "replica", "R163",
         "all meta.properties and quorum-state files name one cluster", cluster,
+        coverage.copies,
     ),
     Check(
         "node_identity_unique", "critical", "replica", "R163, #30",
         "no two directories claim the same node id and directory id", identity,
+        coverage.copies,
     ),
     Check(
         "voter_sets_agree", "warning", "replica", "KIP-853, #24, #25, #26",
         "voters by quorum-state, KRaftVoters records and configuration are the same", voter_sets,
+        coverage.copies,
     ),
     Check(
         "quorum_state_present", "warning", "replica", "#23",
         "each voter's directory has a readable quorum-state not older than its log", quorum_state,
+        coverage.voters,
     ),
     Check(
         "election_storm", "warning", "replica", "R144, #27",

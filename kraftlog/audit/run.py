@@ -10,7 +10,10 @@ from typing import Any
 
 from kraftlog.audit.brief import brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check, NotApplicable, PartlyApplicable
+from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
+from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.end_checks import MISSING
+from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
@@ -21,8 +24,9 @@ PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one check. `reason` says why it was skipped or errored, or which places it
-    could not judge; `finding_count` counts what was cut off too.
+    """What became of one check. `judged` are the replicas that it looked at. `reason` says why it
+    was skipped or errored. `is_gap`: something that a person could supply was missing, so that it
+    judged less than it should. `finding_count` counts what was cut off too.
     """
 
     check: str
@@ -31,6 +35,8 @@ class CheckResult:
     result: str
     reason: str | None
     finding_count: int
+    judged: tuple[str, ...] = ()
+    is_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +62,24 @@ class AuditResult:
 
     results: tuple[CheckResult, ...]
     findings: tuple[Finding, ...]
+    verdict: Verdict
 
-    def exit_code(self, fail_on: str = "critical") -> int:
-        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check could not be
-        judged.
+    def exit_code(self, fail_on: str = "critical", strict: bool = False) -> int:
+        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check broke. `strict`
+        counts a critical check that could not judge everything as a finding.
         """
         if fail_on != "never":
             limit = RANK[fail_on]
             if any(RANK[one.severity] <= limit for one in self.findings):
                 return 1
+            if strict and not self.is_complete:
+                return 1
         return 2 if any(one.result == ERRORED for one in self.results) else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Every critical check judged all that it should."""
+        return _is_complete(self.results)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """JSON lines: every finding, then every check that did not fail."""
@@ -112,28 +126,40 @@ def audit_quorum(
         results.append(result)
         findings += found
     findings.sort(key=lambda one: RANK[one.severity])
-    return AuditResult(tuple(results), tuple(findings))
+    verdict = verdict_of(
+        quorum,
+        (one.severity for one in findings if one.check != MISSING),
+        [(one.check, one.reason or "") for one in results if one.is_gap],
+        is_complete=_is_complete(results),
+        is_broken=any(one.result == ERRORED for one in results),
+    )
+    return AuditResult(tuple(results), tuple(findings), verdict)
+
+
+def _is_complete(results: Iterable[CheckResult]) -> bool:
+    return not any(one.is_gap and one.severity == "critical" for one in results)
 
 
 def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
     rows: list[BadRow] = []
-    outcome, reason = PASSED, None
+    covered = Coverage(())
+    broke = None
     try:
+        covered = check.over(quorum)
         for row in check.query(quorum):
             rows.append(row)
-    except PartlyApplicable as why:
-        reason = str(why)
-    except NotApplicable as why:
-        outcome, reason = SKIPPED, str(why)
     # Whatever a check stumbles over, the others still run; KeyboardInterrupt and the like pass.
     except Exception as error:
         broken = brief_text(f"{type(error).__name__}: {error}", 300)
-        outcome, reason = ERRORED, f"the check broke: {broken}"
-    if rows and outcome != ERRORED:
-        outcome = FAILED
+        broke = f"the check broke: {broken}"
+    reason = broke or covered.reason
+    outcome = ERRORED if broke else FAILED if rows else SKIPPED if reason else PASSED
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]
-    result = CheckResult(check.name, check.severity, check.scope, outcome, reason, count)
+    gap = bool(covered.gaps)
+    result = CheckResult(
+        check.name, check.severity, check.scope, outcome, reason, count, covered.judged, gap
+    )
     return result, kept
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
@@ -115,7 +116,9 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
             if index.problem is not None:
                 continue
             if segment is None:
-                if not log.evidence.single_file and log.evidence.segments:
+                # Behind the log's end it witnesses what is lost there: `log_end_lost` tells.
+                inside = index.base_offset <= (log.end_offset or 0)
+                if not log.evidence.single_file and log.evidence.segments and inside:
                     yield _orphan(log, index)
                 continue
             problem = _index_problem(log, segment, index)
@@ -265,13 +268,16 @@ CHECKS = (
     Check(
         "epoch_checkpoint_agrees", "warning", "log", "R109, R115, R116",
         "leader-epoch-checkpoint agrees with the epochs of the batches", epoch_checkpoint,
+        coverage.epoch_checkpoints,
     ),
     Check(
         "index_agrees", "warning", "log", "R163",
         "each entry of an index points at the batch that it names", indexes,
+        coverage.indexes,
     ),
     Check(
         "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, #23",
         "no batch has an epoch above that of quorum-state", within_quorum_epoch,
+        coverage.quorum_states,
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
 from kraftlog.log import names
@@ -417,30 +418,37 @@ CHECKS = (
     Check(
         "snapshot_header_first", "critical", "snapshot", "R46",
         "the first record is a SnapshotHeader, and the only one", header_first,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_footer_last", "critical", "snapshot", "R46",
         "the last record is a SnapshotFooter, and nothing follows", footer_last,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_name_valid", "warning", "snapshot", "R38",
         "a snapshot's name has the shipped form of 20 and 10 digits", name_valid,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_epoch_agrees", "critical", "snapshot", "R39",
         "the epoch in a snapshot's name is that of its last offset in every log", epoch_agrees,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619",
         "a snapshot's end offset is a batch's boundary in every log that holds it", aligned,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_timestamp_agrees", "warning", "snapshot", "R47",
         "LastContainedLogTimestamp is that of the last record contained", timestamp_agrees,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_within_committed", "critical", "snapshot", "R12, R70",
         "no snapshot ends above the upper committed bound", within_committed,
+        coverage.snapshots,
     ),
     Check(
         "log_start_covered", "critical", "snapshot", "R6, R71, KAFKA-14238",
@@ -449,25 +457,31 @@ CHECKS = (
     Check(
         "snapshot_ahead_of_log", "warning", "snapshot", "R68, R72",
         "a snapshot past the log's end has an empty log", ahead_of_log,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_below_log_start", "info", "snapshot", "R59",
         "no snapshot ends below the log start offset", below_start,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_leftover", "info", "snapshot", "R61, R65",
         "no .part and no .deleted file is left", leftover,
+        coverage.files,
     ),
     Check(
         "snapshot_too_large_to_fetch", "warning", "snapshot", "R152",
         "a snapshot is smaller than 2 GiB", too_large,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_record_allowed", "warning", "snapshot", "R45",
         "a snapshot holds only record types that Kafka's images write", record_allowed,
+        coverage.snapshots,
     ),
     Check(
         "snapshot_headers_in_order", "info", "snapshot", "R44",
         "batches of a checkpoint are numbered from 0 on, in one epoch", headers_in_order,
+        coverage.every_snapshot,
     ),
 )  # fmt: skip

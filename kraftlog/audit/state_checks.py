@@ -8,28 +8,22 @@ R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kraftlog.audit.check import BadRow, Check, NotApplicable, PartlyApplicable
+from kraftlog.audit import coverage
+from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
 from kraftlog.audit.triage import some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
-_NOT_REPLAYED = "the records were not replayed in this run"
 _TOLD = 4
-
-
-def _state(quorum: Quorum) -> StateEvidence:
-    if quorum.evidence.state is None:
-        raise NotApplicable(_NOT_REPLAYED)
-    return quorum.evidence.state
 
 
 def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
     """The query of a check whose findings the replay has told already."""
 
     def query(quorum: Quorum) -> Iterator[BadRow]:
-        state = _state(quorum)
+        state = quorum.evidence.state or StateEvidence()
         for issue in state.issues:
             if issue.check == name:
                 yield _issue_row(quorum, issue)
@@ -42,21 +36,8 @@ def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
                     yield _comparison_row(quorum, one)
         if left and not (name == AGREE and _is_told(state, left)):
             yield _left_row(left)
-        _skip(state, name)
 
     return query
-
-
-def _skip(state: StateEvidence, name: str) -> None:
-    """Say where a check could not be judged: a snapshot after a hole is never told as whole."""
-    skipped = [f"{label}: {why}" for check, label, why in state.skipped if check == name]
-    if not skipped:
-        return
-    more = f"; {len(skipped) - _TOLD} more" if len(skipped) > _TOLD else ""
-    told = "; ".join(skipped[:_TOLD]) + more
-    if name not in state.judged:
-        raise NotApplicable(told)
-    raise PartlyApplicable(f"not everything could be judged: {told}")
 
 
 def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
@@ -160,6 +141,14 @@ _DECLARED = (
 )  # fmt: skip
 
 CHECKS = tuple(
-    Check(name, severity, scope, source, holds_when, _query(name))  # type: ignore[arg-type]
+    Check(
+        name,
+        severity,  # type: ignore[arg-type]
+        scope,  # type: ignore[arg-type]
+        source,
+        holds_when,
+        _query(name),
+        coverage.state(name),
+    )
     for name, severity, scope, source, holds_when in _DECLARED
 )

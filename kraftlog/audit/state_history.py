@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from kraftlog.audit.coverage import BASE
 from kraftlog.audit.images import Image, Images, are_equal, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.state_rules import MassDeletion
@@ -229,7 +230,8 @@ class StateHistory:
             self._lines = [self._line(group) for group in groups[:2]]
             self._skip_rules(self._lines[0].doubt)
             for one in first[:1]:
-                self._skip(EQUALS, one.replica, f"{one.evidence.name} is where the replay begins")
+                again = " again" if self.ranges else ""
+                self._skip(EQUALS, one.replica, f"{one.evidence.name} {BASE}{again}")
             return
         for group in groups:
             self._witness(group)

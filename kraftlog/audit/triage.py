@@ -101,6 +101,21 @@ def and_more(more: int) -> str:
     return f" ({more:,} more like it on this replica)" if more else ""
 
 
+def called(quorum: Quorum, log: LogView) -> str:
+    """A replica as a person calls it: controller 2, broker 12."""
+    node = log.evidence.node_id
+    role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
+    if role is None or node is None:
+        return log.label
+    # A folder that is named by its node need not be named again.
+    return f"{role} {node}" if log.label == str(node) else f"{role} {node} ({log.label})"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: 1 finding, 1,234 findings."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def offsets_text(start: int, end: int | None) -> str:
     """Offsets [start, end) in words."""
     if end is None:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ from kraftlog.audit.run import audit_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options
-from kraftlog.pipeline.judge import evidence_of, recorded_rows
+from kraftlog.pipeline.judge import (
+    Judged,
+    evidence_of,
+    judged_of,
+    recorded_rows,
+)
 from kraftlog.pipeline.progress import waiting
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.report.findings import print_findings
+from kraftlog.report.from_lake import recorded_verdict
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 Row = dict[str, Any]
@@ -77,8 +84,9 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
     with waiting("audit"):
         evidence = evidence_of(list(options.input), options)
         result = audit_quorum(evidence)
-    _print(list(result.rows()), form, {})
-    code = result.exit_code(options.fail_on)
+    judged = judged_of(result, options)
+    _print(judged, form, _named(options.input))
+    code = judged.exit_code
     if report is None:
         return code
     from kraftlog.pipeline.page import write_audit_page
@@ -108,8 +116,9 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
             decode_job(start_spark, options)
             materialize_job(start_spark, options)
         code = audit_job(start_spark, options)
-        rows = recorded_rows(lake, newest_run(lake)["run_id"])
-    _print(rows, form, {})
+        run = newest_run(lake)
+        rows, verdict = recorded_rows(lake, run["run_id"]), recorded_verdict(lake, run["run_id"])
+    _print(Judged(rows, verdict, code), form, _named(options.input or run["inputs"]))
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:
@@ -127,18 +136,24 @@ def _audit_each(roots: list[str], options: Options, form: str) -> int:
     for root, judged in audit_each(spark, roots, options):
         if judged.error:
             print(f"kraftlog: {judged.error}", file=sys.stderr)
-        _print(judged.rows, form, {"input": root})
-        if form == "json":
-            print(json.dumps({"input": root, "exit_code": judged.exit_code}), flush=True)
+        _print(judged, form, root, title=root)
         worst = max(worst, judged.exit_code)
     return worst
 
 
-def _print(rows: list[Row], form: str, extra: Row) -> None:
+def _named(roots: Sequence[str]) -> str:
+    return " ".join(roots)
+
+
+def _print(judged: Judged, form: str, name: str, title: str | None = None) -> None:
+    """Findings, checks and the verdict; of an input that was not read there is no verdict."""
     if form == "json":
-        print_rows((extra | row for row in rows), form)
+        extra = {} if title is None else {"input": title}
+        print_rows((extra | row for row in judged.rows), form)
+        last = {"input": name, **(judged.verdict or {}), "exit_code": judged.exit_code}
+        print(json.dumps(last), flush=True)
         return
-    print_findings(rows, extra.get("input"))
+    print_findings(judged.rows, judged.verdict, title)
 
 
 def _replicas(chosen: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ CHECKPOINT_DELETED = "checkpoint_deleted"
 LOG_DELETED = "log_deleted"
 INDEX = "index"
 TIME_INDEX = "time_index"
+PRODUCER_SNAPSHOT = "producer_snapshot"
 META_PROPERTIES = "meta_properties"
 QUORUM_STATE = "quorum_state"
 PARTITION_METADATA = "partition_metadata"
@@ -55,7 +56,7 @@ _SEGMENT_SUFFIXES = {
     ".index": INDEX,
     ".timeindex": TIME_INDEX,
     ".txnindex": "transaction_index",
-    ".snapshot": "producer_snapshot",
+    ".snapshot": PRODUCER_SNAPSHOT,
 }
 _SEGMENT = re.compile(
     r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)((?:\.deleted|\.cleaned|\.swap)*)",

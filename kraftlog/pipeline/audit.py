@@ -14,8 +14,9 @@ from kraftlog.audit.run import ERRORED, AuditResult, audit_quorum
 from kraftlog.config import Options
 from kraftlog.pipeline.evidence import quorum_of, records_of
 from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.report.verdict import headline
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, VERDICTS
 
 Row = dict[str, Any]
 
@@ -30,7 +31,7 @@ def audit(options: Options) -> int:
         evidence = with_state(quorum_of(lake, options), records_of(lake, options))
         result = audit_quorum(evidence)
         _write(lake, result, run)
-    return recorded_exit_code(lake, run["run_id"], options.fail_on)
+    return recorded_exit_code(lake, run["run_id"], options)
 
 
 def _write(lake: Lake, result: AuditResult, run: Row) -> None:
@@ -45,11 +46,21 @@ def _write(lake: Lake, result: AuditResult, run: Row) -> None:
             "finding_count": one.finding_count,
             "reason": one.reason,
             "source": BY_NAME[one.check].source,
+            "judged": list(one.judged),
+            "is_gap": one.is_gap,
         }
         for one in result.results
     ]
-    for spec, rows in ((FINDINGS, findings), (CHECK_RESULTS, results)):
+    verdicts = [_verdict_row(result, findings, results, run["run_id"])]
+    tables = ((FINDINGS, findings), (VERDICTS, verdicts), (CHECK_RESULTS, results))
+    for spec, rows in tables:
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run["number"])
+
+
+def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row], run: str) -> Row:
+    row = result.verdict.as_row()
+    texts = {name: json.dumps(row[name]) for name in ("not_judged", "lagging")}
+    return {**row, **texts, "run_id": run, "headline": headline(row, findings, results)}
 
 
 def _finding_row(row: Row, run_id: str) -> Row:
@@ -57,11 +68,19 @@ def _finding_row(row: Row, run_id: str) -> Row:
     return {**row, "run_id": run_id, "evidence": evidence}
 
 
-def recorded_exit_code(lake: Lake, run_id: str, fail_on: str) -> int:
-    """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check could not be judged."""
+def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:
+    """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check could not be run.
+    `strict` counts critical checks that could not judge everything.
+    """
     severities = _column(lake, FINDINGS.name, run_id, "severity")
-    if fail_on != "never" and any(RANK[one] <= RANK[fail_on] for one in severities):
-        return 1
+    if options.fail_on != "never":
+        if any(RANK[one] <= RANK[options.fail_on] for one in severities):
+            return 1
+        names = ("severity", "is_gap")
+        checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, list(names))
+        gaps = [one for one in checks if one["is_gap"] and one["severity"] == "critical"]
+        if options.strict and gaps:
+            return 1
     return 2 if ERRORED in _column(lake, CHECK_RESULTS.name, run_id, "result") else 0
 
 

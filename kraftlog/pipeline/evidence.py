@@ -22,8 +22,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.pipeline.run import lake_key, newest_run
-from kraftlog.quorum.describe import described_beside, read_described
-from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.describe import described_beside, foreign_cluster, read_described
+from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
@@ -46,7 +46,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         described = described_of(options, replicas)
         collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
         evidence = evidence_by(collector, replicas, described)
-        _KNOWN[key] = Quorum(evidence)
+        _KNOWN[key] = Quorum(of_one_cluster(evidence, options))
     return _KNOWN[key]
 
 
@@ -86,13 +86,25 @@ def described_of(options: Options, replicas: Sequence[Replica]) -> Described | N
     """What a saved `kafka-metadata-quorum describe` says: the one that is named, else the one that
     `pull` has saved beside a replica.
 
-    Raises InputError where the file cannot be read."""
-    if options.quorum_describe is None:
-        try:
-            return described_beside(replicas)
-        except OSError as error:
-            raise InputError(f"{error.filename}: it cannot be read ({error.strerror})") from error
+    Raises InputError where the file cannot be read, or is none."""
+    path = options.quorum_describe
     try:
-        return read_described(Path(options.quorum_describe).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{options.quorum_describe}: it cannot be read ({error})") from error
+        if path is None:
+            return described_beside(replicas)
+        return read_described(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        name = path or error.filename
+        raise InputError(f"{name}: it cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise InputError(f"{path or 'the describe beside a copy'}: {error}") from error
+
+
+def of_one_cluster(evidence: QuorumEvidence, options: Options) -> QuorumEvidence:
+    """The evidence, where its describe is of the same cluster.
+
+    Raises InputError where it is of another one."""
+    other = foreign_cluster(evidence)
+    if other is not None:
+        name = options.quorum_describe or "the describe beside a copy"
+        raise InputError(f"{name}: it describes cluster {other}, which is not that of the copies")
+    return evidence

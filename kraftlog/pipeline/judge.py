@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import HOLDS, audit_quorum
+from kraftlog.audit.run import HOLDS, AuditResult, audit_quorum
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
-from kraftlog.pipeline.evidence import described_of
+from kraftlog.pipeline.evidence import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
@@ -22,9 +22,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What an audit says of one input; `error` is the sentence of one that could not be done."""
+    """What an audit says of one input: findings and checks, and the verdict's row. Of one that
+    could not be done there is no verdict, and `error` is its sentence.
+    """
 
     rows: list[Row]
+    verdict: Row | None
     exit_code: int
     error: str | None = None
 
@@ -33,7 +36,8 @@ def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> Q
     """The evidence of the replicas below some roots, read from their files."""
     found = find_replicas(roots)
     described = described_of(options, found)
-    return collect(found, limits_of(options), redactor_of(options), described, replay)
+    evidence = collect(found, limits_of(options), redactor_of(options), described, replay)
+    return of_one_cluster(evidence, options)
 
 
 def audit_input(roots: list[str], options: Options) -> Judged:
@@ -41,7 +45,13 @@ def audit_input(roots: list[str], options: Options) -> Judged:
 
     Raises InputError where its roots cannot be read."""
     result = audit_quorum(evidence_of(roots, options))
-    return Judged(list(result.rows()), result.exit_code(options.fail_on))
+    return judged_of(result, options)
+
+
+def judged_of(result: AuditResult, options: Options) -> Judged:
+    """What a result says under these options."""
+    code = result.exit_code(options.fail_on, options.strict)
+    return Judged(list(result.rows()), result.verdict.as_row(), code)
 
 
 def audit_or_error(root: str, options: Options) -> Judged:
@@ -49,7 +59,7 @@ def audit_or_error(root: str, options: Options) -> Judged:
     try:
         return audit_input([root], options)
     except KraftlogError as error:
-        return Judged([], 2, str(error))
+        return Judged([], None, 2, str(error))
 
 
 def recorded_rows(lake: Lake, run_id: str) -> list[Row]:

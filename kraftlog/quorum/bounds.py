@@ -1,23 +1,54 @@
-"""What is committed: bounds of the high watermark, as far as Raft allows and no further.
+"""What is committed: an interval that always holds the high watermark, as far as Raft allows and no
+further.
 
-In: the logs of the voters, the snapshots, and how far each pair of logs agrees. Out: a lower and
-an upper bound, each with its reason in words. The high watermark itself is not on disk. Source:
-R35, R107–R110, #21, KIP-595.
+In: for each voter at hand its `Standing` (how far its copy reaches, what it knows of epochs,
+whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
+per voter. The high watermark itself is not on disk. Source: R35, R107–R110, #21, KIP-595; Raft's
+commit rule (a record of an older epoch counts only where no unseen leader can have replaced it).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.epochs import EpochVector
 
-Agreement = Callable[[LogView, LogView], int]
-"""How far two logs agree: the end of their largest common prefix, from what both still hold."""
+Agreement = Callable[[str, str], int]
+"""How far two copies, by their labels, were seen to hold the same batches: the end of their largest
+common prefix, 0 where they share none. Of a copy with itself: how far it can be read."""
+
+NOTHING_AT_HAND = "no evidence of any committed offset is at hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One copy as it stands in its quorum.
+
+    `voter` is the voter's id, None for an observer. `known_epoch` is the highest epoch that its
+    node has heard of (None where nothing says), and so the highest that it can have voted or led
+    in. `end_proven`: nothing can ever have followed the end of its log; False where the end was
+    lost, cannot be read, or where nothing on the disk speaks for it.
+    """
+
+    label: str
+    voter: int | None
+    vector: EpochVector
+    known_epoch: int | None
+    end_proven: bool
+    snapshot_end: int = 0
+
+    @property
+    def reach(self) -> int:
+        """How far it holds the log, by itself or by a snapshot."""
+        return max(self.vector.end_offset, self.snapshot_end)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Every offset below `lower` is committed; none at or above `upper` can be (None: nothing is
-    known).
+    """Every offset below `lower` is committed; none at or above `upper` can ever have been (None:
+    nothing at hand proves such an offset).
+
+    `missing_voters` have no copy at hand; `open_voters` have one whose end is not proven. Copies
+    of these, whole, would settle an interval that is not exact.
     """
 
     lower: int
@@ -26,71 +57,210 @@ class Bounds:
     upper_reason: str
     majority: int
     missing_voters: tuple[int, ...]
+    open_voters: tuple[int, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Both ends are proven, and they meet."""
+        return self.upper == self.lower
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A voter at hand: its logs (more than one where two directories claim it) and the end of its
-    newest snapshot.
+class Held:
+    """What a majority of the voters holds alike: every batch below `end`, as `label`'s log has it.
+
+    `holders` are the voters' copies that hold it.
     """
 
-    voter: int
-    logs: tuple[LogView, ...]
-    snapshot_end: int
+    end: int
+    label: str
+    holders: tuple[str, ...]
 
 
-def held_by_majority(
-    holders: list[Holder], majority: int, agree: Agreement
-) -> tuple[int, LogView | None]:
-    """The largest offset below which a majority of voters hold the same batches, and one of their
-    logs.
-    """
-    best: tuple[int, LogView | None] = (0, None)
-    for holder in holders:
-        for log in holder.logs:
-            ends = sorted((_holds(log, other, agree, min) for other in holders), reverse=True)
-            if len(ends) >= majority and ends[majority - 1] > best[0]:
-                best = (ends[majority - 1], log)
-    return best
+@dataclass(frozen=True)
+class Voting:
+    """The copies of one quorum and its voters; what follows from both."""
 
+    voters: tuple[int, ...]
+    standings: Sequence[Standing]
+    agree: Agreement
 
-def _holds(
-    log: LogView, other: Holder, agree: Agreement, choose: Callable[[list[int]], int]
-) -> int:
-    """How far a voter holds what `log` holds; of two directories of one voter only one can be the
-    real one.
-    """
-    return choose([agree(log, one) for one in other.logs] or [0])
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
 
+    @property
+    def at_hand(self) -> dict[int, list[Standing]]:
+        """The copies of each voter; more than one where two folders claim to be it."""
+        found: dict[int, list[Standing]] = {}
+        for one in self.standings:
+            if one.voter is not None and one.voter in self.voters:
+                found.setdefault(one.voter, []).append(one)
+        return found
 
-def upper_bound(
-    holders: list[Holder], missing: int, majority: int, agree: Agreement, best: LogView | None
-) -> int | None:
-    """The end below which a majority could still hold the newest log: voters that are not at hand
-    could hold anything.
-    """
-    if best is None or missing >= majority:
-        return None
-    ends = sorted(
-        (max(_holds(best, one, agree, max), one.snapshot_end) for one in holders), reverse=True
-    )
-    place = majority - missing - 1
-    return ends[place] if place < len(ends) else None
+    @property
+    def missing(self) -> tuple[int, ...]:
+        return tuple(one for one in self.voters if one not in self.at_hand)
 
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Voters at hand whose copies do not prove where their logs ended."""
+        return tuple(
+            voter
+            for voter, copies in self.at_hand.items()
+            if not all(one.end_proven for one in copies)
+        )
 
-def contradicted_at(log: LogView, end: int, others: list[LogView]) -> tuple[int, LogView] | None:
-    """Where another copy holds a higher epoch than the last batch below `end`, at or below that
-    batch; the lowest such offset.
-    """
-    index = log.index_at(end - 1)
-    if index < 0:
-        return None
-    epoch, first = int(log.epochs[index]), int(log.base[index])
-    found: list[tuple[int, LogView]] = []
-    for other in others:
-        for start in other.epoch_starts:
-            # Where a log begins does not tell where its first epoch began.
-            if start.epoch > epoch and start.start_offset <= first:
-                found.append((start.start_offset, other))
+    # --- what is committed for certain -----------------------------------------------------------
+
+    def held_by_majority(self) -> Held | None:
+        """The largest prefix that a majority of the voters holds alike; None where none does."""
+        best: Held | None = None
+        for copies in self.at_hand.values():
+            for one in copies:
+                ends = sorted(self._ends(one).values(), reverse=True)
+                end = ends[self.majority - 1] if len(ends) >= self.majority else 0
+                if end > (best.end if best else 0):
+                    best = Held(end, one.label, tuple(self._holders(one.label, end)))
+        return best
+
+    def _ends(self, one: Standing) -> dict[int, int]:
+        """How far each voter holds what a copy holds; of two copies of one voter only one can be
+        the real one, so the shorter counts.
+        """
+        return {
+            voter: min(self.agree(one.label, copy.label) for copy in copies)
+            for voter, copies in self.at_hand.items()
+        }
+
+    def _holders(self, label: str, end: int) -> Iterator[str]:
+        for copies in self.at_hand.values():
+            for one in copies:
+                if self.agree(label, one.label) >= end:
+                    yield one.label
+
+    def committed_held(self) -> Held | None:
+        """The largest prefix on a majority that no leader, seen or unseen, can have replaced."""
+        held = self.held_by_majority()
+        while held is not None and held.end > 0:
+            against = self._contradicted_at(held)
+            if against is None:
                 break
-    return min(found, key=lambda pair: pair[0], default=None)
+            held = Held(against, held.label, tuple(self._holders(held.label, against)))
+        if held is None or held.end <= 0 or self._could_be_replaced(held):
+            return None
+        return held
+
+    def _vector(self, label: str) -> EpochVector:
+        return next(one.vector for one in self.standings if one.label == label)
+
+    def _contradicted_at(self, held: Held) -> int | None:
+        """The end of what a prefix shares with a copy that holds a newer epoch than its last batch,
+        at or below that batch; the lowest such offset, None where nobody does.
+        """
+        epoch = self._vector(held.label).epoch_at(held.end - 1)
+        shared = [
+            self.agree(held.label, one.label)
+            for one in self.standings
+            if any(newer > epoch and start < held.end for newer, start in one.vector.entries)
+        ]
+        return min((end for end in shared if end < held.end), default=None)
+
+    def _could_be_replaced(self, held: Held) -> bool:
+        """Whether a leader of a newer epoch, of which no log at hand tells, may have replaced the
+        end of a prefix.
+        """
+        epoch = self._vector(held.label).epoch_at(held.end - 1)
+        return self.unseen_leader(epoch, held.label, held.end)
+
+    def unseen_leader(self, epoch: int, label: str, end: int) -> bool:
+        """Whether voters may have elected a leader of an epoch above `epoch` whose log does not
+        hold what `label`'s log holds below `end`.
+
+        Its voters had heard of its epoch, and its records lie where no proven log shows them. An
+        epoch is accounted for where a log at hand tells it and holds the whole prefix: all of its
+        logs do then. The lowest epoch that is not accounted for has the most possible voters.
+        """
+        seen = {
+            newer
+            for one in self.standings
+            for newer, _ in one.vector.entries
+            if newer > epoch and self.agree(label, one.label) >= end
+        }
+        unseen = next(one for one in range(epoch + 1, epoch + len(seen) + 2) if one not in seen)
+        able = [*self.missing]
+        hiding = bool(able)
+        for voter, copies in self.at_hand.items():
+            if any(one.known_epoch is None or one.known_epoch >= unseen for one in copies):
+                able.append(voter)
+                hiding |= not all(one.end_proven for one in copies)
+        return hiding and len(able) >= self.majority
+
+    # --- what can be committed -------------------------------------------------------------------
+
+    def largest_possible(self) -> int | None:
+        """The end below which a majority could ever have held the log; None where voters whose logs
+        are missing, or whose ends are not proven, could have made a majority of anything.
+        """
+        reaches = sorted(
+            (
+                max(one.reach for one in copies)
+                for voter, copies in self.at_hand.items()
+                if voter not in self.open
+            ),
+            reverse=True,
+        )
+        unknown = len(self.voters) - len(reaches)
+        if not self.voters or unknown >= self.majority:
+            return None
+        return reaches[self.majority - unknown - 1]
+
+
+def interval(
+    voting: Voting, snapshots: Mapping[str, int], watermark: int | None = None, furthest: int = 0
+) -> Bounds:
+    """The committed interval.
+
+    `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
+    them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
+    a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
+    may have been committed after that moment.
+    """
+    lower, reason = 0, NOTHING_AT_HAND
+    newest = max(snapshots, key=lambda name: snapshots[name], default=None)
+    if newest is not None and snapshots[newest] > 0:
+        lower, reason = snapshots[newest], f"the complete snapshot {newest} ends there"
+    held = voting.committed_held()
+    if held is not None and held.end > lower:
+        lower = held.end
+        reason = f"a majority of the voters ({', '.join(held.holders)}) holds the same batches"
+    upper, upper_reason = _upper(voting)
+    if watermark is not None:
+        if watermark >= lower:
+            lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
+        if upper is None:
+            upper = max(lower, furthest)
+            upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
+    if upper is not None and upper < lower:
+        upper, upper_reason = lower, "it cannot be below the lower bound"
+    return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
+
+
+def _upper(voting: Voting) -> tuple[int | None, str]:
+    upper = voting.largest_possible()
+    if upper is not None:
+        return upper, "no majority of the voters can ever have held more"
+    if not voting.voters:
+        return None, "nothing at hand says who votes"
+    causes = []
+    if voting.missing:
+        causes.append(f"no copy of {_voters(voting.missing)} is at hand")
+    if voting.open:
+        causes.append(f"nothing proves where the log of {_voters(voting.open)} ended")
+    return None, " and ".join(causes)
+
+
+def _voters(ids: Sequence[int]) -> str:
+    text = ", ".join(map(str, ids[:-1]))
+    names = f"{text} and {ids[-1]}" if text else str(ids[-1])
+    return f"voter {names}" if len(ids) == 1 else f"voters {names}"

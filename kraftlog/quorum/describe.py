@@ -1,8 +1,7 @@
 """The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the
 voters.
 
-In: the saved output of `--status` (or `--replication`, whose leader's row knows less). Out:
-`Described`. Source: R35, "exact if known".
+In: the saved output of `--status`. Out: `Described`. Source: R35, "exact if known".
 """
 
 import json
@@ -13,19 +12,28 @@ from kraftlog.log import names
 from kraftlog.log.directory import Replica
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
-from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.evidence import Described, QuorumEvidence
 
 _LINE = re.compile(r"^(\w+):\s*(.*)$", re.MULTILINE)
 
 
 def read_described(text: str) -> Described:
-    """What the text says; fields that it lacks are None."""
+    """What the text says; fields that it lacks are None.
+
+    Raises ValueError where it is no output of the tool: nothing may be concluded from it."""
     found = {name: value.strip() for name, value in _LINE.findall(text)}
+    mark = _number(found.get("HighWatermark"))
+    if mark is None:
+        raise ValueError(
+            "it has no line HighWatermark with a number, so that it is not the output of "
+            "kafka-metadata-quorum.sh describe --status"
+        )
     return Described(
-        _number(found.get("HighWatermark")),
+        mark,
         _number(found.get("LeaderId")),
         _number(found.get("LeaderEpoch")),
         _voters(found.get("CurrentVoters", "")),
+        found.get("ClusterId"),
     )
 
 
@@ -41,6 +49,17 @@ def described_beside(replicas: Iterable[Replica]) -> Described | None:
     with open_file(newest.path) as handle:
         raw = handle.read(0, SIDE_FILE_LIMIT)
     return read_described(raw.decode("utf-8", "replace"))
+
+
+def foreign_cluster(evidence: QuorumEvidence) -> str | None:
+    """The cluster that a describe is of, where the copies at hand name only others."""
+    described = evidence.described
+    if described is None or not described.cluster_id:
+        return None
+    named = {one.meta("cluster.id") for one in evidence.replicas}
+    named |= {one.state_file.cluster_id for one in evidence.replicas if one.state_file}
+    known = {one for one in named if one}
+    return described.cluster_id if known and described.cluster_id not in known else None
 
 
 def _number(text: str | None) -> int | None:

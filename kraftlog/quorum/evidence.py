@@ -159,7 +159,8 @@ class SideFile:
 @dataclass(frozen=True, slots=True)
 class IndexEvidence:
     """`.index` (time=False, values are positions) or `.timeindex` (values are timestamps) of the
-    segment at `base_offset`.
+    segment at `base_offset`. `padding_bytes` were allocated ahead: Kafka gives them back when it
+    closes the segment.
     """
 
     path: str
@@ -169,6 +170,7 @@ class IndexEvidence:
     values: Longs
     surplus_bytes: int
     problem: str | None = None
+    padding_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,8 @@ class ReplicaEvidence:
     names.
 
     `single_file` is True where a file was named by itself, so that nothing can be said of what
-    lies beside it.
+    lies beside it. `producer_ends` are the offsets in the names of producer snapshots: Kafka writes
+    one where the log ends when it rolls a segment or closes the log.
     """
 
     label: str
@@ -208,6 +211,7 @@ class ReplicaEvidence:
     server_properties: SideFile | None = None
     problems: tuple[FileProblem, ...] = ()
     foreign_names: tuple[str, ...] = ()
+    producer_ends: tuple[int, ...] = ()
 
     @property
     def node_id(self) -> int | None:
@@ -248,6 +252,7 @@ class Described:
     leader_id: int | None = None
     leader_epoch: int | None = None
     voters: tuple[int, ...] = ()
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

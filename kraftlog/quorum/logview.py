@@ -8,6 +8,7 @@ in a header neither hides nor invents a log. Source: R34, R36, R109.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,15 @@ class EpochStart:
     start_offset: int
     row: int
     certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What a LeaderChange record says: who leads, who votes, and who granted their votes."""
+
+    leader_id: int
+    voters: frozenset[int]
+    granted: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +222,24 @@ class LogView:
         return tuple(result)
 
     @cached_property
-    def leaders(self) -> dict[int, int]:
-        """The leader of each epoch that begins with a LeaderChange record in this log."""
+    def elections(self) -> dict[int, Election]:
+        """The LeaderChange record of each epoch that begins with one in this log."""
         found = {}
         for start in self.epoch_starts:
             content = self.content(start.row)
             for control in content.controls[:1] if content else ():
                 if control.type == "LEADER_CHANGE" and "leaderId" in control.data:
-                    found[start.epoch] = int(control.data["leaderId"])
+                    found[start.epoch] = Election(
+                        int(control.data["leaderId"]),
+                        _voter_ids(control.data.get("voters")),
+                        _voter_ids(control.data.get("grantingVoters")),
+                    )
         return found
+
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """The leader of each epoch that begins with a LeaderChange record in this log."""
+        return {epoch: one.leader_id for epoch, one in self.elections.items()}
 
     def covers(self, start: int, end: int) -> bool:
         """Whether the log holds every offset of [start, end)."""
@@ -261,3 +280,7 @@ class LogView:
     def path(self, row: int) -> str:
         """The file of a batch of `evidence.log`."""
         return self.evidence.segments[int(self.evidence.log.file[row])].path
+
+
+def _voter_ids(voters: Any) -> frozenset[int]:
+    return frozenset(int(one["voterId"]) for one in voters or ())

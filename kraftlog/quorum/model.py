@@ -6,22 +6,18 @@ majorities. Nothing here is a judgement; the checks judge. Source: R35, R69, R10
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import (
-    Bounds,
-    Holder,
-    contradicted_at,
-    held_by_majority,
-    upper_bound,
-)
+from kraftlog.quorum.bounds import Bounds, Standing, Voting, interval
 from kraftlog.quorum.divergence import Comparison, Run, compare, is_uncommitted_tail
+from kraftlog.quorum.ends import end_is_proven, known_epoch
+from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.tails import Fate, fate
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voters import VoterSet
 
@@ -118,9 +114,41 @@ class Quorum:
         return [one for one in self.comparisons.values() if one.runs]
 
     def is_tail(self, comparison: Comparison, run: Run) -> bool:
-        """Whether a run is an uncommitted tail of the comparison's first log."""
+        """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
+        cut, and that its own voters had not committed.
+        """
         own_end = self.own_snapshot_end(comparison.one.label)
-        return is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+        looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+        return looks_so and self.fate(comparison, run) != Fate.COMMITTED
+
+    def is_second_history(self, comparison: Comparison, run: Run) -> bool:
+        """Whether a run would be a tail, had not the voters of its own epoch committed it."""
+        own_end = self.own_snapshot_end(comparison.one.label)
+        looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+        return looks_so and self.fate(comparison, run) == Fate.COMMITTED
+
+    def fate(self, comparison: Comparison, run: Run) -> Fate:
+        """Whether any of a run of the comparison's first log can have been committed."""
+        log, other = comparison.one, comparison.other
+        elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
+        current = frozenset(self.voter_set.ids) if self.voter_set else None
+        voters = elected.voters if elected is not None else current
+        newer = int(other.epochs[other.index_at(run.start)])
+        unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
+        holders = {one.evidence.node_id for one in self.holding(log, run.start)}
+        granted = self.granted(newer)
+        return fate(voters, {one for one in holders if one is not None}, granted, unseen)
+
+    def granted(self, epoch: int) -> frozenset[int] | None:
+        """Who elected the leader of an epoch, by a LeaderChange record at hand."""
+        found = (one.elections.get(epoch) for one in self.peers)
+        return next((one.granted for one in found if one is not None), None)
+
+    def holding(self, log: LogView, offset: int) -> list[LogView]:
+        """The copies that hold the same batch at an offset as a log does, itself included."""
+        ids = log.evidence.log.ids
+        key = ids[log.rows[log.index_at(offset)]].tobytes()
+        return self.holding_at(offset).get(key, [])
 
     @cached_property
     def tail_starts(self) -> dict[str, int]:
@@ -134,23 +162,16 @@ class Quorum:
         return starts
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
-        """How far two logs were seen to agree, up to what either of them misses; 0 where they
-        share no offset.
+        """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
+        is seen in both.
         """
-        found = None if one is other else self.comparisons[one.label, other.label].common_end
-        if one is other:
-            found = one.end_offset
         holes = [hole.start for log in (one, other) for hole in log.holes[:1]]
-        return min([found or 0, *holes])
-
-    def may_agree(self, one: LogView, other: LogView) -> int:
-        """How far two logs can agree: logs that share no offset may, up to the end of the shorter
-        one.
-        """
         if one is other:
-            return one.end_offset or 0
+            return min([one.end_offset or 0, *holes])
         found = self.comparisons[one.label, other.label].common_end
-        return min(one.end_offset or 0, other.end_offset or 0) if found is None else found
+        if found is None or found <= max(int(one.base[0]), int(other.base[0])):
+            return 0
+        return min([found, *holes])
 
     # --- voters and roles ------------------------------------------------------------------------
 
@@ -185,17 +206,14 @@ class Quorum:
         return {True: "voter", False: "observer", None: "unknown"}[self.is_voter(replica)]
 
     @cached_property
-    def holders(self) -> list[Holder]:
-        """The voters at hand, with their logs."""
-        found: dict[int, list[LogView]] = {}
+    def holders(self) -> dict[int, tuple[LogView, ...]]:
+        """The logs of the voters at hand, by voter; more than one where two folders claim it."""
+        found: dict[int, tuple[LogView, ...]] = {}
         for log in self.peers:
-            replica = log.evidence
-            if self.is_voter(replica) and replica.node_id is not None:
-                found.setdefault(replica.node_id, []).append(log)
-        return [
-            Holder(voter, tuple(logs), max(self._credible_end(log.label) for log in logs))
-            for voter, logs in sorted(found.items())
-        ]
+            node = log.evidence.node_id
+            if node is not None and self.is_voter(log.evidence):
+                found[node] = (*found.get(node, ()), log)
+        return dict(sorted(found.items()))
 
     # --- committed bounds ------------------------------------------------------------------------
 
@@ -239,67 +257,33 @@ class Quorum:
         """Complete snapshots whose ids the logs do not contradict."""
         return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
 
-    def _credible_end(self, label: str) -> int:
-        ends = [one.end_offset for one in self.credible_snapshots if one.replica == label]
-        return max(ends, default=0)
+    @cached_property
+    def voting(self) -> Voting:
+        """The copies as they stand in an election, and how far each pair of them agrees."""
+        members = self.voter_set.ids if self.voter_set else ()
+        standings = [self._standing(log) for log in self.peers]
+        return Voting(members, standings, self._agree)
+
+    def _agree(self, one: str, other: str) -> int:
+        return self.surely_agree(self.by_label[one], self.by_label[other])
+
+    def _standing(self, log: LogView) -> Standing:
+        voter = log.evidence.node_id if self.is_voter(log.evidence) else None
+        proven = end_is_proven(log, self.snapshots_of(log.label))
+        known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
+        return Standing(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The committed bounds of the quorum."""
-        members = self.voter_set.ids if self.voter_set else ()
-        at_hand = {one.voter for one in self.holders}
-        missing = tuple(one for one in members if one not in at_hand)
-        majority = len(members) // 2 + 1
-        lower, reason = self._lower(majority, missing)
-        upper, upper_reason = self._upper(majority, missing, lower)
+        """The committed interval of the quorum."""
+        snapshots = {
+            f"{one.evidence.name} of {one.replica}": one.end_offset
+            for one in self.credible_snapshots
+        }
+        furthest = max((log.end_offset or 0 for log in self.peers), default=0)
         described = self.evidence.described
-        if described is not None and described.high_watermark is not None:
-            mark = described.high_watermark
-            if mark >= lower:
-                reason = "kafka-metadata-quorum describe gave this high watermark"
-                lower = mark
-            if upper is None or mark > upper:
-                upper, upper_reason = mark, "kafka-metadata-quorum describe gave it"
-        return Bounds(lower, reason, upper, upper_reason, majority, missing)
-
-    def _lower(self, majority: int, missing: Sequence[int]) -> tuple[int, str]:
-        newest = max(self.credible_snapshots, key=lambda one: one.end_offset, default=None)
-        lower, reason = 0, "no evidence of any committed offset is at hand"
-        if newest is not None and newest.end_offset:
-            lower = newest.end_offset
-            reason = f"the complete snapshot {newest.evidence.name} of {newest.replica} ends there"
-        held, log = held_by_majority(self.holders, majority, self.surely_agree)
-        if log is None or not self.holders:
-            return lower, reason
-        against = contradicted_at(log, held, [one for one in self.peers if one is not log])
-        if against is not None:
-            held = min(held, against[0])
-        if missing and not self._of_newest_epoch(log, held):
-            return lower, reason
-        if held > lower:
-            labels = self._holding(log, held)
-            return held, f"a majority of the voters ({', '.join(labels)}) holds the same batches"
-        return lower, reason
-
-    def _of_newest_epoch(self, log: LogView, end: int) -> bool:
-        """Entries of an older epoch count only under one of the newest, as a voter that is missing
-        may hold others.
-        """
-        index = log.index_at(end - 1)
-        newest = max(one.last_epoch or 0 for one in self.peers)
-        return index >= 0 and int(log.epochs[index]) == newest
-
-    def _holding(self, log: LogView, end: int) -> list[str]:
-        logs = [one for holder in self.holders for one in holder.logs]
-        return [one.label for one in logs if self.surely_agree(log, one) >= end]
-
-    def _upper(self, majority: int, missing: Sequence[int], lower: int) -> tuple[int | None, str]:
-        upper = upper_bound(self.holders, len(missing), majority, self.may_agree, self.newest_log)
-        if upper is None or not self.voter_set:
-            return None, "too few voters are at hand to say what cannot be committed"
-        if upper <= lower:
-            return lower, "it cannot be below the lower bound"
-        return upper, "no majority of the voters can hold more"
+        watermark = described.high_watermark if described is not None else None
+        return interval(self.voting, snapshots, watermark, furthest)
 
     # --- majorities ------------------------------------------------------------------------------
 

@@ -61,12 +61,14 @@ def read_index_file(file: LogFile) -> IndexEvidence:
     try:
         with open_file(file.path) as handle:
             # A preallocated index is a hole after its entries; there is no need to read it.
-            size = min(handle.size_bytes, INDEX_LIMIT)
+            whole = handle.size_bytes
+            size = min(whole, INDEX_LIMIT)
             raw = handle.read(0, size) if handle.next_data(0) < handle.size_bytes else b""
     except OSError as error:
         problem = error.strerror or str(error)
         return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
-    index = read_index(raw, TIME_INDEX_ENTRY if time else INDEX_ENTRY)
+    entry = TIME_INDEX_ENTRY if time else INDEX_ENTRY
+    index = read_index(raw, entry)
     value = "timestamp" if time else "position"
     # 10 MiB are no whole number of .timeindex entries: zeros at the end are padding.
     surplus = index.surplus_size_bytes if any(raw[len(raw) - index.surplus_size_bytes :]) else 0
@@ -77,4 +79,5 @@ def read_index_file(file: LogFile) -> IndexEvidence:
         index.entries["relative_offset"].astype(np.int64) + base,
         index.entries[value].astype(np.int64),
         surplus,
+        padding_bytes=max(0, whole - len(index.entries) * entry.itemsize - surplus),
     )

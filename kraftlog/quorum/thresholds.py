@@ -17,6 +17,9 @@ class Thresholds:
     """How long copying one replica after the other may take before missing data needs another
     explanation.
     """
+    lag_offsets: int = 1_000
+    """A running follower is a few records behind; a thousand are eight minutes of an idle quorum.
+    """
     mass_deletion_share: float = 0.5
     """Share of all topics, or brokers, that one window may remove."""
     mass_deletion_minor_share: float = 0.8

@@ -31,7 +31,7 @@ ACTIONS = (
         "Committed data is in question here: whatever starts first may become the truth. Settle "
         "which copy is right before any node runs again.",
         tuple(
-            "committed_data_consistent log_matching single_leader_per_epoch "
+            "committed_data_consistent log_matching single_leader_per_epoch log_end_lost "
             "voter_holds_committed_data snapshot_within_committed mass_deletion".split()
         ),
     ),
@@ -80,8 +80,8 @@ ACTIONS = (
     Action(
         "copy",
         "Copy again, then audit again",
-        "Nothing is known of files that could not be read.",
-        ("file_readable",),
+        "Nothing is known of what could not be read or was not copied.",
+        ("file_readable", "voters_present"),
     ),
     Action(
         "rebuild",

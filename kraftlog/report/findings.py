@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from kraftlog.audit.run import ERRORED, HOLDS, PASSED, SKIPPED
+from kraftlog.audit.run import ERRORED
 from kraftlog.report.actions import grouped
 from kraftlog.report.plain import printable
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import verdict
+from kraftlog.report.verdict import headline
 
 Row = dict[str, Any]
 
@@ -22,7 +22,7 @@ _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
 
 def print_findings(
-    rows: list[Row], input_name: str | None = None, out: TextIO | None = None
+    rows: list[Row], verdict: Row | None, input_name: str | None = None, out: TextIO | None = None
 ) -> None:
     """Print the findings among an audit's rows, what was not judged or broke, and the verdict."""
     console = console_on(out)
@@ -30,12 +30,23 @@ def print_findings(
         console.print(f"[bold]{escape(printable(input_name))}[/bold]")
     findings = [row for row in rows if row["result"] == "failed"]
     print_groups(console, findings)
+    _print_gaps(console, rows, verdict)
+    if verdict is not None:
+        print_verdict(console, headline(verdict, findings, rows))
+
+
+def _print_gaps(console: Console, rows: list[Row], verdict: Row | None) -> None:
+    """Checks that broke, then for each reason the checks that could not judge everything."""
+    told: dict[str, list[str]] = {}
+    for check, why in verdict["not_judged"] if verdict else ():
+        told.setdefault(why, []).append(check)
     for row in rows:
-        partly = row["result"] == PASSED and row["message"] != HOLDS
-        if row["result"] in (ERRORED, SKIPPED) or partly:
-            text = printable(f"{row['result']}: {row['check']}: {row['message']}")
+        if row["result"] == ERRORED:
+            text = printable(f"errored: {row['check']}: {row['message']}")
             console.print(f"[dim]{escape(text)}[/dim]")
-    print_verdict(console, verdict(findings, rows))
+    for why, checks in told.items():
+        text = printable(f"not judged: {', '.join(checks)}: {why}")
+        console.print(f"[dim]{escape(text)}[/dim]")
 
 
 def print_verdict(console: Console, text: str) -> None:

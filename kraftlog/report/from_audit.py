@@ -33,6 +33,7 @@ def page_of_audit(
         created=created,
         inputs=inputs,
         scale=scale,
+        verdict=result.verdict.as_row(),
         replicas=tuple(replica_rows(quorum)),
         epochs=tuple(epoch_rows(quorum)),
         findings=tuple(one.as_row() for one in result.findings),

@@ -4,6 +4,7 @@ In: a lake. Out: `PageData`. Columns are projected and batches are streamed, so 
 grow with the records of the log (`type_counts` holds a row per record batch).
 """
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from kraftlog.report.type_counts import type_counts
 from kraftlog.report.verdict import counted
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import VERDICTS
 
 
 def page_of_lake(lake: Lake) -> PageData:
@@ -35,6 +37,7 @@ def page_of_lake(lake: Lake) -> PageData:
         created=run["finished"],
         inputs=tuple(run["inputs"]),
         scale=_scale(run),
+        verdict=recorded_verdict(lake, run["run_id"]),
         replicas=tables["replicas"],
         epochs=tables["epochs"],
         findings=tables["findings"],
@@ -45,6 +48,29 @@ def page_of_lake(lake: Lake) -> PageData:
         missing=missing,
         contracts=tables["contract_results"],
     )
+
+
+def recorded_verdict(lake: Lake, run_id: str) -> Row:
+    """The verdict's row of a run, as `Verdict.as_row` gives it; of one that was only decoded, that
+    nothing was judged.
+    """
+    row = next(iter(lake.rows_of_run(VERDICTS.name, run_id)), None)
+    if row is None:
+        return dict(_NOT_AUDITED)
+    texts = ("not_judged", "lagging")
+    told = {name: row[name] for name in row if name not in ("run_id", "headline", *texts)}
+    return told | {name: json.loads(row[name]) for name in texts}
+
+
+_NOT_AUDITED: Row = {
+    "verdict": "incomplete",
+    "voters": None,
+    "missing_voters": [],
+    "not_judged": [["every check", "this run has not been audited yet"]],
+    "committed_lower": 0,
+    "committed_upper": None,
+    "lagging": [],
+}
 
 
 def _scale(run: Row) -> str:

@@ -20,7 +20,7 @@ from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.plain import printable
-from kraftlog.report.verdict import verdict
+from kraftlog.report.verdict import headline
 from kraftlog.report.view import PageData, Row, status_of
 from kraftlog.report.windows import Window, whole, zooms
 
@@ -37,7 +37,7 @@ def render_page(data: PageData) -> str:
     data = _printable_data(data)
     return _environment().get_template("page.html").render(
         data=data,
-        verdict=verdict(list(data.findings), list(data.checks), data.names),
+        verdict=headline(data.verdict, list(data.findings), list(data.checks), data.names),
         state=_state(data),
         groups=[_group(action, found) for action, found in grouped(data.findings)],
         logs=_logs(data),
@@ -98,9 +98,8 @@ def _coded(text: str) -> Markup:
 
 def _state(data: PageData) -> str:
     """What the verdict is coloured by: critical, warning, unknown or ok."""
-    if data.worst in ("critical", "warning"):
-        return data.worst
-    return "unknown" if any(row["result"] == "errored" for row in data.checks) else "ok"
+    colours = {"critical": "critical", "attention": "warning", "incomplete": "unknown"}
+    return colours.get(data.verdict["verdict"], "ok")
 
 
 def _group(action: Action, findings: list[Row]) -> dict[str, Any]:

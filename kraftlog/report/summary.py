@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.report.findings import print_groups, print_verdict
+from kraftlog.report.from_lake import recorded_verdict
 from kraftlog.report.plain import printable
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import counted, verdict
+from kraftlog.report.verdict import counted, headline
 from kraftlog.report.view import name_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 
@@ -50,7 +51,8 @@ def print_summary(
     if tables["findings"]:
         console.print()
     names = {row["replica"]: name_of(row) for row in tables["replicas"]}
-    print_verdict(console, verdict(tables["findings"], tables["check_results"], names))
+    verdict = recorded_verdict(lake, run["run_id"])
+    print_verdict(console, headline(verdict, tables["findings"], tables["check_results"], names))
     if page is not None:
         console.print(f"[dim]Page: {escape(page)}[/dim]")
     console.print(f"[dim]Delta tables: {escape(lake.root)}[/dim]")

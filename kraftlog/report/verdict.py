@@ -1,10 +1,11 @@
-"""The whole audit in one sentence, and the words that go with it.
+"""The whole audit in one paragraph, the answer first: what the terminal and the page say alike.
 
-In: findings and results as rows. Out: text for a person. The terminal and the page say the same.
+In: the verdict's row (`Verdict.as_row`), findings and results as rows. Out: text for a person. No
+word of comfort stands here without the proof that the verdict holds.
 """
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ Row = dict[str, Any]
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4
 _RANK = {"critical": 0, "warning": 1, "info": 2}
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 def worst_first(findings: list[Row]) -> list[Row]:
@@ -21,39 +23,100 @@ def worst_first(findings: list[Row]) -> list[Row]:
     return sorted(findings, key=lambda row: _RANK.get(row["severity"], 3))
 
 
-def verdict(
-    findings: list[Row], results: list[Row], names: Mapping[str, str] = MappingProxyType({})
+def headline(
+    verdict: Row, findings: list[Row], results: list[Row], names: Mapping[str, str] = NO_NAMES
 ) -> str:
-    """The whole audit in one sentence. `results` has a row per check that broke, `names` says what
-    replicas are called, where that is known.
+    """The whole audit in a few sentences. `results` has a row per check that broke, `names` says
+    what replicas are called, where that is known.
     """
-    count = Counter(row["severity"] for row in findings)
-    errored = [row["check"] for row in results if row["result"] == "errored"]
+    by_severity: dict[str, list[Row]] = defaultdict(list)
+    for row in findings:
+        by_severity[row["severity"]].append(row)
     parts = []
-    if count["critical"]:
-        critical = [row for row in findings if row["severity"] == "critical"]
-        parts.append(_critical(critical, names))
+    if by_severity["critical"]:
+        parts.append(_critical(by_severity["critical"], names))
     parts += _tails([row for row in findings if row["check"] == TAIL], names)
+    errored = [row["check"] for row in results if row["result"] == "errored"]
     if errored:
         parts.append(f"{counted(len(errored), 'check')} could not be run: {listed(errored)}")
-    if not parts and count["warning"]:
-        parts.append(_warnings([row for row in findings if row["severity"] == "warning"]))
-    if not parts and count["info"]:
-        return f"No damage and no divergence: nothing is to be done ({_notes(count['info'])})."
-    if not parts:
-        return "No damage and no divergence: every check that could be run has passed."
-    text = "; ".join(parts)
+    others = [row for row in by_severity["warning"] if row["check"] not in (TAIL, "voters_present")]
+    if not by_severity["critical"] and others:
+        parts.append(_warnings(others))
+    told = [_sentence("; ".join(parts))] if parts else []
+    return " ".join([*told, *_grade(verdict, bool(told)), *_lag(verdict)])
+
+
+def committed_words(verdict: Row) -> str:
+    """The committed interval in words: "exactly" only where both ends are proven."""
+    lower, upper = verdict["committed_lower"], verdict["committed_upper"]
+    if upper is not None and upper == lower:
+        return f"committed exactly below offset {lower:,}"
+    if upper is not None:
+        return f"committed below offset {lower:,} for certain, and nowhere from {upper:,} on"
+    if not lower:
+        return "what is committed cannot be told"
+    return f"committed below offset {lower:,} for certain; how much further cannot be told"
+
+
+def _grade(verdict: Row, has_parts: bool) -> list[str]:
+    missing, voters = verdict["missing_voters"], verdict["voters"]
+    if verdict["verdict"] == "sound":
+        number = "the only voter was" if len(voters) == 1 else f"all {len(voters)} voters were"
+        return [
+            f"Sound: {number} copied, and every check that applies has passed; "
+            f"{committed_words(verdict)}."
+        ]
+    told = []
+    if verdict["verdict"] == "incomplete" and not has_parts:
+        told.append("Nothing was found in what could be judged, but not everything could be.")
+    if voters is None:
+        told.append("Nothing at hand says who votes: no loss of committed data is ruled out.")
+    elif missing:
+        which = listed([str(one) for one in missing])
+        noun = "voter" if len(missing) == 1 else "voters"
+        told.append(
+            f"Missing: {'a copy' if len(missing) == 1 else 'copies'} of {noun} {which} "
+            f"(of {len(voters)}); decide about no restart without."
+        )
+    if verdict["not_judged"] and not missing:
+        checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))
+        names = f": {listed(checks)}" if len(checks) <= _NAMED else ""
+        told.append(f"{counted(len(checks), 'check')} could not judge everything{names}.")
+    return told
+
+
+def _lag(verdict: Row) -> list[str]:
+    """Who is far behind, and how many voters are left that are not."""
+    lagging = verdict["lagging"]
+    if not lagging:
+        return []
+    who = listed([one["who"] for one in lagging])
+    is_one = len(lagging) == 1
+    most = max(one["behind"] for one in lagging)
+    snapshot = any(one["needs_snapshot"] for one in lagging)
+    behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
+    how = ", so far that a snapshot must be fetched" if snapshot else ""
+    told = [f"{who[0].upper() + who[1:]} {'is' if is_one else 'are'} {behind}{how}."]
+    slow = sum(one["is_voter"] for one in lagging)
+    if slow and verdict["voters"]:
+        total = len(verdict["voters"])
+        left = total - slow - len(verdict["missing_voters"])
+        spare = left - (total // 2 + 1)
+        told.append(
+            f"Only {left} of {total} voters are up to date: "
+            f"{'none of them' if spare <= 0 else f'no more than {spare}'} may fail."
+        )
+    return told
+
+
+def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
 def _warnings(findings: list[Row]) -> str:
     checks = list(dict.fromkeys(row["check"] for row in findings))
     names = f" ({listed(checks)})" if len(checks) <= _NAMED else ""
-    return f"nothing critical; {counted(len(findings), 'warning')} to look at{names}"
-
-
-def _notes(count: int) -> str:
-    return f"{counted(count, 'finding')} that {'is' if count == 1 else 'are'} good to know"
+    return f"nothing critical was found; {counted(len(findings), 'warning')} to look at{names}"
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
@@ -68,23 +131,42 @@ def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
 
 
 def _tails(findings: list[Row], known: Mapping[str, str]) -> list[str]:
-    if not findings:
-        return []
-    names = sorted({_who(row, known) for row in findings}, reverse=True)
-    start = min(row["offset"] for row in findings)
+    """One clause for each group of tails that begin at one offset; controllers first, in order."""
+    groups: dict[tuple[int, bool], list[Row]] = defaultdict(list)
+    for row in findings:
+        evidence = _evidence(row)
+        if "truncation_offset" in evidence and "who" in evidence:
+            proven = bool(evidence.get("is_proven_uncommitted"))
+            groups[row["offset"], proven].append(row)
+    return [_tail(start, proven, rows, known) for (start, proven), rows in sorted(groups.items())]
+
+
+def _tail(start: int, proven: bool, rows: list[Row], known: Mapping[str, str]) -> str:
+    ordered = sorted(rows, key=lambda row: (_is_broker(row, known), row["node_id"] or 0))
+    names = list(dict.fromkeys(_who(row, known) for row in ordered))
     verb = "carries" if len(names) == 1 else "carry"
-    return [
-        f"{listed(names)} {verb} an uncommitted tail from offset {start} that a restart will cut"
-    ]
+    what = "none of it committed" if proven else "whether any of it was committed is not proven"
+    return (
+        f"{listed(names)} {verb} an uncommitted tail from offset {start} that a restart will cut "
+        f"({what})"
+    )
+
+
+def _is_broker(row: Row, known: Mapping[str, str]) -> bool:
+    return not _who(row, known).startswith("controller")
+
+
+def _evidence(finding: Row) -> Mapping[str, Any]:
+    evidence = finding["evidence"]
+    # A lake holds the evidence as text.
+    found: Mapping[str, Any] = json.loads(evidence) if isinstance(evidence, str) else evidence
+    return found
 
 
 def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
-    evidence = finding["evidence"]
-    # A lake holds the evidence as text.
-    known = json.loads(evidence) if isinstance(evidence, str) else evidence
     label = finding["replica"]
-    return str(known.get("who") or names.get(label) or f"replica {label}")
+    return str(_evidence(finding).get("who") or names.get(label) or f"replica {label}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -41,13 +41,14 @@ class TypeCount:
 class PageData:
     """Everything on the page. `missing` says, by the name of a chart, why it is left out.
 
-    `scale` is what was read, in words.
+    `verdict` is `Verdict.as_row`; `scale` is what was read, in words.
     """
 
     version: str
     created: datetime
     inputs: tuple[str, ...]
     scale: str
+    verdict: Row
     replicas: tuple[Row, ...]
     epochs: tuple[Row, ...]
     findings: tuple[Row, ...]
@@ -79,9 +80,8 @@ class PageData:
 
     @property
     def committed(self) -> tuple[int, int | None]:
-        """The committed bounds (lower, upper or None); they are the quorum's, equal in all rows."""
-        first = self.replicas[0] if self.replicas else {}
-        return first.get("committed_lower") or 0, first.get("committed_upper")
+        """The committed interval (lower, upper or None where nothing proves it)."""
+        return self.verdict["committed_lower"], self.verdict["committed_upper"]
 
     @property
     def cluster_ids(self) -> tuple[str, ...]:
@@ -91,12 +91,6 @@ class PageData:
     def of_replica(self, label: str, rows: Iterable[Row]) -> list[Row]:
         """The rows that are about one replica."""
         return [row for row in rows if row["replica"] == label]
-
-    @property
-    def worst(self) -> str | None:
-        """The worst severity among the findings; None without any."""
-        found = {row["severity"] for row in self.findings}
-        return next((one for one in SEVERITIES if one in found), None)
 
 
 def replicas_in_order(replicas: Iterable[Row]) -> list[Row]:

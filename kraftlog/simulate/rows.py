@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from kraftlog.quorum.bounds import held_by_majority
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, boot
@@ -44,9 +43,9 @@ class Plans:
     def _witness(self) -> LogView | None:
         """A log that holds what is committed: that of the majority, or else the newest."""
         quorum = self.quorum
-        majority = quorum.bounds.majority
-        held, log = held_by_majority(quorum.holders, majority, quorum.surely_agree)
-        return log if log is not None and held >= quorum.bounds.lower else quorum.newest_log
+        held = quorum.voting.held_by_majority()
+        enough = held is not None and held.end >= quorum.bounds.lower
+        return quorum.by_label[held.label] if held is not None and enough else quorum.newest_log
 
     def committed_reach(self, log: LogView) -> int:
         """How far a replica holds what is committed: by a credible snapshot that it loads, and by
@@ -126,13 +125,13 @@ def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterato
     voters = [
         Voter(
             log.label,
-            holder.voter,
+            voter,
             vote_end(plans.extent(log), dialect),
             plans.committed_reach(log),
             plans.boots[log.label].boots,
         )
-        for holder in quorum.holders
-        for log in holder.logs
+        for voter, logs in quorum.holders.items()
+        for log in logs
     ]
     for one in outcomes(voters, len(quorum.voter_set.ids), quorum.bounds.lower):
         row = asdict(one)

@@ -67,7 +67,28 @@ CHECK_RESULTS = TableSpec(
             column("result", TEXT, "passed, failed, errored or skipped"),
             column("finding_count", LONG, "bad rows"),
             column("reason", TEXT, "what it could not judge and why, or what error it met"),
+            column("judged", pa.list_(TEXT), "the replicas that it looked at"),
+            column("is_gap", BOOL, "whether it lacked something that a person could supply"),
             column("source", TEXT, "requirement or real case behind it"),
+        ]
+    ),
+    PER_RUN,
+)
+
+VERDICTS = TableSpec(
+    "verdicts",
+    "one row per run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("verdict", TEXT, "sound, incomplete, attention or critical"),
+            column("headline", TEXT, "the same in words, as the terminal and the page say it"),
+            column("voters", pa.list_(INT), "the newest voter set; null where nothing says it"),
+            column("missing_voters", pa.list_(INT), "voters of whom there is no copy"),
+            column("not_judged", TEXT, "checks that could not judge everything, and why, as JSON"),
+            column("committed_lower", LONG, "every offset below it is committed"),
+            column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),
+            column("lagging", TEXT, "replicas that are far behind, as JSON"),
         ]
     ),
     PER_RUN,

@@ -130,12 +130,23 @@ def finding(check: str, label: str | None, severity: str = "critical", **others:
     return row | others
 
 
+VERDICT: Row = {
+    "verdict": "sound", "voters": [1, 2, 3], "missing_voters": [], "not_judged": [],
+    "committed_lower": 12, "committed_upper": 12, "lagging": [],
+}  # fmt: skip
+"""The row of a verdict over a quorum without a finding."""
+
+
 def page(replicas: list[Row], findings: list[Row] | None = None, **others: Any) -> PageData:
     """A made-up page: an epoch over each whole log where none are given."""
     epochs = tuple(epoch(one["replica"], 1, 0, one["log_end_offset"]) for one in replicas)
+    first = replicas[0] if replicas else VERDICT
+    verdict = VERDICT | {name: first[name] for name in ("committed_lower", "committed_upper")}
+    worst = {one["severity"] for one in findings or ()}
+    verdict["verdict"] = "critical" if "critical" in worst else "attention" if worst else "sound"
     given = {
         "version": "1", "created": NOON, "inputs": ("in",), "scale": "made up",
         "replicas": tuple(replicas), "epochs": epochs, "findings": tuple(findings or ()),
-        "checks": (), "snapshots": (),
+        "checks": (), "snapshots": (), "verdict": verdict,
     }  # fmt: skip
     return PageData(**(given | others))

@@ -33,7 +33,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
-from tests.unit.faults import log, replica, snapshots, state  # noqa: F401  (they declare faults)
+from tests.unit.faults import ends, log, replica, snapshots, state  # noqa: F401  (they declare faults)
 from tests.unit.faults.rules import Used, declared, used_by
 from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
 
@@ -272,7 +272,9 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).unlink()
 
 
-@fault("snapshot_ahead_of_log", "warning", "1", 0, says="discards offsets 0 to 3")
+@fault(
+    "snapshot_ahead_of_log", "warning", "1", 0, says="discards offsets 0 to 3", also="log_end_lost"
+)
 def _(nodes: list[Node]) -> None:
     nodes[0].segment(6).unlink()
     path = nodes[0].segment(0)
@@ -371,7 +373,7 @@ def _(nodes: list[Node]) -> None:
     cut_to_six(nodes[2])
 
 
-@fault("voter_holds_committed_data", "critical", "3", 6, says="would elect it")
+@fault("voter_holds_committed_data", "critical", "3", 6, says="would elect it", also="log_end_lost")
 def _(nodes: list[Node]) -> None:
     cut_to_six(nodes[1])
     cut_to_six(nodes[2])
@@ -541,8 +543,15 @@ def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     quorum(tmp_path)
     result = audit(tmp_path)
     assert [row.row.message for row in result.findings] == []
-    assert {one.result for one in result.results} == {"passed"}
-    assert result.exit_code("info") == 0
+    # What the small folders do not hold (indexes, leftovers) was not judged, and is no gap.
+    assert {one.result for one in result.results} == {"passed", "skipped"}
+    assert [one.check for one in result.results if one.is_gap] == []
+    assert {one.reason for one in result.results if one.result == "skipped"} == {
+        "no index is at hand"
+    }
+    assert all(one.judged for one in result.results if one.result == "passed")
+    assert result.verdict.grade == "sound"
+    assert result.exit_code("info", strict=True) == 0
 
 
 def test_a_snapshot_that_no_replay_reaches_is_named(tmp_path: Path) -> None:
@@ -552,8 +561,10 @@ def test_a_snapshot_that_no_replay_reaches_is_named(tmp_path: Path) -> None:
     nodes[0].checkpoint(14, 2).write_bytes(snapshot(healthy_log()[1:2], 2, LATER))
     results = {one.check: one for one in audit(tmp_path).results}
     for check in ("snapshot_equals_replay", "references_exist"):
-        assert results[check].result == "passed"
-        assert "could be judged: 1: offset 12 cannot be read" in (results[check].reason or "")
+        assert results[check].result == "skipped"
+        assert results[check].is_gap
+        assert results[check].judged == ("1", "2", "3")
+        assert "1: offset 12 cannot be read" in (results[check].reason or "")
     reason = results["snapshot_equals_replay"].reason or ""
     assert f"1: {nodes[0].checkpoint(14, 2).name} is where the replay begins" in reason
     rows = {row["check"]: row["message"] for row in audit(tmp_path).rows()}

@@ -2,6 +2,7 @@
 runner itself.
 """
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kraftlog.audit.check import BadRow, Check, NotApplicable
+from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.collect import collect
+from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.run import audit_quorum, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.quorum.describe import read_described
+from kraftlog.quorum.describe import foreign_cluster, read_described
 from kraftlog.quorum.divergence import relation, truncation_offset
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.model import Quorum
-from tests.unit.audit_logs import NO_OP, START_MS, Batch, Node, healthy_log, leader_change, quorum
+from tests.unit.audit_logs import (
+    CLUSTER,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    quorum,
+)
 
 LATER = START_MS + 60_000
 
@@ -36,8 +47,39 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
     nodes = quorum(tmp_path)
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     bounds = quorum_of(tmp_path).bounds
-    assert (bounds.lower, bounds.upper, bounds.majority) == (12, 12, 2)
+    assert (bounds.lower, bounds.upper, bounds.majority) == (12, None, 2)
     assert "a majority of the voters" in bounds.lower_reason
+    assert bounds.upper_reason == "nothing proves where the log of voters 1, 2 and 3 ended"
+
+
+def stopped(node: Node, end: int) -> None:
+    """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
+    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+    node.segment(6).with_suffix(".index").write_bytes(b"")
+
+
+def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    stopped(nodes[0], 13)
+    stopped(nodes[1], 12)
+    bounds = quorum_of(tmp_path).bounds
+    # Voter 3, killed, may have held as much as voter 1, and made a majority with it.
+    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 13, (3,))
+    stopped(nodes[2], 12)
+    assert quorum_of(tmp_path).bounds.is_exact
+    # A file that was allocated ahead is that of a node which was running.
+    nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(80))
+    assert quorum_of(tmp_path).bounds.open_voters == (3,)
+
+
+def test_without_quorum_states_an_unseen_leader_is_not_ruled_out(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    shutil.rmtree(nodes[2].home)
+    assert quorum_of(tmp_path).bounds.lower == 12
+    (nodes[0].folder / "quorum-state").unlink()
+    found = quorum_of(tmp_path).bounds
+    assert (found.lower, found.missing_voters) == (6, (3,))
 
 
 def test_with_one_voter_only_its_snapshot_is_certain(tmp_path: Path) -> None:
@@ -48,19 +90,23 @@ def test_with_one_voter_only_its_snapshot_is_certain(tmp_path: Path) -> None:
     assert found.role(found.replicas[0]) == "voter"
 
 
-def test_an_older_epoch_counts_only_under_one_of_the_newest(tmp_path: Path) -> None:
-    # Voters 1 and 3 share epoch 2, but an observer has seen epoch 3, whose leader is missing.
+def test_what_a_newer_leader_replaced_is_not_committed(tmp_path: Path) -> None:
+    # Voters 1 and 3 share epoch 2, but an observer has seen epoch 3, whose leader is missing: it
+    # went on from offset 11, and holds what was before.
     for number in (1, 3):
         Node(tmp_path, number).write(healthy_log())
     observer = Node(tmp_path, 9)
     observer.write([*healthy_log()[:-1], leader_change(11, 3, 2, LATER)])
-    assert quorum_of(tmp_path).bounds.lower == 6
+    assert quorum_of(tmp_path).bounds.lower == 11
 
 
-def test_describe_makes_the_bounds_exact(tmp_path: Path) -> None:
+def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     Node(tmp_path, 1).write(healthy_log())
-    evidence = replace(evidence_of(tmp_path), described=Described(9))
-    assert Quorum(evidence).bounds.lower == Quorum(evidence).bounds.upper == 9
+    evidence = evidence_of(tmp_path)
+    bounds = Quorum(replace(evidence, described=Described(9))).bounds
+    # The copy goes on after the describe, and more may have been committed meanwhile.
+    assert (bounds.lower, bounds.upper) == (9, 12)
+    assert Quorum(replace(evidence, described=Described(12))).bounds.is_exact
 
 
 def test_describe_is_read_in_both_of_its_forms() -> None:
@@ -68,7 +114,18 @@ def test_describe_is_read_in_both_of_its_forms() -> None:
     assert read_described(status) == Described(1806, 2, 4, (1, 2, 3))
     newer = 'HighWatermark: 5\nCurrentVoters: [{"id": 1, "endpoints": []}]\n'
     assert read_described(newer).voters == (1,)
-    assert read_described("nothing of the kind").high_watermark is None
+    with pytest.raises(ValueError, match="no line HighWatermark"):
+        read_described("nothing of the kind")
+
+
+def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    evidence = evidence_of(tmp_path)
+    text = "ClusterId: {}\nHighWatermark: 9\n"
+    other = replace(evidence, described=read_described(text.format("elsewhere")))
+    assert foreign_cluster(other) == "elsewhere"
+    assert foreign_cluster(replace(other, described=read_described(text.format(CLUSTER)))) is None
+    assert foreign_cluster(evidence) is None
 
 
 def test_truncation_follows_the_epochs(tmp_path: Path) -> None:
@@ -102,9 +159,16 @@ def _breaks(quorum: Quorum) -> Iterator[BadRow]:
     raise RuntimeError("boom")
 
 
-def _skips(quorum: Quorum) -> Iterator[BadRow]:
-    raise NotApplicable("no files of that kind")
-    yield  # type: ignore[unreachable]
+def _holds(quorum: Quorum) -> Iterator[BadRow]:
+    yield from ()
+
+
+def _nothing(quorum: Quorum) -> Coverage:
+    return Coverage((), (), "no files of that kind")
+
+
+def _half(quorum: Quorum) -> Coverage:
+    return Coverage(("1",), (("2", "it cannot be read"),))
 
 
 def _fails(quorum: Quorum) -> Iterator[BadRow]:
@@ -116,15 +180,25 @@ def test_a_broken_check_is_errored_and_hides_no_other(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path)
     checks = [
         Check("breaks", "info", "log", "-", "-", _breaks),
-        Check("skips", "info", "log", "-", "-", _skips),
+        Check("skips", "info", "log", "-", "-", _holds, _nothing),
+        Check("half", "critical", "log", "-", "-", _holds, _half),
         Check("fails", "warning", "log", "-", "-", _fails),
     ]
     result = audit_quorum(evidence, checks=checks)
-    assert [one.result for one in result.results] == ["errored", "skipped", "failed"]
+    told = [(one.result, one.judged, one.is_gap) for one in result.results]
+    everybody = ("1", "2", "3")
+    assert told == [
+        ("errored", everybody, False),
+        ("skipped", (), False),
+        ("skipped", ("1",), True),
+        ("failed", everybody, False),
+    ]
+    assert result.verdict.not_judged == (("half", "2: it cannot be read"),)
     assert result.exit_code("critical") == 2
+    assert result.exit_code("critical", strict=True) == 1
     assert result.exit_code("warning") == 1
     rows = list(result.rows())
-    assert [row["result"] for row in rows] == ["failed", "failed", "errored", "skipped"]
+    assert [row["result"] for row in rows] == ["failed", "failed", "errored", "skipped", "skipped"]
     assert rows[0]["node_id"] == 2
     assert "boom" in rows[2]["message"]
 

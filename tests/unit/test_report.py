@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,12 @@ from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_pag
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
 from kraftlog.report.page import render_page
-from kraftlog.report.verdict import verdict
+from kraftlog.report.verdict import headline
 from kraftlog.report.windows import whole, zooms
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (
+    VERDICT,
     Reader,
     Row,
     audited,
@@ -88,7 +90,7 @@ def test_log_ends_bounds_and_snapshots_are_told(isolated: Reader) -> None:
     ends = [one.attributes["aria-label"] for one in isolated.marks("log end")]
     assert [label.rpartition(" ")[2] for label in ends] == ["362", "243", "362", "362", "242"]
     (bound,) = isolated.marks("committed bound")
-    assert bound.attributes["aria-label"] == "committed exactly below 362"
+    assert bound.attributes["aria-label"] == "committed below 362"
     assert len(isolated.marks("snapshot")) == 3
 
 
@@ -303,19 +305,72 @@ def test_what_is_critical_comes_first_and_notes_last() -> None:
     assert [action.key for action, _ in grouped(found)] == ["rebuild", "restart", "know"]
 
 
-def test_verdicts() -> None:
+def told(findings: list[Row], results: list[Row], names: dict[str, str], **others: Any) -> str:
+    """The headline under a verdict with these fields."""
+    return headline(VERDICT | others, findings, results, names)
+
+
+def test_headlines_of_findings() -> None:
     bad = finding("batch_crc_valid", "a/3", offset=7)
-    assert verdict([bad], []) == (
+    assert told([bad], [], {}, verdict="critical") == (
         "1 critical finding on replica a/3, from offset 7 on: settle it before you restart any "
         "node."
     )
-    assert "on broker 3, from" in verdict([bad], [], {"a/3": "broker 3"})
+    assert "on broker 3, from" in told([bad], [], {"a/3": "broker 3"}, verdict="critical")
     storm = finding("election_storm", "1", "warning")
-    assert verdict([storm], []) == "Nothing critical; 1 warning to look at (election_storm)."
+    assert told([storm], [], {}, verdict="attention") == (
+        "Nothing critical was found; 1 warning to look at (election_storm)."
+    )
     errored = {"check": "log_matching", "result": "errored"}
-    assert verdict([], [errored]) == "1 check could not be run: log_matching."
-    assert "nothing is to be done" in verdict([finding("log_matching", "1", "info")], [])
-    assert verdict([], []).startswith("No damage and no divergence: every check")
+    text = told([], [errored], {}, verdict="attention")
+    assert text == "1 check could not be run: log_matching."
+
+
+def test_a_headline_says_no_more_than_the_verdict() -> None:
+    sound = told([], [], {})
+    assert sound.startswith("Sound: all 3 voters were copied, and every check that applies")
+    assert "committed exactly below offset 12." in sound
+    unproven = told([], [], {}, committed_upper=None)
+    assert "below offset 12 for certain; how much further cannot be told." in unproven
+    missing = told([], [], {}, verdict="incomplete", missing_voters=[2, 3])
+    assert missing == (
+        "Nothing was found in what could be judged, but not everything could be. "
+        "Missing: copies of voters 2 and 3 (of 3); decide about no restart without."
+    )
+    unknown = told([], [], {}, verdict="incomplete", voters=None)
+    assert "Nothing at hand says who votes" in unknown
+    gaps = told([], [], {}, verdict="incomplete", not_judged=[["log_matching", "why"]])
+    assert gaps.endswith("1 check could not judge everything: log_matching.")
+    for text in (missing, unknown, gaps):
+        assert "Sound" not in text
+        assert "exactly" not in text
+
+
+def test_a_headline_tells_who_is_far_behind() -> None:
+    lag = {"replica": "1", "who": "controller 1", "behind": 1190, "needs_snapshot": True}
+    text = told([], [], {}, verdict="attention", lagging=[lag | {"is_voter": True}])
+    assert text == (
+        "Controller 1 is 1,190 records behind, so far that a snapshot must be fetched. "
+        "Only 2 of 3 voters are up to date: none of them may fail."
+    )
+
+
+def test_equal_tails_are_told_once_and_controllers_first() -> None:
+    def tail(who: str, node: int, offset: int, proven: bool) -> Row:
+        row = finding("uncommitted_tail_diverged", str(node), "warning", offset=offset)
+        evidence = {"who": who, "truncation_offset": offset, "is_proven_uncommitted": proven}
+        return row | {"node_id": node, "evidence": evidence}
+
+    rows = [
+        tail("broker 12", 12, 176, True),
+        tail("controller 3", 3, 176, True),
+        tail("controller 2", 2, 168, False),
+    ]
+    assert told(rows, [], {}, verdict="attention") == (
+        "Controller 2 carries an uncommitted tail from offset 168 that a restart will cut "
+        "(whether any of it was committed is not proven); controller 3 and broker 12 carry an "
+        "uncommitted tail from offset 176 that a restart will cut (none of it committed)."
+    )
 
 
 # --- writing --------------------------------------------------------------------------------------

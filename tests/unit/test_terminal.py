@@ -15,7 +15,7 @@ from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
 from kraftlog.report.rows import print_rows
 from tests.golden.cases import DATA
-from tests.unit.report_pages import finding
+from tests.unit.report_pages import VERDICT, finding
 from tests.unit.test_imports import ROOT, read_imports, started_with
 
 ISOLATED = str(DATA / "isolated" / "replicas")
@@ -24,7 +24,7 @@ CODES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
 TAIL = finding(
     "uncommitted_tail_diverged", "2", "warning", offset=176,
     message="it carries a tail that is told in many words " * 6,
-    evidence={"who": "controller 2"},
+    evidence={"who": "controller 2", "truncation_offset": 176},
 )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
     assert "\x1b" not in out.getvalue()
     out = io.StringIO()
     hostile = finding("batch_crc_valid", "[red]\x1b]0;owned\x07", message="[/bold]\x1b[2J")
-    print_findings([hostile], "[/]\x1b", out)
+    print_findings([hostile], None, "[/]\x1b", out)
     assert "\x1b" not in out.getvalue()
     assert "\x07" not in out.getvalue()
     assert "[/bold]" in out.getvalue()
@@ -99,7 +99,7 @@ def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
 
 def test_a_finding_is_one_line_for_grep() -> None:
     out = io.StringIO()
-    print_findings([TAIL], out=out)
+    print_findings([TAIL], VERDICT, out=out)
     heading, line, verdict = out.getvalue().splitlines()
     assert heading == "Kafka settles it at the next start: know what is lost"
     assert line.startswith("  WARNING  uncommitted_tail_diverged [2] it carries a tail")
@@ -107,18 +107,20 @@ def test_a_finding_is_one_line_for_grep() -> None:
     assert verdict.startswith("Controller 2 carries an uncommitted tail from offset 176")
 
 
-def test_what_a_passed_check_could_not_judge_is_told() -> None:
+def test_what_could_not_be_judged_is_told_once_for_each_reason() -> None:
     out = io.StringIO()
-    whole = {"check": "a", "result": "passed", "severity": "info", "message": "it holds"}
-    partly = whole | {"check": "b", "message": "not everything could be judged: 1: a hole"}
-    print_findings([whole, partly], out=out)
-    assert out.getvalue().splitlines()[0] == f"passed: b: {partly['message']}"
+    gaps = [["a", "1: a hole"], ["b", "1: a hole"], ["c", "no copy of voter 2"]]
+    print_findings([], VERDICT | {"not_judged": gaps, "verdict": "incomplete"}, out=out)
+    assert out.getvalue().splitlines()[:2] == [
+        "not judged: a, b: 1: a hole",
+        "not judged: c: no copy of voter 2",
+    ]
 
 
 def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    print_findings([TAIL], out=out)
+    print_findings([TAIL], VERDICT, out=out)
     lines = [CODES.sub("", line) for line in out.getvalue().splitlines()]
     assert max(map(len, lines)) <= 60
     assert lines[2].startswith(" " * 11)
@@ -128,7 +130,7 @@ def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatc
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()
-    print_findings([TAIL], out=out)
+    print_findings([TAIL], VERDICT, out=out)
     assert not COLOUR.search(out.getvalue())
 
 

@@ -1,0 +1,205 @@
+"""What a check judged, and what it should have judged and could not: a check that looked at nothing
+has not passed.
+
+In: a quorum. Out: a `Coverage`; each function here is the `over` of checks, which name what they
+look at. A gap is something that a person could close (a copy, a readable file); that there is no
+object of a kind is none.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kraftlog.quorum.evidence import ReplicaEvidence, SideFile
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+
+Gap = tuple[str | None, str]
+"""A replica (None for the quorum), and why it could not be judged."""
+
+ONE_COPY = "only one copy is at hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """`judged` are the replicas that a check looked at, `gaps` what it could not; `nothing` says
+    why there was nothing of its kind, where there are neither.
+    """
+
+    judged: tuple[str, ...]
+    gaps: tuple[Gap, ...] = ()
+    nothing: str = "there is nothing of that kind"
+
+    @property
+    def reason(self) -> str | None:
+        """Why not everything was judged; None where it was."""
+        if self.gaps:
+            told = [f"{label}: {why}" if label else why for label, why in self.gaps]
+            return "; ".join(dict.fromkeys(told))
+        return None if self.judged else self.nothing
+
+
+Subject = Callable[[Quorum], Coverage]
+
+
+def logs(quorum: Quorum) -> Coverage:
+    """Every log that has a segment."""
+    with_segments = [one for one in quorum.logs if one.evidence.segments]
+    return Coverage(
+        tuple(one.label for one in with_segments if not _unread(one)),
+        tuple((one.label, _unread(one)) for one in with_segments if _unread(one)),
+        "no log segment is at hand",
+    )
+
+
+def _unread(log: LogView) -> str:
+    """Why a log could not be read at all; empty where some of it could."""
+    problems = [one.problem for one in log.evidence.segments if one.problem]
+    some = len(problems) < len(log.evidence.segments)
+    return "" if some else f"its log cannot be read ({problems[0]})"
+
+
+def files(quorum: Quorum) -> Coverage:
+    """Every replica that holds any file."""
+    return Coverage(tuple(one.label for one in quorum.replicas), (), "no file is at hand")
+
+
+def snapshots(quorum: Quorum) -> Coverage:
+    """The snapshots of nodes' logs."""
+    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.snapshots])
+
+
+def every_snapshot(quorum: Quorum) -> Coverage:
+    """All checkpoint files, leftovers and bootstrap checkpoints included."""
+    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.every_snapshot])
+
+
+def _snapshots(found: list[tuple[str, str | None]]) -> Coverage:
+    return Coverage(
+        tuple(dict.fromkeys(label for label, problem in found if not problem)),
+        tuple((label, f"a checkpoint cannot be read ({why})") for label, why in found if why),
+        "no checkpoint is at hand",
+    )
+
+
+def batches(quorum: Quorum) -> Coverage:
+    """Logs and checkpoints: whatever holds record batches."""
+    both = (logs(quorum), every_snapshot(quorum))
+    judged = dict.fromkeys(label for one in both for label in one.judged)
+    gaps = tuple(gap for one in both for gap in one.gaps)
+    return Coverage(tuple(judged), gaps, "no log segment and no checkpoint is at hand")
+
+
+def copies(quorum: Quorum) -> Coverage:
+    """The copies of one quorum, of which there must be more than one to compare."""
+    labels = tuple(one.label for one in quorum.replicas)
+    if len(labels) > 1:
+        return Coverage(labels)
+    if quorum.bounds.missing_voters:
+        return Coverage((), ((None, f"{ONE_COPY}; {missing_voters_text(quorum)}"),))
+    return Coverage((), (), ONE_COPY)
+
+
+def epoch_checkpoints(quorum: Quorum) -> Coverage:
+    """`leader-epoch-checkpoint` files beside a log."""
+    return _side_files(quorum, lambda one: one.epoch_checkpoint, "leader-epoch-checkpoint")
+
+
+def quorum_states(quorum: Quorum) -> Coverage:
+    """`quorum-state` files."""
+    return _side_files(quorum, lambda one: one.quorum_state, "quorum-state")
+
+
+def identities(quorum: Quorum) -> Coverage:
+    """`meta.properties` files."""
+    return _side_files(quorum, lambda one: one.meta_properties, "meta.properties")
+
+
+def _side_files(
+    quorum: Quorum, of: Callable[[ReplicaEvidence], SideFile | None], name: str
+) -> Coverage:
+    held = [(one.label, of(one)) for one in quorum.replicas]
+    return Coverage(
+        tuple(label for label, file in held if file is not None),
+        (),
+        f"no {name} is at hand",
+    )
+
+
+def indexes(quorum: Quorum) -> Coverage:
+    """`.index` and `.timeindex` files."""
+    held = [one.label for one in quorum.replicas if one.indexes]
+    return Coverage(tuple(held), (), "no index is at hand")
+
+
+def pairs(quorum: Quorum) -> Coverage:
+    """Logs that share offsets with another copy's: they can be compared."""
+    shared = {pair for pair, one in quorum.comparisons.items() if one.shares_offsets}
+    judged = tuple(
+        log.label for log in quorum.peers if any(label == log.label for label, _ in shared)
+    )
+    if judged:
+        return Coverage(judged)
+    if quorum.bounds.missing_voters:
+        return Coverage((), ((None, f"{_alone(quorum)}; {missing_voters_text(quorum)}"),))
+    return Coverage((), (), _alone(quorum))
+
+
+def _alone(quorum: Quorum) -> str:
+    with_batches = [one for one in quorum.peers if not one.is_empty]
+    if len(with_batches) > 1:
+        return "no two copies hold the same offsets"
+    return ONE_COPY if with_batches else "no copy holds a record batch"
+
+
+def missing_voters_text(quorum: Quorum) -> str:
+    """Which voters have no copy at hand, in words."""
+    ids = [str(one) for one in quorum.bounds.missing_voters]
+    if len(ids) == 1:
+        return f"no copy of voter {ids[0]} is at hand"
+    return f"no copies of voters {', '.join(ids[:-1])} and {ids[-1]} are at hand"
+
+
+def voters(quorum: Quorum) -> Coverage:
+    """The copies of voters; all of them are wanted."""
+    if quorum.voter_set is None:
+        return Coverage((), ((None, "nothing at hand says who votes"),))
+    judged = tuple(log.label for logs in quorum.holders.values() for log in logs)
+    gaps: list[Gap] = []
+    if quorum.bounds.missing_voters:
+        gaps.append((None, missing_voters_text(quorum)))
+    gaps += _unreadable(log for logs in quorum.holders.values() for log in logs)
+    return Coverage(judged, tuple(gaps))
+
+
+def _unreadable(found: Iterable[LogView]) -> list[Gap]:
+    return [(one.label, _unread(one)) for one in found if _unread(one)]
+
+
+def committed_voters(quorum: Quorum) -> Coverage:
+    """The voters at hand, where something is known to be committed."""
+    found = voters(quorum)
+    if found.judged and quorum.bounds.lower == 0:
+        return Coverage((), ((None, quorum.bounds.lower_reason),))
+    return found
+
+
+def state(check: str) -> Subject:
+    """What the replay judged for a check of the state."""
+
+    def covered(quorum: Quorum) -> Coverage:
+        found = quorum.evidence.state
+        if found is None:
+            return Coverage((), ((None, "the records were not replayed"),))
+        labels = tuple(log.label for log in quorum.peers)
+        judged = labels if check in found.judged else ()
+        skipped = [(label, why) for name, label, why in found.skipped if name == check]
+        gaps = tuple(one for one in skipped if not (judged and one[1].endswith(BASE)))
+        return Coverage(judged, gaps, "no record that it looks at is at hand")
+
+    return covered
+
+
+BASE = "is where the replay begins"
+"""Why the oldest snapshot at hand is held against nothing: no copy that a person could add reaches
+back behind it.
+"""

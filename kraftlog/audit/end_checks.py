@@ -1,0 +1,188 @@
+"""Checks of what is not there: ends of logs that their own files witness, and voters of whom there
+is no copy.
+
+Source: R35, R107, R109, R163; KIP-853 for the ways to put a voter back.
+"""
+
+from collections.abc import Iterator
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage, missing_voters_text
+from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
+from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.ends import Witness, reach, witnesses
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+
+MISSING = "voters_present"
+"""The check whose findings say how much a verdict lacks, and nothing about the copies at hand."""
+
+
+def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        own = quorum.snapshots_of(log.label)
+        found = witnesses(log, own)
+        if found:
+            yield _lost_end(quorum, log, reach(log, own), found)
+
+
+def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:
+    furthest = found[0]
+    lost, be = offsets_text(end, furthest.end_offset), "are"
+    if furthest.end_offset - end == 1:
+        be = "is"
+    # A node with a voter's id is told as one, whatever its directory id says.
+    by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
+    role = "voter" if by_id else quorum.role(log.evidence)
+    stamp = _time_at(quorum, log, end)
+    explained = stamp is not None and copy_explains(quorum, log, stamp)
+    observer = role == "observer"
+    return BadRow(
+        log.label,
+        f"the log ends at offset {end}, but it once went on: {furthest.words}; at least {lost} "
+        f"{be} lost here, {_committed(quorum, end)}; "
+        f"{_held_by(quorum, log, end, furthest.end_offset)}; {_what_to_do(role, explained)}",
+        furthest.path or log.evidence.folder,
+        offset=end,
+        end_offset=furthest.end_offset,
+        severity="info" if explained else "warning" if observer else None,
+        evidence={
+            "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
+            "held_intact_by": intact_elsewhere(quorum, log.label, end, furthest.end_offset),
+            "committed_lower": quorum.bounds.lower,
+            "role": role,
+        },
+    )
+
+
+def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
+    """When the record at an offset was written, by another copy or by the node's own time index."""
+    for log in quorum.logs:
+        index = log.index_at(offset)
+        if index >= 0 and log is not lost:
+            return int(log.evidence.log.max_timestamps[log.rows[index]])
+    times = [
+        int(index.values[at])
+        for index in lost.evidence.indexes
+        if index.time
+        for at in (index.offsets >= offset).nonzero()[0][:1]
+    ]
+    return min(times, default=None)
+
+
+def _committed(quorum: Quorum, end: int) -> str:
+    lower = quorum.bounds.lower
+    if end < lower:
+        return f"and what lies below offset {lower} of it was committed"
+    return "and whether it was committed is not known"
+
+
+def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
+    holders = intact_elsewhere(quorum, log.label, start, end)
+    if holders:
+        return f"{some(holders)} {'holds' if len(holders) == 1 else 'hold'} them intact"
+    partly = intact_elsewhere(quorum, log.label, start, start + 1)
+    if partly:
+        return f"{some(partly)} {'holds' if len(partly) == 1 else 'hold'} a part of them"
+    return "no copy at hand holds them"
+
+
+def _what_to_do(role: str, explained: bool) -> str:
+    if explained:
+        return (
+            "its files were copied while the node was writing, the log first: copy it again to be "
+            "sure"
+        )
+    if role == "observer":
+        return (
+            "it does not vote, and fetches them again from the leader: keep the folder until a "
+            "majority of the voters is known to hold them"
+        )
+    return (
+        "do not start this node: it would vote, and could be elected, as if these records had "
+        "never been; keep the folder, look for the rest of its log, or replace the voter while a "
+        "majority of the others runs"
+    )
+
+
+def voters_present(quorum: Quorum) -> Iterator[BadRow]:
+    bounds, members = quorum.bounds, quorum.voter_set
+    if members is None or not bounds.missing_voters:
+        return
+    at_hand = len(members.ids) - len(bounds.missing_voters)
+    decides = at_hand < bounds.majority
+    consequence = (
+        "they are fewer than a majority, so that nothing here says how far the quorum has "
+        "committed beyond its snapshots, or whether the copies at hand are up to date"
+        if decides
+        else "a divergence or a loss on the missing one cannot be seen from here"
+    )
+    others = _other_directories(quorum)
+    yield BadRow(
+        None,
+        f"{missing_voters_text(quorum)}{others}: {at_hand} of the {len(members.ids)} voters "
+        f"{', '.join(map(str, members.ids))} (by {members.source} of {members.replica}) were "
+        f"copied; {consequence}; copy the rest as well before you decide about a restart",
+        evidence={
+            "voters": list(members.ids),
+            "missing_voters": list(bounds.missing_voters),
+            "majority": bounds.majority,
+            "source": members.source,
+        },
+    )
+
+
+def _other_directories(quorum: Quorum) -> str:
+    """Folders of a missing voter's node whose directory id is not that of the voter set."""
+    found = [
+        f"the folder {log.label} is of the same node, but its directory {directory} is not in the "
+        "voter set"
+        for log in quorum.peers
+        if log.evidence.node_id in quorum.bounds.missing_voters
+        and (directory := log.evidence.meta("directory.id"))
+    ]
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _expected_voters(quorum: Quorum) -> Coverage:
+    if quorum.voter_set is None:
+        return Coverage((), ((None, "nothing at hand says who votes"),))
+    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs) or ("-",))
+
+
+def _own_files(quorum: Quorum) -> Coverage:
+    """Logs that lie in a node's folder, with something beside them that can witness their end."""
+    able = [
+        log.label
+        for log in quorum.logs
+        if not log.evidence.single_file
+        and (
+            log.evidence.epoch_checkpoint
+            or log.evidence.quorum_state
+            or log.evidence.indexes
+            or log.evidence.producer_ends
+            or log.evidence.snapshots
+        )
+    ]
+    alone = [
+        (log.label, "no file beside its log could witness its end")
+        for log in quorum.logs
+        if not log.evidence.single_file and log.label not in able
+    ]
+    return Coverage(tuple(able), tuple(alone), "no file lies beside the log")
+
+
+CHECKS = (
+    Check(
+        "log_end_lost", "critical", "log", "R109, R163",
+        "the log reaches as far as the files beside it witness",
+        lost_ends,
+        _own_files,
+    ),
+    Check(
+        MISSING, "warning", "replica", "R35, R107",
+        "there is a copy of each voter of the newest voter set",
+        voters_present,
+        _expected_voters,
+    ),
+)  # fmt: skip

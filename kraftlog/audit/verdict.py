@@ -1,0 +1,127 @@
+"""The whole audit as one value: how good it looks, and how much of it could be judged.
+
+In: a quorum, results and findings. Out: a `Verdict`, which the terminal, the page, JSON and the
+lake tell alike. A grade never says more than what was looked at: without a voter's copy nothing is
+sound.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kraftlog.audit.triage import called
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+
+
+class Grade(StrEnum):
+    """SOUND: everything was at hand, and holds. INCOMPLETE: what was at hand holds. ATTENTION: a
+    person must look. CRITICAL: data is lost, wrong, or about to be.
+    """
+
+    SOUND = "sound"
+    INCOMPLETE = "incomplete"
+    ATTENTION = "attention"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """A replica that is far behind, and what a person calls it: `behind` records, as far as the
+    newest log at hand tells; `needs_snapshot` where that log begins after its end.
+    """
+
+    replica: str
+    who: str
+    behind: int
+    needs_snapshot: bool
+    is_voter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`not_judged` are (check, why) of checks that lacked something which a person could supply.
+
+    `voters` is None where nothing at hand says who votes. `committed_upper` is None where nothing
+    proves it.
+    """
+
+    grade: Grade
+    voters: tuple[int, ...] | None
+    missing_voters: tuple[int, ...]
+    not_judged: tuple[tuple[str, str], ...]
+    committed_lower: int
+    committed_upper: int | None
+    lagging: tuple[Lag, ...] = ()
+
+    def as_row(self) -> dict[str, Any]:
+        """The last JSON line of an audit, without input and exit code."""
+        return {
+            "verdict": str(self.grade),
+            "voters": None if self.voters is None else list(self.voters),
+            "missing_voters": list(self.missing_voters),
+            "not_judged": [list(one) for one in self.not_judged],
+            "committed_lower": self.committed_lower,
+            "committed_upper": self.committed_upper,
+            "lagging": [
+                {
+                    "replica": one.replica,
+                    "who": one.who,
+                    "behind": one.behind,
+                    "needs_snapshot": one.needs_snapshot,
+                    "is_voter": one.is_voter,
+                }
+                for one in self.lagging
+            ],
+        }
+
+
+def verdict_of(
+    quorum: Quorum,
+    severities: Iterable[str],
+    not_judged: Sequence[tuple[str, str]],
+    *,
+    is_complete: bool,
+    is_broken: bool,
+) -> Verdict:
+    """The verdict on findings of these severities; that a voter was not copied makes it incomplete,
+    and is no finding here. `is_complete`: every critical check judged all
+    that it should; `is_broken`: some check could not be run.
+    """
+    far = lagging(quorum)
+    found = set(severities)
+    members = quorum.voter_set.ids if quorum.voter_set else None
+    missing = quorum.bounds.missing_voters
+    if "critical" in found:
+        grade = Grade.CRITICAL
+    elif "warning" in found or is_broken or any(one.is_voter for one in far):
+        grade = Grade.ATTENTION
+    elif members is None or missing or not is_complete:
+        grade = Grade.INCOMPLETE
+    else:
+        grade = Grade.SOUND
+    bounds = quorum.bounds
+    return Verdict(grade, members, missing, tuple(not_judged), bounds.lower, bounds.upper, far)
+
+
+def lagging(quorum: Quorum) -> tuple[Lag, ...]:
+    """The replicas that are far behind the newest log."""
+    newest = quorum.newest_log
+    if newest is None:
+        return ()
+    found = [_lag(quorum, log, newest) for log in quorum.peers if log is not newest]
+    return tuple(one for one in found if one is not None)
+
+
+def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
+    if any(one.problem for one in log.evidence.segments):
+        return None
+    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+    behind = (newest.end_offset or 0) - end
+    needs_snapshot = end < (newest.start_offset or 0)
+    if behind <= quorum.thresholds.lag_offsets and not needs_snapshot:
+        return None
+    return Lag(
+        log.label, called(quorum, log), behind, needs_snapshot, bool(quorum.is_voter(log.evidence))
+    )

@@ -1,0 +1,174 @@
+"""Where a log really ended: what the files beside it witness beyond the last batch that can be
+read.
+
+In: a log, and its replica's own snapshots. Out: `Witness`es. A log that was cut at a batch's end,
+or emptied, is a sound file, so that only witnesses tell. Kafka writes an entry of
+`leader-epoch-checkpoint` as it appends the first batch of an epoch, an index entry as it appends a
+batch, a producer snapshot where the log ends at a roll or a clean stop, and `quorum-state` before a
+new leader writes. Source: Kafka's LeaderEpochFileCache, OffsetIndex, ProducerStateManager,
+UnifiedLog.close, KafkaRaftClient.onBecomeLeader; R109, R110, R163.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kraftlog.log.batch import MIN_RECORD_SIZE
+from kraftlog.quorum.evidence import IndexEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Something that says that a log once reached at least `end_offset` (exclusive); `words` can
+    follow "because".
+    """
+
+    end_offset: int
+    words: str
+    path: str | None
+
+
+def reach(log: LogView, snapshots: Iterable[SnapshotView]) -> int:
+    """How far a copy's log reaches: without a segment it begins where its newest snapshot ends."""
+    if log.evidence.segments:
+        return log.end_offset or 0
+    return max((one.end_offset for one in snapshots if one.is_complete), default=0)
+
+
+def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
+    """What a node's own files witness beyond the end of its log, the furthest first."""
+    if log.evidence.single_file or any(one.problem for one in log.evidence.segments):
+        return []
+    own = list(snapshots)
+    end = reach(log, own)
+    found = [
+        *_of_epochs(log, end),
+        *_of_indexes(log, end),
+        *_of_producer_snapshots(log),
+        *_of_quorum_state(log, end),
+        *_of_snapshots(log, own, end),
+    ]
+    held = end + _records_in(unread_tail_bytes(log))
+    beyond = [one for one in found if one.end_offset > held]
+    return sorted(beyond, key=lambda one: -one.end_offset)
+
+
+def is_closed_at_end(log: LogView) -> bool:
+    """Whether the log was closed where it ends: a clean stop leaves a producer snapshot there, and
+    gives back what was allocated ahead of the last segment's index. Nothing was appended since.
+    """
+    if log.is_empty and not log.evidence.segments:
+        return False
+    ends, name = log.evidence.producer_ends, log.evidence.segments[-1].base_offset
+    index = [one for one in log.evidence.indexes if one.base_offset == name and not one.time]
+    given_back = all(one.problem is None and not one.padding_bytes for one in index)
+    return bool(ends) and max(ends) == log.end_offset and bool(index) and given_back
+
+
+def is_whole(log: LogView) -> bool:
+    """Every byte of the log can be read, and no offset is missing."""
+    evidence = log.evidence
+    readable = not any(one.problem or one.faults for one in evidence.segments)
+    return readable and not log.holes and len(log.rows) == len(evidence.log)
+
+
+def end_is_proven(log: LogView, snapshots: Iterable[SnapshotView]) -> bool:
+    """Whether nothing can ever have followed the last batch of a log."""
+    return is_closed_at_end(log) and is_whole(log) and not witnesses(log, snapshots)
+
+
+def known_epoch(log: LogView) -> int | None:
+    """The highest epoch that a node has heard of; None where its quorum-state does not say."""
+    state = log.evidence.state_file
+    return None if state is None else max(state.leader_epoch, log.last_epoch or 0)
+
+
+def unread_tail_bytes(log: LogView) -> int:
+    """Bytes behind the last usable batch: torn, garbage, or batches that are damaged."""
+    segments = log.evidence.segments
+    if not len(log.rows):
+        return sum(one.size_bytes for one in segments)
+    columns, row = log.evidence.log, int(log.rows[-1])
+    file = int(columns.file[row])
+    used = int(columns.positions[row] + columns.sizes[row])
+    return segments[file].size_bytes - used + sum(one.size_bytes for one in segments[file + 1 :])
+
+
+def _records_in(size_bytes: int) -> int:
+    """So many records may lie in bytes that cannot be read: what damage explains is told there."""
+    return size_bytes // MIN_RECORD_SIZE
+
+
+def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
+    """The entry of an epoch that begins at or behind the end: its first batch stood there. Only a
+    leader that was stopped before its first write leaves such an entry at the end.
+    """
+    file = log.evidence.epoch_checkpoint
+    entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
+    previous = (-1, -1)
+    for epoch, start in entries:
+        in_order = epoch > previous[0] and start >= previous[1]
+        previous = epoch, start
+        unwritten = start == end and is_closed_at_end(log)
+        if in_order and start >= end and not unwritten and file is not None:
+            words = f"its leader-epoch-checkpoint says that epoch {epoch} began at offset {start}"
+            yield Witness(start + 1, words, file.path)
+
+
+def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
+    """Entries of batches that stood behind the end of the file, and indexes of segments that are
+    gone.
+    """
+    segments = {one.base_offset: one for one in log.evidence.segments}
+    for index in log.evidence.indexes:
+        name = index.path.rsplit("/", 1)[-1]
+        if index.problem is not None:
+            continue
+        if index.base_offset not in segments:
+            if index.base_offset > end:
+                words = f"{name} belongs to a segment that is gone"
+                yield Witness(index.base_offset, words, index.path)
+            continue
+        last = _last_entry(index)
+        if index.time or last is None or last < end:
+            continue
+        if int(index.values[-1]) >= segments[index.base_offset].size_bytes:
+            yield Witness(last + 1, f"{name} lists a batch of offset {last}", index.path)
+
+
+def _last_entry(index: IndexEvidence) -> int | None:
+    """The offset of an index's last entry; None where its entries are not in order."""
+    if not len(index.offsets) or index.surplus_bytes:
+        return None
+    in_order = (np.diff(index.offsets) > 0).all() and (np.diff(index.values) > 0).all()
+    return int(index.offsets[-1]) if in_order else None
+
+
+def _of_producer_snapshots(log: LogView) -> Iterator[Witness]:
+    for end in log.evidence.producer_ends[-1:]:
+        words = f"it holds a producer snapshot of offset {end}, where its log once ended"
+        yield Witness(end, words, f"{log.evidence.folder}/{end:020d}.snapshot")
+
+
+def _of_quorum_state(log: LogView, end: int) -> Iterator[Witness]:
+    """A leader begins its epoch with a LeaderChange record."""
+    state, file = log.evidence.state_file, log.evidence.quorum_state
+    if state is None or file is None or is_closed_at_end(log):
+        return
+    is_own = state.leader_id >= 0 and state.leader_id == log.evidence.node_id
+    if is_own and (log.last_epoch or 0) < state.leader_epoch:
+        words = f"its quorum-state says that it leads epoch {state.leader_epoch}"
+        yield Witness(end + 1, f"{words}, which begins with a record of its own", file.path)
+
+
+def _of_snapshots(log: LogView, own: list[SnapshotView], end: int) -> Iterator[Witness]:
+    """One snapshot ahead of its log was fetched from a leader, and the next start begins there. Of
+    two, the log had passed the first.
+    """
+    ahead = sorted({one.end_offset for one in own if one.is_complete and one.end_offset > end})
+    if len(ahead) > 1 and log.evidence.segments:
+        words = f"it holds {len(ahead)} snapshots that end behind its log"
+        yield Witness(ahead[-1], words, None)

@@ -1,0 +1,47 @@
+"""What became of a tail that a newer epoch contradicts: whether any of it can have been committed.
+
+In: who elected the leaders on both sides, and who holds the tail. Out: a `Fate`. Pure, a few sets.
+Source: Raft's leader completeness, KIP-595 (a voter that has granted a newer epoch accepts nothing
+of an older one), KIP-853 (LeaderChange names the voters and who granted).
+"""
+
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+
+
+class Fate(StrEnum):
+    """What is proven of a tail.
+
+    UNCOMMITTED: the leader that contradicts it was elected by voters without whom no majority can
+    have held it. COMMITTED: a majority of the voters of its own epoch holds it, so that both
+    sides count as committed: two histories. UNKNOWN: nothing at hand decides.
+    """
+
+    UNCOMMITTED = "uncommitted"
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+
+
+def fate(
+    voters: AbstractSet[int] | None,
+    holders: AbstractSet[int],
+    granted: AbstractSet[int] | None,
+    unseen_leader: bool,
+) -> Fate:
+    """The fate of a tail.
+
+    `voters` is the voter set of the tail's own epoch, `holders` are the voters at hand that hold
+    the tail's first batch, `granted` are those that elected the leader whose log contradicts it;
+    None where no LeaderChange record at hand says so. A voter in both had granted the newer
+    epoch while its own log was no further than one without the tail, and took none of it from its
+    old leader afterwards. `unseen_leader`: a leader of a still newer epoch may have existed out of
+    sight, which could have spread the tail.
+    """
+    if voters is None or granted is None:
+        return Fate.UNKNOWN
+    majority = len(voters) // 2 + 1
+    if len(voters & holders) >= majority:
+        return Fate.COMMITTED
+    if not unseen_leader and len(voters - granted) < majority:
+        return Fate.UNCOMMITTED
+    return Fate.UNKNOWN

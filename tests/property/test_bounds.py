@@ -1,0 +1,66 @@
+"""The committed interval over tens of thousands of histories of a quorum: what is called committed
+can never be undone, what was committed lies below the upper bound, and no tail of which anything
+was committed is called uncommitted.
+"""
+
+import pytest
+
+from kraftlog.quorum.bounds import Bounds, Voting, interval
+from kraftlog.quorum.tails import Fate, fate
+from tests.property.raft import Copies, Quorum, copies_of, history, shared
+
+PARTS, EACH = 4, 6_000
+
+
+def bounds_of(quorum: Quorum, copies: Copies) -> tuple[Bounds, Voting]:
+    def agree(one: str, other: str) -> int:
+        return shared(copies.logs[int(one)], copies.logs[int(other)])
+
+    voting = Voting(tuple(quorum.nodes), copies.standings, agree)
+    return interval(voting, {}), voting
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_interval_holds_the_truth(part: int) -> None:
+    exact = proven = bounded = 0
+    for seed in range(part * EACH, (part + 1) * EACH):
+        quorum = history(seed)
+        copies = copies_of(quorum)
+        bounds, voting = bounds_of(quorum, copies)
+        held = voting.committed_held()
+        if held is not None:
+            prefix = copies.logs[int(held.label)][: held.end]
+            assert quorum.cannot_be_undone(prefix), f"seed {seed}"
+        if bounds.upper is not None:
+            assert bounds.lower <= bounds.upper, f"seed {seed}"
+            assert len(quorum.committed) <= bounds.upper, f"seed {seed}"
+        exact += bounds.is_exact and bounds.lower > 0
+        proven += held is not None
+        bounded += bounds.upper is not None
+    # Bounds that never say anything would hold as well.
+    assert proven > EACH // 10
+    assert bounded > EACH // 50
+    assert exact > EACH // 500
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_committed_is_called_uncommitted(part: int) -> None:
+    told = dict.fromkeys(Fate, 0)
+    for seed in range(part * EACH, (part + 1) * EACH):
+        quorum = history(seed)
+        copies = copies_of(quorum)
+        _, voting = bounds_of(quorum, copies)
+        for log in copies.logs.values():
+            for label, other in copies.logs.items():
+                start = shared(log, other)
+                if start >= min(len(log), len(other)) or log[start] >= other[start]:
+                    continue
+                holders = {n for n, one in copies.logs.items() if shared(one, log) > start}
+                newer = other[start]
+                granted = quorum.granted[newer] if quorum.starts[newer] == start else None
+                unseen = voting.unseen_leader(newer, str(label), start + 1)
+                found = fate(frozenset(quorum.nodes), holders, granted, unseen)
+                told[found] += 1
+                if found == Fate.UNCOMMITTED and len(quorum.committed) > start:
+                    assert quorum.committed[start] != log[start], f"seed {seed}"
+    assert told[Fate.UNCOMMITTED] > EACH // 20

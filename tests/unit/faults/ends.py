@@ -1,0 +1,144 @@
+"""Damages that leave sound files behind: logs that end too early, voters that were not copied, two
+histories under one name.
+"""
+
+import json
+import shutil
+import struct
+
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    snapshot,
+    uvarint,
+)
+from tests.unit.faults.table import AT, LATER, fault
+
+LOST = "log_end_lost"
+
+
+def cut(node: Node, position: int) -> None:
+    """End the last segment at a batch's end."""
+    path = node.segment(6)
+    path.write_bytes(path.read_bytes()[:position])
+
+
+def emptied(node: Node) -> None:
+    for path in node.folder.glob("*.log"):
+        path.write_bytes(b"")
+
+
+@fault(LOST, "critical", "3", 0, says="epoch 2 began at offset 8", also="segment_complete")
+def _(nodes: list[Node]) -> None:
+    emptied(nodes[2])
+
+
+@fault(LOST, "critical", "3", 8, says="1 and 2 hold them intact")
+def _(nodes: list[Node]) -> None:
+    cut(nodes[2], AT[8])
+
+
+@fault(LOST, "critical", "2", 7, says="epoch 2 began at offset 8")
+def _(nodes: list[Node]) -> None:
+    cut(nodes[1], AT[7])
+
+
+def led_but_not_written(nodes: list[Node]) -> None:
+    nodes[1].epochs([(1, 0)])
+    cut(nodes[1], AT[8])
+
+
+@fault(LOST, "critical", "2", 8, says="that it leads epoch 2", sound=lambda nodes: None)
+def _(nodes: list[Node]) -> None:
+    led_but_not_written(nodes)
+
+
+def _index(node: Node, *entries: tuple[int, int]) -> None:
+    raw = b"".join(struct.pack(">ii", offset - 6, position) for offset, position in entries)
+    node.segment(6).with_suffix(".index").write_bytes(raw)
+
+
+@fault(
+    LOST, "critical", "3", 11, says="lists a batch of offset 11",
+    sound=lambda nodes: _index(nodes[2], (9, AT[9]), (11, AT[11])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _index(nodes[2], (9, AT[9]), (11, AT[11]))
+    cut(nodes[2], AT[11])
+
+
+@fault(LOST, "critical", "1", 12, says="belongs to a segment that is gone")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / f"{20:020d}.index").write_bytes(b"")
+
+
+def _closed(node: Node, end: int) -> None:
+    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+
+
+@fault(
+    LOST, "critical", "1", 12, says="producer snapshot of offset 14",
+    sound=lambda nodes: _closed(nodes[0], 12),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _closed(nodes[0], 14)
+
+
+@fault(
+    LOST, "critical", "1", 6, says="2 snapshots that end behind its log",
+    also="snapshot_epoch_agrees",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(6).unlink()
+    nodes[0].epochs([(1, 0)])
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for end in (8, 10):
+        ms = START_MS + 1000 * (end - 3)
+        nodes[0].checkpoint(end, 1).write_bytes(snapshot(stored, 1, ms))
+
+
+@fault(LOST, "warning", "9", 8, says="it does not vote")
+def _(nodes: list[Node]) -> None:
+    observer = Node(nodes[0].home.parent, 9)
+    observer.write(healthy_log())
+    cut(observer, AT[8])
+
+
+@fault(LOST, "critical", "3", 6, says="no copy at hand holds them")
+def _(nodes: list[Node]) -> None:
+    for node in nodes:
+        node.segment(6).unlink()
+
+
+@fault("voters_present", "warning", None, says="1 of the 3 voters 1, 2, 3")
+def _(nodes: list[Node]) -> None:
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+
+
+@fault("voters_present", "warning", None, says="no copy of voter 3 is at hand: 2 of the 3")
+def _(nodes: list[Node]) -> None:
+    shutil.rmtree(nodes[2].home)
+
+
+def _alone(base: int, epoch: int, leader: int) -> Batch:
+    """A LeaderChange of a quorum of one voter, which elected itself."""
+    voters = uvarint(2) + struct.pack(">i", leader) + b"\0"
+    value = struct.pack(">hi", 0, leader) + voters + voters + b"\0"
+    return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), LATER)
+
+
+@fault("committed_data_consistent", "critical", "3", 12, says="two histories")
+def _(nodes: list[Node]) -> None:
+    nodes[2].append(_alone(12, 3, 3), Batch(13, 3, (NO_OP,), None, LATER))
+    nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
+    state = {"leaderId": 3, "leaderEpoch": 3, "currentVoters": [{"voterId": 3}]}
+    (nodes[2].folder / "quorum-state").write_text(json.dumps({**state, "data_version": 0}))
+    for node in nodes[:2]:
+        node.append(leader_change(12, 4, 1, LATER))
+        node.epochs([(1, 0), (2, 8), (4, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=4)
