@@ -28,8 +28,6 @@ TRANSACTION_TYPES = frozenset(
     {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
 )
 FEATURE = "FEATURE_LEVEL_RECORD"
-REMARKABLE_TYPES = TRANSACTION_TYPES | {FEATURE}
-"""Metadata record types that a check asks for wherever they occur."""
 ISSUE_LIMIT = 20
 """So many issues of each kind are kept of one batch; all are counted."""
 _INDEX = re.compile(r"\[\d+\]")

@@ -17,7 +17,8 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
-from kraftlog.quorum.content import REMARKABLE_TYPES
+from kraftlog.quorum.content import FEATURE, TRANSACTION_TYPES
+from kraftlog.state.shapes import newer_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     }
     for name, rows in (*decoded.control.items(), *decoded.records.items()):
         ids = rows.column("batch_id")
-        if name not in decoded.control and name not in REMARKABLE_TYPES:
-            ids = ids.filter(_breaks_a_rule(rows))
+        if name not in decoded.control and name not in TRANSACTION_TYPES:
+            ids = ids.filter(_breaks_a_rule(rows, name))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     return frozenset(found)
 
@@ -106,7 +107,7 @@ def type_counts(window: Window, decoded: Decoded, chosen: Sequence[int]) -> pa.L
     return pa.ListArray.from_arrays(pa.array(offsets), cells).cast(TYPE_COUNTS)
 
 
-def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
+def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> pa.Array:
     """The rules of `content`, as one mask over many records."""
     shifted = pc.not_equal(rows.column("offset_delta"), rows.column("record_index"))
     masks = [
@@ -116,6 +117,15 @@ def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
         pc.is_valid(rows.column("raw")),
         pc.is_valid(rows.column("unknown_tagged_fields")),
     ]
+    if name == FEATURE:
+        masks.append(_newer_levels(rows))
     for mask in masks:
         shifted = pc.or_(shifted, mask)
     return shifted
+
+
+def _newer_levels(rows: pa.RecordBatch) -> pa.Array:
+    """Whether each FeatureLevelRecord is of a newer Kafka; there are few of them."""
+    given = rows.column(FEATURE.lower()).to_pylist()
+    levels = [one and {"name": one["name"], "featureLevel": one["feature_level"]} for one in given]
+    return pa.array([one is not None and newer_level(one) is not None for one in levels])
