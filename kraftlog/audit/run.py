@@ -172,7 +172,8 @@ def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         if len(told) < FINDING_LIMIT:
             told.append(row)
         else:
-            more[row.replica] = more.get(row.replica, 0) + 1
+            left_out = 1 + int(row.evidence.get("more") or 0)
+            more[row.replica] = more.get(row.replica, 0) + left_out
     for label, told in kept.items():
         if label in more:
             last = told[-1]

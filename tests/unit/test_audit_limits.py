@@ -1,0 +1,72 @@
+"""Limits on what is kept never hide a check: what fails has failed, and all of it is counted."""
+
+from pathlib import Path
+
+from kraftlog.audit.issues import ISSUE_LIMIT
+from kraftlog.audit.run import AuditResult
+from kraftlog.quorum.content import ISSUE_LIMIT as CONTENT_LIMIT
+from tests.unit.audit_logs import (
+    START_MS,
+    Batch,
+    audit,
+    change_isr,
+    found,
+    frame,
+    healthy_log,
+    producer_ids,
+    quorum,
+    topic,
+)
+
+LATER = START_MS + 20_000
+DANGLING = 1100
+
+
+def everywhere(root: Path, *batches: Batch) -> None:
+    for node in quorum(root):
+        node.append(*batches)
+
+
+def failed(result: AuditResult) -> set[str]:
+    return {one.check for one in result.results if one.result == "failed"}
+
+
+def test_many_findings_of_one_check_hide_no_other(tmp_path: Path) -> None:
+    end = healthy_log()[-1].end
+    dangling = Batch(end, 2, tuple(change_isr(99, [1]) for _ in range(DANGLING)), ms=LATER)
+    others = Batch(dangling.end, 2, (producer_ids(10), topic("a", 9)), ms=LATER)
+    everywhere(tmp_path, dangling, others)
+    result = audit(tmp_path)
+    assert {"references_exist", "producer_ids_increase", "topic_identity_unique"} <= failed(result)
+    (counted,) = [one for one in result.results if one.check == "references_exist"]
+    assert counted.finding_count == DANGLING > ISSUE_LIMIT
+
+
+def test_many_findings_of_one_kind_hide_no_other(tmp_path: Path) -> None:
+    """Changes of what does not exist, and then one that cannot be replayed for another reason."""
+    end = healthy_log()[-1].end
+    dangling = Batch(end, 2, tuple(change_isr(99, [1]) for _ in range(DANGLING)), ms=LATER)
+    gone = Batch(dangling.end, 2, (change_isr(1, [1, 7]), change_isr(1, [1, 2])), ms=LATER)
+    again = Batch(gone.end, 2, tuple(change_isr(98, [1]) for _ in range(DANGLING)), ms=LATER)
+    everywhere(tmp_path, dangling, gone, again)
+    result = audit(tmp_path)
+    (row,) = found(result, "isr_within_replicas")
+    assert row.row.offset == gone.base
+    told = [one.row.message for one in found(result, "references_exist")]
+    assert f"({2 * DANGLING - len(told):,} more like it on this replica)" in told[-1]
+
+
+def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path) -> None:
+    end = healthy_log()[-1].end
+    odd = [frame(index, None, topic(f"t{index}", 20 + index), delta=1) for index in range(30)]
+    broken = frame(30, None, topic("late", 60)[:-4])
+    values = tuple(b"" for _ in range(31))
+    batch = Batch(end, 2, values, ms=LATER, payload=b"".join([*odd, broken]))
+    everywhere(tmp_path, batch)
+    assert len(odd) > CONTENT_LIMIT
+    result = audit(tmp_path)
+    assert {"record_rules", "record_decodes"} <= failed(result)
+    rows = found(result, "record_decodes")
+    assert {one.row.offset for one in rows} == {end + 30}
+    (state,) = [one for one in result.results if one.check == "references_exist"]
+    assert f"offset {end + 30} cannot be read" in (state.reason or "")
