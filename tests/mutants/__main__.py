@@ -25,7 +25,6 @@ from tests.mutants.rooms import ROOMS, Room
 PLACE = Path(".mutants")
 COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
           "pyspark_kraftlog.py")  # fmt: skip
-ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["kraftlog"]
@@ -152,9 +151,8 @@ def run(copy: Path, room: Room, drawn: Sequence[Mutant], jobs: int) -> dict[str,
     known = _known(copy)
     left = [one.name for one in drawn if one.name not in known]
     if left:
-        arguments = [*ARGUMENTS, "-k", room.chosen, *room.tests]
-        apart = ",".join(room.imported)
-        command = [sys.executable, "-m", "tests.mutants.runner", str(jobs), apart, *arguments]
+        asked = [str(jobs), ",".join(room.imported), room.chosen, *room.tests]
+        command = [sys.executable, "-m", "tests.mutants.runner", *asked]
         with (copy / "fates.jsonl").open("a") as fates, (copy / "run.log").open("w") as log:
             done = subprocess.run(
                 command, cwd=copy / "mutants", env=environment(copy), input="\n".join(left),

@@ -1,8 +1,8 @@
 """Runs tests once per mutant, each in a fork of a process that has imported everything.
 
 In: on the command line, how many at a time, the modules whose mutants need a process of their own
-(with commas between them), and pytest's arguments; on stdin, a mutant's name per line. Out: on
-stdout, a JSON line per mutant: its name and what became of it. It runs inside the copy that mutmut
+(with commas between them), pytest's expression `-k`, and files of tests, the quick ones first; on
+stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became of it. It runs inside the copy that mutmut
 has written, where the environment says which mutant is alive.
 """
 
@@ -13,24 +13,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
+ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 KILLED, TIMED_OUT, LIVED = "killed", "timeout", "lived"
-USAGE = {4, 5}
-"""What pytest says where it could not even begin."""
+PASSED = {0, 5}
+"""What pytest says where no test failed; 5: none of a file was chosen."""
 
 
-def run(
-    names: list[str], jobs: int, apart: list[str], arguments: list[str]
-) -> Iterator[tuple[str, str]]:
+class Tests(NamedTuple):
+    """Which tests are run, and how."""
+
+    arguments: list[str]
+    files: list[str]
+
+
+def run(names: list[str], jobs: int, apart: list[str], tests: Tests) -> Iterator[tuple[str, str]]:
     """(mutant, what became of it) as they end. Time is the processor's: a busy machine kills none.
 
     Raises SystemExit where the tests fail without any mutant.
     """
-    pytest.main([*arguments, "--collect-only", "-q"])
+    pytest.main([*tests.arguments, *tests.files, "--collect-only"])
     before = os.times()
-    if os.waitstatus_to_exitcode(os.waitpid(_start("", arguments, 3600), 0)[1]):
+    if os.waitstatus_to_exitcode(os.waitpid(_start("", tests, 3600), 0)[1]):
         raise SystemExit("the tests fail without any mutant")
     after = os.times()
     used = after.children_user + after.children_system
@@ -40,20 +47,24 @@ def run(
     while waiting or running:
         while waiting and len(running) < jobs:
             name = waiting.pop()
-            running[_start(name, arguments, limit)] = name
+            running[_start(name, tests, limit)] = name
         child, status = os.waitpid(-1, 0)
         name, code = running.pop(child), os.waitstatus_to_exitcode(status)
         lived_by_fork = code == 0 and name.rpartition(".")[0] in apart
-        yield name, _afresh(name, arguments, limit) if lived_by_fork else _fate(code)
+        yield name, _afresh(name, tests, limit) if lived_by_fork else _fate(code)
 
 
-def _start(name: str, arguments: list[str], limit_seconds: int) -> int:
+def _start(name: str, tests: Tests, limit_seconds: int) -> int:
+    """A fork that runs file after file until one fails: to collect them all takes longer than most
+    mutants live.
+    """
     child = os.fork()
     if child == 0:
         _silent()
         resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds + 5))
         os.environ["MUTANT_UNDER_TEST"] = name
-        os._exit(int(pytest.main(arguments)))
+        codes = (int(pytest.main([*tests.arguments, one])) for one in tests.files)
+        os._exit(next((code for code in codes if code not in PASSED), 0))
     return child
 
 
@@ -63,12 +74,12 @@ def _silent() -> None:
         os.dup2(nothing, handle)
 
 
-def _afresh(name: str, arguments: list[str], limit_seconds: int) -> str:
+def _afresh(name: str, tests: Tests, limit_seconds: int) -> str:
     """Once more for one that lived, in a process of its own: what a declaration calls when its
     module is imported shows only there.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
+        [sys.executable, "-m", "pytest", *tests.arguments, *tests.files],
         env=os.environ | {"MUTANT_UNDER_TEST": name},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -81,14 +92,15 @@ def _afresh(name: str, arguments: list[str], limit_seconds: int) -> str:
 
 
 def _fate(code: int) -> str:
-    if code in USAGE:
-        raise SystemExit(f"pytest could not begin: exit code {code}")
+    if code == pytest.ExitCode.USAGE_ERROR:
+        raise SystemExit("pytest could not begin")
     return LIVED if code == 0 else TIMED_OUT if code < 0 else KILLED
 
 
 if __name__ == "__main__":
     begun = time.monotonic()
-    chosen, modules = sys.stdin.read().split(), sys.argv[2].split(",")
-    for mutant, fate in run(chosen, int(sys.argv[1]), modules, sys.argv[3:]):
+    mutants, modules = sys.stdin.read().split(), sys.argv[2].split(",")
+    chosen = Tests([*ARGUMENTS, "-k", sys.argv[3]], sys.argv[4:])
+    for mutant, fate in run(mutants, int(sys.argv[1]), modules, chosen):
         seconds = round(time.monotonic() - begun)
         print(json.dumps({"mutant": mutant, "fate": fate, "after_seconds": seconds}), flush=True)

@@ -182,22 +182,27 @@ def test_churn_per_hour() -> None:
     assert [row["keys_change_less_than_values"] for row in rows] == [False, True, False]
 
 
+LIVES = [("a", False), ("a", True), ("a", False), ("a", False)]
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("aab"), st.booleans()), max_size=40),
     st.lists(st.sampled_from((0, 0, 0, 0, 1)), min_size=40, max_size=40),
     st.sampled_from((0, 0, 3, 10)),
+    st.sampled_from((("a", "c"), ())),
 )
-@example([("a", True), ("a", False), ("a", True), ("a", False), ("a", False)], [0] * 40, 0)
+@example([("a", True), *LIVES], [0] * 40, 0, ("a", "c"))
+# Of an object whose first life came and went in the hour in which the next one was modified.
+@example([("b", True), *LIVES], [0, 1] + [0] * 38, 0, ())
 def test_churn_agrees_with_the_rule_told_in_sets(
-    steps: list[tuple[str, bool]], gaps: list[int], first: int
+    steps: list[tuple[str, bool]], gaps: list[int], first: int, base: tuple[str, ...]
 ) -> None:
     """`first`: a batch is missing before that offset, so that changes up to it do not count."""
     puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
     hours = np.cumsum(gaps)
     log = log_of(40, (hours * HOUR_MS).tolist())
     log.__dict__["unbroken_from"] = first
-    base = ("a", "c")
     alive, expected = set(base), {}
     for hour in sorted(set(hours.tolist())):
         stood, ended, touched, modified = set(alive), set(), set(), set()
