@@ -2,8 +2,9 @@
 
 In: on the command line, how many at a time, the modules whose mutants need a process of their own
 (with commas between them), pytest's expression `-k`, and files of tests, the quick ones first; on
-stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became of it. It runs inside the copy that mutmut
-has written, where the environment says which mutant is alive.
+stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became
+of it. It runs inside the copy that mutmut has written, where the environment says which mutant is
+alive.
 """
 
 import json

@@ -100,6 +100,19 @@ def test_what_a_newer_leader_replaced_is_not_committed(tmp_path: Path) -> None:
     assert quorum_of(tmp_path).bounds.lower == 11
 
 
+def test_what_a_newer_epoch_contradicts_is_not_committed(tmp_path: Path) -> None:
+    """Two of three hold offset 11 of epoch 2; the third was elected in epoch 3 without it."""
+    nodes = quorum(tmp_path)
+    nodes[1].write([*healthy_log()[:-1], leader_change(11, 3, 2, LATER)])
+    assert quorum_of(tmp_path).bounds.lower == 11
+
+
+def test_a_newer_epoch_that_begins_after_a_batch_says_nothing_of_it(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[1].append(leader_change(12, 3, 2, LATER))
+    assert quorum_of(tmp_path).bounds.lower == 12
+
+
 def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     Node(tmp_path, 1).write(healthy_log())
     evidence = evidence_of(tmp_path)
