@@ -81,9 +81,9 @@ class Connection:
         options = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
         opened = await create_connection(self._net, host, port, options, timeout_at=timeout_at)
         if security.tls is None:
-            transport = KafkaTCPTransport(self._net, opened, host=host)
+            transport = _TcpTransport(self._net, opened, host=host)
         else:
-            transport = KafkaSSLTransport(self._net, opened, host=host, ssl_context=security.tls)
+            transport = _TlsTransport(self._net, opened, host=host, ssl_context=security.tls)
         await transport.handshake()
         connection = KafkaConnection(
             self._net,
@@ -147,7 +147,9 @@ def _reason(causes: list[BaseException]) -> str:
         return "nobody listens there (connection refused)"
     if "DNS" in text:
         return "there is no host of this name"
-    return "the connection cannot be made, or was closed"
+    if "socket disconnected" in text:
+        return "it closed the connection; does this listener want another security.protocol?"
+    return "no connection can be made"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -162,6 +164,24 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield one
         inner = [one.__cause__, one.__context__, *one.args]
         waiting += [cause for cause in inner if isinstance(cause, BaseException)]
+
+
+class _DataFirst:
+    """A server that refuses us answers and hangs up at once. The library throws away what came
+    with the end of a connection; so the end is only told when nothing else is left.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        return data, None if data else error
+
+
+class _TcpTransport(_DataFirst, KafkaTCPTransport):  # type: ignore[misc]  # it has no types
+    pass
+
+
+class _TlsTransport(_DataFirst, KafkaSSLTransport):  # type: ignore[misc]
+    pass
 
 
 class _Request:

@@ -22,7 +22,7 @@ from kraftlog.pull.messages import (
     Description,
     Fetched,
     Leader,
-    decode_cluster_id,
+    decode_cluster,
     decode_description,
     decode_fetched,
     encode_describe,
@@ -45,6 +45,9 @@ MOVED = frozenset(
 
 ANSWER_SECONDS = 30.0
 PAUSE_SECONDS = 0.2
+TRIALS = 3
+"""So often a server that has never answered anything is asked."""
+
 LONGEST_THROTTLE_SECONDS = 30.0
 
 Answer = TypeVar("Answer")
@@ -76,6 +79,7 @@ class LeaderClient:
     _connection: Asked | None = None
     _known: dict[int, Address] = field(default_factory=dict)
     _was_met: bool = False
+    _was_answered: bool = False
 
     def fetch(self, offset: int, last_epoch: int, max_wait_ms: int = 0) -> Fetched:
         """What the leader answers to a fetch: records, a divergence or a snapshot."""
@@ -110,17 +114,7 @@ class LeaderClient:
 
     def name_cluster(self) -> str | None:
         """The cluster's id; None where this user may not know it, or the version tells nobody."""
-
-        def ask(connection: Asked) -> str | None:
-            version = usable_version(DESCRIBE_CLUSTER, connection.versions)
-            if version is None:
-                return None
-            body = encode_describe_cluster(version)
-            return decode_cluster_id(
-                version, self._raw(connection, DESCRIBE_CLUSTER, version, body)
-            )
-
-        return self._of_leader(ask, lambda _: 0, "DescribeCluster")
+        return self._of_leader(self._describe_cluster, lambda _: 0, "DescribeCluster")
 
     def meet(self) -> None:
         """Find the leader, and ask nothing yet."""
@@ -139,7 +133,9 @@ class LeaderClient:
     ) -> Answer:
         """Ask until the leader has answered, or patience is at an end."""
         deadline = time.monotonic() + self.patience_seconds
+        attempt = 0
         while True:
+            attempt += 1
             try:
                 connection = self._connection or self._find()
                 answer = ask(connection)
@@ -149,7 +145,7 @@ class LeaderClient:
                     return answer
                 problem = Unreachable(f"{connection.address}: it does not lead any more")
             except Unreachable as error:
-                if not self._was_met:
+                if not self._was_met or (attempt == TRIALS and not self._was_answered):
                     raise
                 problem = error
             except DecodeError as error:
@@ -174,6 +170,7 @@ class LeaderClient:
         spec = request_specs()[api_key][0]
         raw = connection.ask(spec, version, body, ANSWER_SECONDS)
         self.pace.took(len(raw))
+        self._was_answered = True
         return raw
 
     def _version(self, connection: Asked, api_key: int) -> int:
@@ -198,6 +195,17 @@ class LeaderClient:
         version = self._version(connection, DESCRIBE_QUORUM)
         raw = self._raw(connection, DESCRIBE_QUORUM, version, encode_describe(version))
         return decode_description(version, raw)
+
+    def _describe_cluster(self, connection: Asked) -> str | None:
+        """The cluster's id; notes where its controllers listen."""
+        version = usable_version(DESCRIBE_CLUSTER, connection.versions)
+        if version is None:
+            return None
+        body = encode_describe_cluster(version)
+        raw = self._raw(connection, DESCRIBE_CLUSTER, version, body)
+        cluster_id, nodes = decode_cluster(version, raw)
+        self._known |= nodes
+        return cluster_id
 
     # --- who leads -------------------------------------------------------------------------------
 
@@ -247,8 +255,16 @@ class LeaderClient:
         if told.error_code not in MOVED:
             self._check(told.error_code, "Fetch", connection.address)
             self._connection = connection
-        elif told.leader.node_id in self._known:
-            yield self._known[told.leader.node_id]
+            return
+        node = told.leader.node_id
+        if node >= 0 and node not in self._known:
+            # A follower may know its leader's address for another listener only.
+            self._describe_cluster(connection)
+        if node in self._known:
+            yield self._known[node]
+        elif node >= 0:
+            why = f"node {node} leads, and this user is not told where it listens"
+            raise Unreachable(f"{connection.address}: {why}; name all controllers")
 
     def _by_broker(self, connection: Asked) -> Iterator[Address]:
         """Brokers forward DescribeQuorum only; since Kafka 3.9 its answer says where controllers

@@ -196,13 +196,16 @@ def encode_describe_cluster(version: int) -> bytes:
     return encode_message(request_specs()[DESCRIBE_CLUSTER][0].at(version), message)
 
 
-def decode_cluster_id(version: int, raw: bytes) -> str | None:
-    """The cluster's id; None where the server does not tell it to us.
+def decode_cluster(version: int, raw: bytes) -> tuple[str | None, dict[int, Address]]:
+    """The cluster's id, and where its controllers listen; nothing where the server does not tell
+    it to us.
 
     Raises DecodeError where the bytes are no answer."""
     message = _read(DESCRIBE_CLUSTER, version, raw)
-    found: str = message["clusterId"]
-    return found if not message["errorCode"] and found else None
+    if message["errorCode"]:
+        return None, {}
+    nodes = {one["brokerId"]: Address(one["host"], one["port"]) for one in message["brokers"]}
+    return message["clusterId"] or None, nodes
 
 
 def _read(api_key: int, version: int, raw: bytes) -> dict[str, Any]:

@@ -1,0 +1,192 @@
+"""Client properties as Kafka's own tools take them: what they say, and that no value is told.
+
+That servers accept what comes out is shown against real ones (tests/kafka/test_pull_secured.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kraftlog.errors import UsageError
+from kraftlog.pull.security import Security, jaas_options, read_security, security_of
+from kraftlog.pull.tokens import token_source
+from tests.certificates import identity
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def sasl(jaas: str, mechanism: str = "PLAIN") -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": jaas,
+    }
+
+
+@pytest.mark.parametrize(
+    "text, options",
+    [
+        ('X required username="a" password="b";', {"username": "a", "password": "b"}),
+        ("X required username='a' password=b;", {"username": "a", "password": "b"}),
+        (r'X required password="a\"b\\c d;e=f";', {"password": r'a"b\c d;e=f'}),
+        ('X required\n  username = "a"\n  flag=true;', {"username": "a", "flag": "true"}),
+        ("X required;", {}),
+        ("", {}),
+    ],
+)
+def test_jaas_options(text: str, options: dict[str, str]) -> None:
+    assert jaas_options(text) == options
+
+
+def test_plaintext_is_the_default(tmp_path: Path) -> None:
+    assert read_security(None) == Security()
+    (tmp_path / "empty").write_text("# nothing\n")
+    assert read_security(tmp_path / "empty") == Security("PLAINTEXT")
+
+
+def test_sasl_without_tls() -> None:
+    found = security_of(sasl(f'{PLAIN} username="alice" password="hers";'))
+    assert found == Security("SASL_PLAINTEXT", "PLAIN", "alice", "hers")
+    assert "hers" not in repr(found)
+    assert "alice" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "given, problem",
+    [
+        ({"security.protocol": "SASL"}, "security.protocol is none of PLAINTEXT"),
+        (sasl("", "GSSAPI"), "sasl.mechanism is none of PLAIN"),
+        (sasl(f'{PLAIN} password="hers";'), "names no username"),
+        (sasl(f'{PLAIN} username="alice" password="";', "SCRAM-SHA-256"), "names no password"),
+        (sasl("X required;", "OAUTHBEARER"), "token.endpoint.url"),
+        (
+            sasl("X required;", "OAUTHBEARER")
+            | {"sasl.oauthbearer.token.endpoint.url": "https://idp/token"},
+            "needs clientId and clientSecret",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/no/such"}, "cannot be read"),
+    ],
+)
+def test_what_is_missing_is_said(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        security_of(given)
+
+
+def test_no_value_of_the_file_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=hunter2\nsasl.mechanism=hunter2\n")
+    with pytest.raises(UsageError) as raised:
+        read_security(file)
+    assert "hunter2" not in str(raised.value)
+    assert str(file) in str(raised.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_security(tmp_path / "missing")
+
+
+# --- Stores -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate with its key: as PEM, and in a PKCS12 store."""
+    path = tmp_path_factory.mktemp("stores")
+    me = identity("me")
+    (path / "cert.pem").write_text(me.certificate_pem())
+    (path / "key.pem").write_text(me.key_pem("key-secret"))
+    me.write_pem(path / "both.pem", "key-secret")
+    me.write_pkcs12(path / "store.p12", "store-secret")
+    (path / "old.jks").write_bytes(b"\xfe\xed\xfe\xed" + bytes(50))
+    return path
+
+
+def certificate_count(found: Security) -> int:
+    assert found.tls is not None
+    return len(found.tls.get_ca_certs())
+
+
+def test_trust_from_pem_files_and_from_the_properties(folder: Path) -> None:
+    pem = (folder / "cert.pem").read_text()
+    ssl_only = {"security.protocol": "SSL"}
+    by_file = security_of({**ssl_only, "ssl.truststore.location": str(folder / "cert.pem")})
+    assert certificate_count(by_file) == 1
+    # In a properties file line ends may have become blanks.
+    for text in (pem, pem.replace("\n", " ")):
+        inline = security_of({**ssl_only, "ssl.truststore.certificates": text})
+        assert certificate_count(inline) == 1
+    assert by_file.tls is not None
+    assert by_file.tls.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_a_servers_name_is_checked_unless_it_is_said_not_to(folder: Path) -> None:
+    given = {"security.protocol": "SSL", "ssl.truststore.location": str(folder / "cert.pem")}
+    usual = security_of(given).tls
+    unchecked = security_of({**given, "ssl.endpoint.identification.algorithm": ""}).tls
+    assert usual is not None
+    assert unchecked is not None
+    assert (usual.check_hostname, unchecked.check_hostname) == (True, False)
+    assert unchecked.verify_mode == ssl.CERT_REQUIRED
+
+
+def keystores(folder: Path) -> dict[str, dict[str, str]]:
+    key, certificate = (folder / "key.pem").read_text(), (folder / "cert.pem").read_text()
+    return {
+        "pem": {
+            "ssl.keystore.location": str(folder / "both.pem"),
+            "ssl.key.password": "key-secret",
+        },
+        "inline": {
+            "ssl.keystore.key": key.replace("\n", " "),
+            "ssl.keystore.certificate.chain": certificate,
+            "ssl.key.password": "key-secret",
+        },
+        "pkcs12": {
+            "ssl.keystore.location": str(folder / "store.p12"),
+            "ssl.keystore.password": "store-secret",
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", ["pem", "inline", "pkcs12"])
+def test_a_key_of_ones_own(kind: str, folder: Path) -> None:
+    given = {"security.protocol": "SSL", **keystores(folder)[kind]}
+    assert security_of(given).tls is not None
+    for name in list(given):
+        if name.endswith("password"):
+            with pytest.raises(UsageError, match="a password is wrong") as raised:
+                security_of({**given, name: "another-secret"})
+            assert "secret" not in str(raised.value)
+
+
+def test_an_old_store_is_refused_with_the_command_that_turns_it(folder: Path) -> None:
+    given = {"security.protocol": "SSL", "ssl.truststore.location": str(folder / "old.jks")}
+    with pytest.raises(UsageError, match=r"keytool -importkeystore .* -deststoretype PKCS12"):
+        security_of(given)
+
+
+# --- Tokens -----------------------------------------------------------------------------------
+
+
+def test_a_token_that_nobody_signed() -> None:
+    jaas = {"unsecuredLoginStringClaim_sub": "alice", "username": "nothing"}
+    head, body, signature = token_source({}, jaas)().split(".")
+    decoded = [json.loads(base64.urlsafe_b64decode(part + "==")) for part in (head, body)]
+    assert decoded[0] == {"alg": "none"}
+    assert decoded[1]["sub"] == "alice"
+    assert decoded[1]["exp"] > decoded[1]["iat"]
+    assert signature == ""
+
+
+def test_a_token_of_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    source = token_source({"sasl.oauthbearer.token.endpoint.url": file.as_uri()}, {})
+    for text in ("one.two.three", "four.five.six"):
+        file.write_text(f"{text}\n")
+        assert source() == text
+    file.write_text("two\x01fields")
+    with pytest.raises(Exception, match="no token"):
+        source()
