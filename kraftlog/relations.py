@@ -46,7 +46,9 @@ PATH = column("path", TEXT, "the file, as found below the input root")
 POSITION = column("position", LONG, "byte place of the batch in its file")
 FILE_KIND = column("file_kind", TEXT, "kind of the file: log, checkpoint, bootstrap_checkpoint, …")
 BATCH_ID = column(
-    "batch_id", TEXT, "hash over all bytes of the record batch: equal ids are equal batches"
+    "batch_id",
+    TEXT,
+    "hash over the record batch, in a lake under its key: equal ids, equal batches",
 )
 EPOCH = column("batch_leader_epoch", INT, "leader epoch in the record batch's header")
 
@@ -94,7 +96,11 @@ BATCHES = Relation(
             column("size_bytes", LONG, "size of the whole batch"),
             EPOCH,
             column("magic", INT, "format of the batch: 2"),
-            column("crc", LONG, "the CRC-32C that the header holds"),
+            column(
+                "crc",
+                LONG,
+                "the CRC-32C in the header; null in a lake, where it would tell of secrets",
+            ),
             column("crc_valid", BOOL, "whether that is the CRC-32C of the bytes"),
             column("attributes", INT, "attribute bits as stored"),
             column("compression", TEXT, "none, gzip, snappy, lz4, zstd or unknown(n)"),
@@ -205,7 +211,7 @@ ENVELOPE = [
         pa.list_(UNKNOWN_TAG),
         "tagged fields that the message spec does not know",
     ),
-    column("raw", TEXT, "hex of a value whose type or version is unknown"),
+    column("raw", TEXT, "keyed hash of a value whose type or version is unknown"),
 ]
 
 

@@ -68,6 +68,12 @@ def records(paths: Iterable[Path], release: str = JUDGE) -> list[Row]:
     return _rows(_run("Oracle", "records", *paths, release=release))
 
 
+def open_configs(release: str = JUDGE) -> dict[str, list[str]]:
+    """By the number of a resource type, the configs that Kafka declares not to be sensitive."""
+    found: dict[str, list[str]] = json.loads(_run("Configs", release=release).stdout)
+    return found
+
+
 @contextmanager
 def records_lines(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
     """What `records` reads, as an open stream of JSON lines: for logs too large to hold."""

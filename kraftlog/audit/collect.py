@@ -187,7 +187,7 @@ class Collector:
                 batch = file.read(position, size)
         except OSError:
             return None  # the walk has told, or the next one will tell, what became of the file
-        if content_hash(batch) != batch_id or not crc_is_valid(batch):
+        if content_hash(batch, self.limits.id_key) != batch_id or not crc_is_valid(batch):
             return None
         return decode_batch(batch, batch_id, self.redactor, self.limits.decompressed_size_bytes)
 

@@ -85,7 +85,9 @@ def _explain(chosen: argparse.Namespace) -> int:
         with waiting("explain"):
             quorum = Quorum(evidence_of(list(options.input), options, replay=False))
         offsets = range(subject.first, subject.end)
-        source = Source(quorum, redactor_of(options), limits_of(options), subject.tables, offsets)
+        redactor = redactor_of(options)
+        limits = limits_of(options, redactor)
+        source = Source(quorum, redactor, limits, subject.tables, offsets)
         known, moments = Known.of(quorum), source.moments()
     entries = timeline(moments, subject, known, (low, high), accesses)
     if chosen.format == "json":

@@ -145,14 +145,14 @@ def read_framed(
 ) -> Record | Fault | None:
     """One record or fault; None where its type is not wanted."""
     if isinstance(frame, FrameFault):
-        return _located(frame.kind, section, frame, frame.detail)
+        return _located(frame.kind, section, frame, frame.detail, redactor)
     try:
         return read_record(section.header, frame, section.buffer, redactor, wanted)
     except DecodeError as error:
         kind = FaultKind.RECORD_VALUE
         if error.kind == FaultKind.RECORD_TRAILING:
             kind = FaultKind.RECORD_TRAILING
-        return _located(kind, section, frame, error.detail)
+        return _located(kind, section, frame, error.detail, redactor)
 
 
 def read_record(
@@ -218,7 +218,7 @@ def _metadata(
     if wanted is not None and name not in wanted:
         return None
     if spec is None or version not in spec.versions:
-        raw = redactor.raw(spec, bytes(buffer[at:end]).hex())
+        raw = redactor.mask(bytes(buffer[at:end]).hex())
         return _newer(spec, name, version, raw, buffer, at, end, redactor)
     return _message(spec, version, buffer, at, end, redactor)
 
@@ -242,6 +242,8 @@ def _newer(
         _, _, data, unknown, _ = _message(spec, spec.versions.last, buffer, at, end, redactor)
     except DecodeError:
         return name, version, None, [], raw
+    if not spec.holds_secrets:
+        unknown = _masked(unknown, redactor)
     return name, version, data, unknown, raw
 
 
@@ -269,7 +271,7 @@ def _control(
     name = spec.type if spec else name
     if wanted is not None and name not in wanted:
         return None
-    raw = bytes(buffer[start:end]).hex()
+    raw = redactor.mask(bytes(buffer[start:end]).hex())
     if spec is None:
         return name, None, None, [], raw
     try:
@@ -289,12 +291,22 @@ def _message(
     if at != end:
         detail = f"{end - at} bytes are left after {spec.name} version {version}"
         raise DecodeError(FaultKind.RECORD_TRAILING, at, detail)
-    if unknown and spec.holds_secrets:
-        unknown = [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
+    if spec.holds_secrets:
+        unknown = _masked(unknown, redactor)
     return spec.type, version, redactor.message(spec, data), unknown, None
 
 
-def _located(kind: FaultKind, section: Section, frame: Frame | FrameFault, detail: str) -> Fault:
+def _masked(unknown: list[UnknownTag], redactor: Redactor) -> list[UnknownTag]:
+    return [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
+
+
+def _located(
+    kind: FaultKind,
+    section: Section,
+    frame: Frame | FrameFault,
+    detail: str,
+    redactor: Redactor,
+) -> Fault:
     """A fault inside a batch: at its byte where the batch is not compressed, else at the batch."""
     raw = bytes(section.buffer[frame.position : frame.end])
     inside = section.origin is not None
@@ -307,7 +319,7 @@ def _located(kind: FaultKind, section: Section, frame: Frame | FrameFault, detai
         offset=java_long(section.header.base_offset + frame.index),
         batch_leader_epoch=section.header.batch_leader_epoch,
         record_index=frame.index,
-        content_hash=content_hash(raw),
+        content_hash=content_hash(raw, redactor.id_key),
     )
 
 

@@ -2,9 +2,12 @@
 
 In: a decoded message and its spec. Out: the same message with its secret values replaced by a keyed
 hash, so that replicas and versions still compare while nothing can be read back. Which fields are
-secret is declared in `schemas/`. Source: Kafka's RecordRedactor (which fields), KIP-554, KIP-900.
+secret is declared in `schemas/`: of configs, all but those that Kafka's own definitions declare not
+to be sensitive. Bytes that nobody can interpret count as secret. Source: Kafka's RecordRedactor and
+KafkaConfigSchema (which fields), KIP-554, KIP-900.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from blake3 import blake3
 
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.spec import Listed, MessageSpec, camel_case
 
 MASK_PREFIX = "redacted:"
 
@@ -20,10 +23,11 @@ MASK_PREFIX = "redacted:"
 @dataclass(frozen=True, slots=True)
 class Redactor:
     """Masks secret values under a key of 32 bytes; without a key nothing is masked
-    (`--reveal-secrets`).
+    (`--reveal-secrets`). Contents are named under `id_key`.
     """
 
-    key: bytes | None
+    key: bytes | None = dataclasses.field(repr=False)
+    id_key: bytes | None = dataclasses.field(default=None, repr=False)
 
     def mask(self, value: str) -> str:
         """A stand-in that is equal for equal values under one key."""
@@ -41,7 +45,7 @@ class Redactor:
             value = data.get(field.json)
             if not value:  # null and empty hide nothing
                 continue
-            if field.secret or _is_secret(field.secret_when, data):
+            if field.secret or _is_secret(field.secret_unless, data):
                 data[field.json] = self.mask(str(value))
         return data
 
@@ -53,29 +57,28 @@ class Redactor:
             return
         for field in spec.fields:
             column = columns.get(field.name)
-            if column is None or not (field.secret or field.secret_when):
+            if column is None or not (field.secret or field.secret_unless):
                 continue
             mask = pc.greater(pc.binary_length(column), 0).fill_null(False)
-            if not field.secret:
-                mask = pc.and_(mask, _secret_rows(field.secret_when, columns))
+            if field.secret_unless is not None:
+                mask = pc.and_not(mask, _open_rows(field.secret_unless, columns))
             values = column.filter(mask).to_pylist()
             masked = pa.array([self.mask(value) for value in values], pa.string())
             columns[field.name] = pc.replace_with_mask(column, mask, masked)
 
-    def raw(self, spec: MessageSpec | None, raw_hex: str) -> str:
-        """Bytes that were not decoded: masked where the message may hold secrets."""
-        return self.mask(raw_hex) if spec is not None and spec.holds_secrets else raw_hex
 
-
-def _is_secret(when: Any, data: dict[str, Any]) -> bool:
-    if when is None:
+def _is_secret(unless: Listed | None, data: dict[str, Any]) -> bool:
+    if unless is None:
         return False
-    other = data.get(when.field)
-    return isinstance(other, str) and when.pattern.search(other) is not None
+    number, text = (data.get(camel_case(name)) for name in unless.fields)
+    return (number, text) not in unless
 
 
-def _secret_rows(when: Any, columns: dict[str, pa.Array]) -> pa.Array:
-    """Where the other field matches: asked once per distinct value, of which there are few."""
-    names = columns[when.field].dictionary_encode()
-    matches = [when.pattern.search(name) is not None for name in names.dictionary.to_pylist()]
-    return pa.array(matches, pa.bool_()).take(names.indices).fill_null(False)
+def _open_rows(listed: Listed, columns: dict[str, pa.Array]) -> pa.Array:
+    """Where a list says that the value is open."""
+    numbers, texts = (columns[name] for name in listed.fields)
+    found = pa.repeat(pa.scalar(False), len(texts))
+    for number, names in listed.values.items():
+        is_listed = pc.is_in(texts, value_set=pa.array(sorted(names), pa.string()))
+        found = pc.or_(found, pc.and_(pc.equal(numbers, number).fill_null(False), is_listed))
+    return found

@@ -14,7 +14,7 @@ from kraftlog import relations
 from kraftlog.log.batch import CODEC_MASK, CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault
-from kraftlog.log.segment import Window
+from kraftlog.log.segment import Limits, Window
 
 _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
 
@@ -37,8 +37,10 @@ def constant(value: str, count: int) -> pa.Array:
     )
 
 
-def batch_table(file: LogFile, window: Window) -> pa.RecordBatch:
-    """The rows of `batches` for the batches of one window."""
+def batch_table(file: LogFile, window: Window, limits: Limits) -> pa.RecordBatch:
+    """The rows of `batches` for the batches of one window. Where batches are named under a key, the
+    CRC is left out: it would let secrets be guessed.
+    """
     headers, count = window.batches.headers, len(window.batches)
 
     def wide(name: str) -> npt.NDArray[np.int64]:
@@ -58,7 +60,7 @@ def batch_table(file: LogFile, window: Window) -> pa.RecordBatch:
         "base_offset": pa.array(base),
         "last_offset": pa.array(base + wide("last_offset_delta")),
         "size_bytes": pa.array(wide("length") + PREFIX_SIZE),
-        "crc": pa.array(wide("crc")),
+        "crc": pa.array(wide("crc")) if limits.id_key is None else pa.nulls(count, pa.int64()),
         "crc_valid": pa.array(window.batches.crc_valid),
         "compression": compression.cast(pa.string()),
         "is_control": pa.array((attributes & CONTROL) != 0),

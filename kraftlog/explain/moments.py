@@ -213,6 +213,6 @@ class _Reader:
             raw = self._file.read(int(columns.positions[row]), int(columns.sizes[row]))
         except OSError as error:
             raise InputError(f"{path}: it cannot be read: {error.strerror or error}") from error
-        if content_hash(raw) != columns.id_text(row):
+        if content_hash(raw, self.limits.id_key) != columns.id_text(row):
             raise InputError(f"{path}: it changed while it was read; copy it again")
         return raw

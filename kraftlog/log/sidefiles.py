@@ -1,17 +1,22 @@
 """The small files beside the log: identity, quorum state, epochs, indexes.
 
 In: a file's bytes. Out: plain values, or `ValueError` with a sentence where the file does not
-follow its format. Source: Kafka's PropertiesUtils, FileQuorumStateStore (KIP-853 for version 1),
+follow its format; none of the file's text is in that sentence, as it may be a password. Source:
+Kafka's PropertiesUtils, FileQuorumStateStore (KIP-853 for version 1),
 LeaderEpochCheckpointFile, OffsetIndex, TimeIndex.
 """
 
 import json
+import re
 from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
 
+import javaproperties
 import numpy as np
 import numpy.typing as npt
 
-SIDE_FILE_LIMIT = 8 << 20
+SIDE_FILE_LIMIT = 1 << 20
 """Text files over this many bytes are not what their names say."""
 
 INDEX_LIMIT = 64 << 20
@@ -32,17 +37,19 @@ class QuorumState:
 
 
 def read_properties(raw: bytes) -> dict[str, str]:
-    """A Java properties file, as Kafka writes them: one key=value a line."""
-    result = {}
-    for line in raw.decode("utf-8", "replace").splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, separator, value = line.partition("=")
-        if not separator:
-            raise ValueError(f"a line has no '=': {line[:40]!r}")
-        result[key.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
-    return result
+    """A Java properties file in any of the ways in which people write them."""
+    if len(_CONTINUED.findall(raw)) > _CONTINUED_LIMIT:
+        raise ValueError(f"over {_CONTINUED_LIMIT:,} lines are continued on the next one")
+    try:
+        found = javaproperties.load(BytesIO(raw))
+    except ValueError as error:
+        raise ValueError("a \\u escape has no four digits after it") from error
+    return {_whole_text(key): _whole_text(value) for key, value in found.items()}
+
+
+_CONTINUED = re.compile(rb"\\(?:\r\n?|\n)")
+_CONTINUED_LIMIT = 1000
+"""The library takes time by the square of a line that goes on and on."""
 
 
 def read_meta_properties(raw: bytes) -> dict[str, str]:
@@ -50,9 +57,7 @@ def read_meta_properties(raw: bytes) -> dict[str, str]:
     result = read_properties(raw)
     if "node.id" not in result and "broker.id" not in result:
         raise ValueError("neither node.id nor broker.id is set")
-    node = result.get("node.id", result.get("broker.id", ""))
-    if not node.lstrip("-").isdigit():
-        raise ValueError(f"node.id is {node!r}, not a number")
+    _number(result.get("node.id", result.get("broker.id", "")), "node.id", _INT)
     return result
 
 
@@ -60,42 +65,81 @@ def read_quorum_state(raw: bytes) -> QuorumState:
     """`quorum-state`, versions 0 and 1 (and any later one that keeps their fields)."""
     try:
         value = json.loads(raw)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"it is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is not JSON that such a file can hold") from error
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     voters = value.get("currentVoters")
-    try:
-        return QuorumState(
-            data_version=int(value.get("data_version", 0)),
-            leader_id=int(value.get("leaderId", -1)),
-            leader_epoch=int(value["leaderEpoch"]),
-            voted_id=int(value.get("votedId", -1)),
-            voted_directory_id=value.get("votedDirectoryId"),
-            cluster_id=value.get("clusterId") or None,
-            voters=tuple(int(one["voterId"]) for one in voters) if voters is not None else None,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"a field is missing or of the wrong type: {error}") from error
+    if voters is not None and not isinstance(voters, list):
+        raise ValueError("currentVoters is no list")
+    return QuorumState(
+        data_version=_whole(value, "data_version", 0),
+        leader_id=_whole(value, "leaderId", -1),
+        leader_epoch=_whole(value, "leaderEpoch", None),
+        voted_id=_whole(value, "votedId", -1),
+        voted_directory_id=_optional_text(value, "votedDirectoryId"),
+        cluster_id=_optional_text(value, "clusterId") or None,
+        voters=None if voters is None else tuple(_voter(one) for one in voters),
+    )
+
+
+def _voter(value: Any) -> int:
+    if not isinstance(value, dict):
+        raise ValueError("a voter is no JSON object")
+    return _whole(value, "voterId", None)
+
+
+def _whole(value: dict[str, Any], name: str, default: int | None) -> int:
+    """A field that holds a 32-bit number."""
+    found = value.get(name, default)
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) > _INT:
+        raise ValueError(f"{name} is missing, or not a number that Kafka could hold")
+    return found
+
+
+def _optional_text(value: dict[str, Any], name: str) -> str | None:
+    found = value.get(name)
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"{name} is no text")
+    return None if found is None else _whole_text(found)
+
+
+def _whole_text(text: str) -> str:
+    """The text without halves of surrogate pairs, which no table and no terminal can hold."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
+
+
+def _number(text: str, what: str, limit: int) -> int:
+    """A whole number of Kafka's, at most `limit` away from 0.
+
+    Raises ValueError, with a sentence that does not hold the text."""
+    if _NUMBER.fullmatch(text) is None or abs(int(text)) > limit:
+        raise ValueError(f"{what} is not a number that Kafka could hold")
+    return int(text)
 
 
 def read_epoch_checkpoint(raw: bytes) -> list[tuple[int, int]]:
     """`leader-epoch-checkpoint`: (epoch, start offset) a line, after a version and a count."""
     lines = raw.decode("utf-8", "replace").split("\n")
-    try:
-        version, count = int(lines[0]), int(lines[1])
-    except (IndexError, ValueError) as error:
-        raise ValueError("it does not begin with a version and a count") from error
+    if len(lines) < 2:
+        raise ValueError("it does not begin with a version and a count")
+    version = _number(lines[0].strip(), "the version", _INT)
+    count = _number(lines[1].strip(), "the count", _INT)
     if version != 0:
         raise ValueError(f"version {version} is unknown")
     entries = []
-    for line in lines[2:]:
-        if not line.strip():
-            continue
+    for place, line in enumerate(lines[2:], 3):
         words = line.split()
-        if len(words) != 2 or not all(word.lstrip("-").isdigit() for word in words):
-            raise ValueError(f"a line is not 'epoch offset': {line[:40]!r}")
-        entries.append((int(words[0]), int(words[1])))
+        if len(words) == 2:
+            epoch = _number(words[0], f"the epoch in line {place}", _INT)
+            entries.append((epoch, _number(words[1], f"the offset in line {place}", _LONG)))
+        elif words:
+            raise ValueError(f"line {place} is not 'epoch offset'")
     if len(entries) != count:
         raise ValueError(f"it says {count} entries and holds {len(entries)}")
     return entries
@@ -104,10 +148,10 @@ def read_epoch_checkpoint(raw: bytes) -> list[tuple[int, int]]:
 def read_partition_metadata(raw: bytes) -> dict[str, str]:
     """`partition.metadata`: version and topic_id."""
     result = {}
-    for line in raw.decode("utf-8", "replace").splitlines():
+    for place, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
         key, separator, value = line.partition(":")
         if line.strip() and not separator:
-            raise ValueError(f"a line has no ':': {line[:40]!r}")
+            raise ValueError(f"line {place} has no ':'")
         if separator:
             result[key.strip()] = value.strip()
     if "topic_id" not in result:

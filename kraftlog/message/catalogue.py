@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from kraftlog.message.spec import MessageSpec, SpecError, parse_spec
 
@@ -28,13 +29,22 @@ def _all() -> dict[str, MessageSpec]:
     specs = {}
     for entry in packaged("schemas").iterdir():
         if entry.name.endswith(".json"):
-            spec = parse_spec(json.loads(entry.read_text(encoding="utf-8")))
+            spec = parse_spec(_with_lists(json.loads(entry.read_text(encoding="utf-8"))))
             specs[spec.type] = spec
     if not specs:
         raise SpecError(
             "no message specs were found beside the kraftlog package; reinstall kraftlog"
         )
     return dict(sorted(specs.items(), key=lambda item: (item[1].kind, item[1].id)))
+
+
+def _with_lists(raw: dict[str, Any]) -> dict[str, Any]:
+    """The message with the lists of `schemas/lists` in place of their names."""
+    for field in raw["fields"]:
+        if "secret_unless" in field:
+            path = packaged("schemas") / "lists" / f"{field['secret_unless']}.json"
+            field["secret_unless"] = json.loads(path.read_text(encoding="utf-8"))
+    return raw
 
 
 @cache

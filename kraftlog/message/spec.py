@@ -6,7 +6,6 @@ Pickles. Specs are compared by identity: there is one of each in the catalogue, 
 is resolved once.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,11 +36,17 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretWhen:
-    """A value is secret where another field of the same message matches a pattern."""
+class Listed:
+    """A list in `schemas/lists`: of some fields of a message, named by `fields` (a number, a text),
+    which pairs of values it holds.
+    """
 
-    field: str
-    pattern: re.Pattern[str]
+    fields: tuple[str, str]
+    values: Mapping[int, frozenset[str]]
+
+    def __contains__(self, pair: object) -> bool:
+        number, text = pair if isinstance(pair, tuple) else (None, None)
+        return text in self.values.get(number, frozenset())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +54,8 @@ class FieldSpec:
     """One field over all versions of its message.
 
     `name` is the column's name (snake case), `json` Kafka's own. `type` is a scalar, "struct", or
-    "[scalar]" and "[struct]" for arrays; `fields` are a struct's own.
+    "[scalar]" and "[struct]" for arrays; `fields` are a struct's own. A value is secret where it is
+    declared so, or where a list does not say that it is open.
     """
 
     name: str
@@ -61,7 +67,7 @@ class FieldSpec:
     default: Any
     fields: tuple["FieldSpec", ...] = ()
     secret: bool = False
-    secret_when: SecretWhen | None = None
+    secret_unless: Listed | None = None
 
     @property
     def element(self) -> str | None:
@@ -117,7 +123,7 @@ class MessageSpec:
         """True where any field is, or may be, secret: such a message's raw bytes are never
         shown.
         """
-        return any(one.secret or one.secret_when for one in self.fields)
+        return any(one.secret or one.secret_unless for one in self.fields)
 
 
 @lru_cache(maxsize=4096)
@@ -162,7 +168,7 @@ def _default(raw: Mapping[str, Any], kind: str) -> Any:
 
 def _field(raw: Mapping[str, Any], outer: Versions) -> FieldSpec:
     known = {"name", "json", "type", "versions", "nullable", "tag", "default", "struct", "fields"}
-    surplus = set(raw) - known - {"secret", "secret_when"}
+    surplus = set(raw) - known - {"secret", "secret_unless"}
     if surplus:
         raise SpecError(f"field {raw.get('name')}: unknown keys {sorted(surplus)}")
     kind = raw["type"]
@@ -172,7 +178,6 @@ def _field(raw: Mapping[str, Any], outer: Versions) -> FieldSpec:
     if (scalar == "struct") != ("fields" in raw):
         raise SpecError(f"field {raw['name']}: a struct has fields, and nothing else has")
     versions = _versions(raw.get("versions"), outer)
-    when = raw.get("secret_when")
     return FieldSpec(
         name=raw["name"],
         json=raw.get("json", camel_case(raw["name"])),
@@ -183,8 +188,14 @@ def _field(raw: Mapping[str, Any], outer: Versions) -> FieldSpec:
         default=_default(raw, kind),
         fields=tuple(_field(one, versions) for one in raw.get("fields", ())),
         secret=bool(raw.get("secret")),
-        secret_when=SecretWhen(when["field"], re.compile(when["pattern"], re.I)) if when else None,
+        secret_unless=_listed(raw["secret_unless"]) if "secret_unless" in raw else None,
     )
+
+
+def _listed(raw: Mapping[str, Any]) -> Listed:
+    number, text = raw["fields"]
+    values = {int(one): frozenset(names) for one, names in raw["values"].items()}
+    return Listed((number, text), values)
 
 
 def parse_spec(raw: Mapping[str, Any]) -> MessageSpec:

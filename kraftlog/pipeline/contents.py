@@ -94,7 +94,6 @@ def _contents_table(window: Window, decoded: Decoded, chosen: list[int]) -> pa.R
         "batch_id": pa.array(ids, pa.string()),
         "base_offset": pa.array(headers["base_offset"].astype(np.int64)),
         "batch_leader_epoch": pa.array(headers["batch_leader_epoch"].astype(np.int32)),
-        "crc": pa.array(headers["crc"].astype(np.int64)),
         "record_count": pa.array(headers["record_count"].astype(np.int32)),
         "remarkable": pa.array([one in odd for one in ids], pa.bool_()),
         "record_types": type_counts(window, decoded, chosen),

@@ -68,12 +68,13 @@ def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
     changes = _changes(lake, files)
     if not changes:
         return finished
+    redactor = redactor_of(options, lake_key(lake))
     run = Run(
         lake,
         finished + 1,
         _run_id(files, finished + 1),
-        limits_of(options),
-        redactor_of(options, lake_key(lake)),
+        limits_of(options, redactor),
+        redactor,
     )
     read = [file for file in record_files(replicas) if file.path in changes.read]
     made = _written(start_spark, run, read, options.split_size_bytes)

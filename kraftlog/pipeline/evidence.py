@@ -42,7 +42,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         _KNOWN.clear()
         roots = [absolute(root) for root in options.input or run["inputs"]]
         redactor = redactor_of(options, lake_key(lake))
-        replicas, limits = find_replicas(roots), limits_of(options)
+        replicas, limits = find_replicas(roots), limits_of(options, redactor)
         described = described_of(options, replicas)
         collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
         evidence = evidence_by(collector, replicas, described)
@@ -53,7 +53,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
 def records_of(lake: Lake, options: Options) -> LakeRecords:
     """The decoded records that the lake holds."""
     redactor = redactor_of(options, lake_key(lake))
-    return LakeRecords(lake, FileRecords(redactor, limits_of(options)))
+    return LakeRecords(lake, FileRecords(redactor, limits_of(options, redactor)))
 
 
 def _recorded(lake: Lake) -> Recorded:

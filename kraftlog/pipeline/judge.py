@@ -35,8 +35,8 @@ class Judged:
 def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
     """The evidence of the replicas below some roots, read from their files."""
     found = find_replicas(roots)
-    described = described_of(options, found)
-    evidence = collect(found, limits_of(options), redactor_of(options), described, replay)
+    redactor, described = redactor_of(options), described_of(options, found)
+    evidence = collect(found, limits_of(options, redactor), redactor, described, replay)
     return of_one_cluster(evidence, options)
 
 

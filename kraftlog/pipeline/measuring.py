@@ -156,7 +156,7 @@ class Measuring:
         }
         roots = [absolute(root) for root in options.input or self.newest.run["inputs"]]
         redactor = redactor_of(options, lake_key(self.newest.lake))
-        return load_times(find_replicas(roots), paths, redactor, limits_of(options))
+        return load_times(find_replicas(roots), paths, redactor, limits_of(options, redactor))
 
     @property
     def load_rate(self) -> int:

@@ -4,9 +4,12 @@ In: options. Out: a `Run` that the steps share, and the lake's redaction key. Ru
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
+
+import pyarrow.fs as pafs
 
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
@@ -43,25 +46,49 @@ def lake_of(options: Options) -> Lake:
 
 
 def lake_key(lake: Lake) -> bytes:
-    """32 random bytes, made once per lake, so that masked values compare from run to run.
+    """32 random bytes, made once per lake: under them secrets are masked and contents named, which
+    so compare from run to run.
 
-    Whoever may read both the key and the tables could test guesses of a secret: share the tables'
-    folders, not this file.
-    """
+    Whoever may read both the key and the tables can test guesses of a secret: share the tables'
+    folders, not this file. Raises LakeError where it is missing beside tables, or broken."""
     filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
-        if filesystem.get_file_info(path).is_file:
-            with filesystem.open_input_stream(path) as stream:
-                return bytes(stream.read())[:KEY_SIZE]
-        filesystem.create_dir(path.rsplit("/", 1)[0], recursive=True)
-        key = os.urandom(KEY_SIZE)
-        with filesystem.open_output_stream(path) as stream:
-            stream.write(key)
-        if "://" not in lake.root:
-            Path(path).chmod(0o600)
-        return key
+        if not filesystem.get_file_info(path).is_file:
+            if lake.exists("runs"):
+                raise LakeError(
+                    f"{path}, the key of the lake's masks and names, is missing: {_BACK}"
+                )
+            _make_key(filesystem, path)
+        with filesystem.open_input_stream(path) as stream:
+            key = bytes(stream.read())
     except OSError as error:
         raise LakeError(f"{lake.root}: the lake cannot be written ({error})") from error
+    if len(key) != KEY_SIZE:
+        raise LakeError(f"{path}, the key of the lake's masks, is broken: {_BACK}")
+    return key
+
+
+_BACK = "put its backup back, or name another lake"
+
+
+def _make_key(filesystem: pafs.FileSystem, path: str) -> None:
+    """Write a new key in one step: nobody sees a part of it, or may read what others may not. Where
+    another run is first, its key stays.
+    """
+    folder = path.rsplit("/", 1)[0]
+    filesystem.create_dir(folder, recursive=True)
+    key = os.urandom(KEY_SIZE)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        # An object store shows an object when it is whole.
+        with filesystem.open_output_stream(path) as stream:
+            stream.write(key)
+        return
+    with NamedTemporaryFile(dir=folder, prefix=KEY_FILE) as unfinished:
+        unfinished.write(key)
+        unfinished.flush()
+        os.fsync(unfinished.fileno())
+        with suppress(FileExistsError):
+            os.link(unfinished.name, path)
 
 
 def newest_run(lake: Lake) -> dict[str, Any]:

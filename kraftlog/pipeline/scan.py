@@ -46,7 +46,7 @@ def _scan_split(split: Split, limits: Limits, lake: Lake) -> Iterator[WrittenFil
         if isinstance(found, Fault):
             faults.append(found)
             continue
-        tables.append(batch_table(split.file, found))
+        tables.append(batch_table(split.file, found, limits))
         faults += [bad_crc(found, int(bad)) for bad in (~found.batches.crc_valid).nonzero()[0]]
         if sum(one.num_rows for one in tables) >= _FLUSH_ROWS:
             yield _written("batches", tables, split, lake)

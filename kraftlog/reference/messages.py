@@ -75,6 +75,8 @@ def _range(versions: Versions) -> str:
 
 
 def _secret(field: FieldSpec) -> str:
-    if field.secret_when is not None:
-        return f"where {code(field.secret_when.field)} names a sensitive config"
+    if field.secret_unless is not None:
+        return (
+            f"unless Kafka declares the config named in {code(field.secret_unless.fields[1])} open"
+        )
     return "always" if field.secret else ""

@@ -69,7 +69,7 @@ def rows_of(
     if isinstance(partition, Listed):
         yield from partition.rows.select(schema.names).to_batches()
     elif isinstance(partition, Part | Whole):
-        limits = limits_of(settings_of(options))
+        limits = limits_of(settings_of(options), partition.redactor)
         reading = Reading(relation_of(options), schema, limits, partition.redactor, pushed)
         if isinstance(partition, Whole):
             yield from read_quorum(partition.replicas, reading)

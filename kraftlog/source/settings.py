@@ -18,22 +18,30 @@ from kraftlog.log.storage import absolute
 KEY_SIZE = 32
 
 
-def limits_of(options: Options) -> Limits:
-    """The memory limits of the options."""
+def limits_of(options: Options, redactor: Redactor | None = None) -> Limits:
+    """How files are read by the options; batches are named under the redactor's key."""
     return Limits(
-        options.window_size_bytes, options.batch_limit_bytes, options.decompress_limit_bytes
+        options.window_size_bytes,
+        options.batch_limit_bytes,
+        options.decompress_limit_bytes,
+        None if redactor is None else redactor.id_key,
     )
 
 
 def redactor_of(options: Options, key: bytes | None = None) -> Redactor:
-    """Masks under the option's key, else the given one, else a random one; masks nothing where
-    secrets are revealed.
+    """Masks under the option's key, else the given one (a lake's), else a random one; masks nothing
+    where secrets are revealed. A lake's batches are always named under its own key, so that they
+    keep their names from run to run.
     """
-    if options.reveal_secrets:
-        return Redactor(None)
+    named = None
     if options.redaction_key:
-        return Redactor(blake3(options.redaction_key.encode()).digest(KEY_SIZE))
-    return Redactor(key or os.urandom(KEY_SIZE))
+        named = blake3(options.redaction_key.encode()).digest(KEY_SIZE)
+    id_key = key or named
+    mask_key = None if options.reveal_secrets else named or key or os.urandom(KEY_SIZE)
+    return Redactor(mask_key, None if id_key is None else blake3(_IDS, key=id_key).digest(KEY_SIZE))
+
+
+_IDS = b"names of contents"
 
 
 def relation_of(options: Mapping[str, str]) -> str:

@@ -82,7 +82,7 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._relation == "files":
             after = listed(self._pinned or self._replicas())
         else:
-            limits = limits_of(settings_of(self._options))
+            limits = limits_of(settings_of(self._options), self._redactor)
             replicas = self._pinned or self._replicas()
             after = advanced(before, replicas, self._tells_tails, limits)
         offset = self._offset(to_json(after))

@@ -158,7 +158,6 @@ CONTENTS = TableSpec(
             relations.BATCH_ID,
             column("base_offset", LONG, "offset of the first record"),
             relations.EPOCH,
-            column("crc", LONG, "the CRC-32C that the header holds"),
             column("record_count", INT, "number of records by the header"),
             column(
                 "remarkable",

@@ -39,7 +39,7 @@ def recorded(replicas: list[Replica]) -> Recorded:
             if isinstance(found, Fault):
                 found_faults.append(found)
                 continue
-            tables.append(batch_table(file, found))
+            tables.append(batch_table(file, found, LIMITS))
             valid = np.flatnonzero(found.batches.crc_valid).tolist()
             bad = np.flatnonzero(~found.batches.crc_valid).tolist()
             found_faults += [bad_crc(found, index) for index in bad]

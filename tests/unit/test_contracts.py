@@ -72,7 +72,6 @@ CONTENT: Row = {
     "batch_id": "a",
     "base_offset": 0,
     "batch_leader_epoch": 1,
-    "crc": 7,
     "record_count": 2,
 }
 RECORDS: list[Row] = [
