@@ -109,7 +109,7 @@ class Source:
         """
         replay, reached = begun, int(links.base[0]) if len(links) else 0
         bases = sorted(self._bases(name), key=lambda one: one.end_offset)
-        with _Reader() as reader:
+        with _Reader(self.limits.id_key) as reader:
             for at in range(len(links)):
                 start, end = int(links.base[at]), int(links.end[at])
                 if replay is None or start != reached:
@@ -190,7 +190,8 @@ class Source:
 class _Reader:
     """Reads batches of files one after the other, and keeps the last file open."""
 
-    def __init__(self) -> None:
+    def __init__(self, id_key: bytes | None) -> None:
+        self._id_key = id_key
         self._path = ""
         self._open = ExitStack()
         self._file: FileBytes | None = None
@@ -213,6 +214,6 @@ class _Reader:
             raw = self._file.read(int(columns.positions[row]), int(columns.sizes[row]))
         except OSError as error:
             raise InputError(f"{path}: it cannot be read: {error.strerror or error}") from error
-        if content_hash(raw, self.limits.id_key) != columns.id_text(row):
+        if content_hash(raw, self._id_key) != columns.id_text(row):
             raise InputError(f"{path}: it changed while it was read; copy it again")
         return raw

@@ -1,0 +1,120 @@
+"""A lake's key: made in one step, its owner's alone, never replaced in silence; and what is named
+under it tells nobody of secrets.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kraftlog.config import load_options
+from kraftlog.decode.columnar import decode_window
+from kraftlog.decode.tabular import batch_table, fault_table
+from kraftlog.errors import LakeError
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.message.catalogue import spec_of
+from kraftlog.pipeline.run import lake_key
+from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
+from kraftlog.state.encode import encode_batch, metadata_record
+from kraftlog.tables.lake import Lake
+from tests.property.engines import flipped, sealed
+
+KEY = "_redaction.key"
+SECRET = "hunter2"
+
+
+def test_a_key_is_made_once_and_its_owner_s_alone(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "deep" / "lake"))
+    key = lake_key(lake)
+    assert len(key) == KEY_SIZE
+    assert lake_key(lake) == key
+    folder = Path(lake.root)
+    assert [one.name for one in folder.iterdir()] == [KEY]
+    assert (folder / KEY).stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_made_at_once_are_one(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(lambda _: lake_key(lake), range(40)))
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"short", bytes(KEY_SIZE + 1)])
+def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / KEY).write_bytes(content)
+    with pytest.raises(LakeError, match="is broken"):
+        lake_key(Lake(str(tmp_path)))
+    assert (tmp_path / KEY).read_bytes() == content
+
+
+# --- What is stored ---------------------------------------------------------------------------
+
+
+def config_batch(value: str) -> bytes:
+    spec = spec_of("CONFIG_RECORD")
+    assert spec is not None
+    data = {"resourceType": 4, "resourceName": "1", "name": "db.pwd", "value": value}
+    return encode_batch([metadata_record(spec, 0, data)], 7, 1, 1_700_000_000_000)
+
+
+def broken(batch: bytes) -> list[bytes]:
+    """The batch whole; with a CRC that is wrong; with a record that does not decode; cut off."""
+    return [
+        batch,
+        flipped(batch, len(batch) * 8 - 1),
+        sealed(batch[:-2] + b"\xff" + batch[-1:]),
+        batch[:-5],
+    ]
+
+
+def stored(path: Path, lake: Lake) -> str:
+    """All that a lake holds of a log, as text."""
+    options = load_options({"lake": lake.root})
+    redactor = redactor_of(options, lake_key(lake))
+    limits = limits_of(options, redactor)
+    (replica,) = find_replicas([str(path)])
+    (file,) = replica.files
+    tables: list[pa.RecordBatch] = []
+    for found in walk_file(file, limits):
+        if isinstance(found, Fault):
+            tables.append(fault_table(file, [found]))
+            continue
+        decoded = decode_window(found, None, redactor, limits.decompressed_size_bytes)
+        tables += [batch_table(file, found, limits), *decoded.records.values()]
+        tables.append(fault_table(file, decoded.faults))
+    return repr([one.to_pylist() for one in tables])
+
+
+def tellers(text: str) -> set[str]:
+    """What a table holds that depends on the bytes of a secret: words of hex, long numbers."""
+    words = text.replace("'", " ").replace(",", " ").replace(")", " ").split()
+    return {one for one in words if len(one) > 8}
+
+
+def test_nothing_stored_of_a_secret_can_be_made_without_the_key(tmp_path: Path) -> None:
+    """Two lakes over one log share no hash of what holds a secret: whoever lacks the key of one,
+    and knows the log but for the secret, has nothing to hold a guess against.
+    """
+    path, one, two = tmp_path / "some.log", *(Lake(str(tmp_path / name)) for name in "ab")
+    pairs = zip(broken(config_batch(SECRET)), broken(config_batch("hunter3")), strict=True)
+    for raw, other in pairs:
+        path.write_bytes(raw)
+        here, there = tellers(stored(path, one)), tellers(stored(path, two))
+        path.write_bytes(other)
+        tells = here - tellers(stored(path, one))
+        assert tells
+        assert not tells & there
+        assert not any(SECRET in text for text in here)
+
+
+def test_names_of_contents_stay_from_run_to_run(tmp_path: Path) -> None:
+    """Whatever else is asked for: secrets in clear, or masks under a key of the user's own."""
+    key = lake_key(Lake(str(tmp_path)))
+    wanted = [{}, {"reveal_secrets": True}, {"redaction_key": "mine"}]
+    found = {redactor_of(load_options(one), key).id_key for one in wanted}
+    assert len(found) == 1
+    assert None not in found
