@@ -6,7 +6,6 @@ progress and messages go to stderr.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -15,7 +14,8 @@ from typing import NoReturn
 from kraftlog import __version__
 from kraftlog.commands import listing
 from kraftlog.commands.examples import add_examples
-from kraftlog.errors import KraftlogError
+from kraftlog.failures import DEBUG, guarded, without_debug
+from kraftlog.plain import tell
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -29,28 +29,21 @@ _EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words, debug = without_debug(sys.argv[1:] if arguments is None else arguments)
+    return guarded(lambda: _run(words), debug)
+
+
+def _run(words: list[str]) -> int:
     chosen = build_parser(words[0] if words else "").parse_args(words)
     command: Command = chosen.command
-    try:
-        return command(chosen)
-    except KraftlogError as error:
-        print(f"kraftlog: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): end quietly, as other tools do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("kraftlog: interrupted", file=sys.stderr)
-        return 130
+    return command(chosen)
 
 
 class _Parser(argparse.ArgumentParser):
     """One sentence instead of the whole usage when arguments are wrong."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"kraftlog: {message}; see '{self.prog} --help'", file=sys.stderr)
+        tell(f"{message}; see '{self.prog} --help'")
         raise SystemExit(2)
 
 
@@ -65,6 +58,9 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
+    parser.add_argument(
+        DEBUG, action="store_true", help="show the trace of a failure; may stand anywhere"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for family in _families(command):
         family.add_commands(commands)

@@ -19,7 +19,7 @@ TEXT, INT, LONG, BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 DOUBLE = pa.float64()
 
 
-def moment(milliseconds: int) -> datetime | None:
+def moment(milliseconds: float) -> datetime | None:
     """Kafka's milliseconds as a time; None where no calendar holds it."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)

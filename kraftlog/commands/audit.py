@@ -19,6 +19,7 @@ from kraftlog.pipeline.judge import (
     recorded_rows,
 )
 from kraftlog.pipeline.progress import waiting
+from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.report.findings import print_findings
@@ -98,7 +99,7 @@ def _told(page: str | None, code: int) -> int:
     """Say where a page lies that was asked for; one that is missing is a failure of its own."""
     if page is None:
         return code or 2
-    print(f"page: {page}", file=sys.stderr)
+    print(f"page: {printable(page)}", file=sys.stderr)
     return code
 
 
@@ -135,7 +136,7 @@ def _audit_each(roots: list[str], options: Options, form: str) -> int:
     spark = starter("kraftlog audit", options)()
     for root, judged in audit_each(spark, roots, options):
         if judged.error:
-            print(f"kraftlog: {judged.error}", file=sys.stderr)
+            tell(judged.error)
         _print(judged, form, root, title=root)
         worst = max(worst, judged.exit_code)
     return worst

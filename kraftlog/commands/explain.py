@@ -4,7 +4,6 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kraftlog.explain.subject import FORMS, subject_of
 from kraftlog.explain.timeline import Known, entry_rows, timeline
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
+from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.report.timeline import print_timeline
@@ -95,9 +95,7 @@ def _explain(chosen: argparse.Namespace) -> int:
         return 0
     count = print_timeline(subject.title, entries)
     if accesses and count:
-        print(
-            "kraftlog: records name no principal: who asked is likely, not proven", file=sys.stderr
-        )
+        tell("records name no principal: who asked is likely, not proven")
     return 0
 
 

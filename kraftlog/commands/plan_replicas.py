@@ -5,7 +5,6 @@ In: parsed arguments. Out: rows on stdout, notes on stderr. No Spark.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
+from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
@@ -86,12 +86,12 @@ def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
 
 def _notes(image: Image, cluster: Cluster) -> None:
     """Whose state it is, and brokers that no consumer can be near to (R133)."""
-    print(f"kraftlog: the state of {image.replica} at {image.end_offset}", file=sys.stderr)
+    tell(f"the state of {image.replica} at {image.end_offset}")
     bare = cluster.without_rack
     if bare:
         whole = len(bare) == len(cluster.brokers)
         which = "no broker names" if whole else f"brokers {', '.join(map(str, bare))} do not name"
-        print(f"kraftlog: {which} a rack; set broker.rack", file=sys.stderr)
+        tell(f"{which} a rack; set broker.rack")
 
 
 def serving_rows(quorum: Quorum, offset: int) -> Iterator[Row]:

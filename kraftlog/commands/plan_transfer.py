@@ -4,12 +4,12 @@ In: parsed arguments. Out: rows on stdout. No Spark.
 """
 
 import argparse
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
+from kraftlog.plain import tell
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, FETCH_TIMEOUT_MS, Link
 from kraftlog.simulate.transfer_rows import CHUNKS, snapshot_transfer_rows
@@ -45,7 +45,7 @@ def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen))
     rows = list(snapshot_transfer_rows(quorum, links, chunks, chosen.fetch_timeout_ms))
     if not rows:
-        print("kraftlog: no replica holds a complete snapshot to be fetched", file=sys.stderr)
+        tell("no replica holds a complete snapshot to be fetched")
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 

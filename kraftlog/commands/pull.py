@@ -5,7 +5,6 @@ has come on stderr. `run` takes the same options. Needs the extra `kraftlog[pull
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftlog.errors import PlatformError
+from kraftlog.plain import tell
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.describe import lag_rows
 from kraftlog.pull.folder import PulledFolder, pulled_folder, refuse_foreign
@@ -119,7 +119,7 @@ def _follow(puller: Puller) -> Description:
             end = puller.folder.end_offset
             time.sleep(FOLLOW_SECONDS)
         except Unreachable as error:
-            _tell(f"{error}; trying again")
+            tell(f"{error}; trying again")
             time.sleep(RETRY_SECONDS)
 
 
@@ -139,7 +139,7 @@ def _puller(chosen: argparse.Namespace) -> Iterator[Puller]:
     with closing(LeaderClient(addresses, connect, pace)) as client:
         client.meet()
         with pulled_folder(chosen.out) as folder:
-            yield Puller(client, folder, _tell, chosen.newest_only)
+            yield Puller(client, folder, tell, chosen.newest_only)
 
 
 def _summary(folder: PulledFolder, described: Description) -> None:
@@ -148,11 +148,7 @@ def _summary(folder: PulledFolder, described: Description) -> None:
     above = folder.end_offset - mark
     text = f"offsets {start} to {folder.end_offset - 1} of leader {leader.node_id}, "
     text += f"epoch {leader.epoch}, are in {folder.path}; below {mark} all is committed"
-    _tell(text + (f", the last {above} offsets are not yet" if above > 0 else ""))
-
-
-def _tell(text: str) -> None:
-    print(f"kraftlog: {text}", file=sys.stderr, flush=True)
+    tell(text + (f", the last {above} offsets are not yet" if above > 0 else ""))
 
 
 def _count(text: str) -> int:

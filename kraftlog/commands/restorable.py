@@ -5,12 +5,12 @@ rebuild on stderr, exit code 0. `cli` calls `add_commands`.
 """
 
 import argparse
-import sys
 from dataclasses import asdict
 from typing import Any
 
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
+from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
@@ -57,5 +57,5 @@ def _restorable(chosen: argparse.Namespace) -> int:
     print_rows(rows, chosen.format)
     for low, high in lost_everywhere(quorum):
         note = f"the states at offsets {low} to {high} can be rebuilt from no file at hand"
-        print(f"kraftlog: {note}", file=sys.stderr)
+        tell(note)
     return 0

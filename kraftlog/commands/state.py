@@ -6,7 +6,6 @@ calls `add_commands`.
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,13 @@ from kraftlog.commands.place import (
     add_place,
     add_quorum,
     images_of,
+    one_replica,
     path_and_place,
     place_of,
 )
 from kraftlog.decode.redaction import Redactor
+from kraftlog.log.storage import refuse_below_input
+from kraftlog.plain import tell
 from kraftlog.quorum.committed import Committed
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.state.checkpoint import write_checkpoint
@@ -141,12 +143,14 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     image, committed = images_of(chosen, Redactor(None)).at(chosen.path, place_of(chosen))
     _notes(image, committed)
     lost = list(losses(image.state))
+    inputs = [chosen.path, *(chosen.quorum or ()), one_replica(chosen.path).folder]
+    refuse_below_input("the checkpoint's folder", str(chosen.out), inputs)
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
-        _note(
+        tell(
             f"{len(lost)} values have no place in this metadata.version, the first: {lost[0].what}"
         )
-    _note(f"{target} holds secrets in clear; only its owner may read it")
+    tell(f"{target} holds secrets in clear; only its owner may read it")
     print(target)
     return 0
 
@@ -158,19 +162,15 @@ def _redactor(chosen: argparse.Namespace) -> Redactor:
 def _notes(image: Image, committed: Committed | None) -> None:
     """What a reader of the state should know of where it comes from."""
     base = f"snapshot {image.base.name}" if image.base else "the log's beginning"
-    _note(f"{image.replica} at offset {image.end_offset}, from {base}")
+    tell(f"{image.replica} at offset {image.end_offset}, from {base}")
     if not image.is_committed:
         known = f" ({committed.reason})" if committed else ""
-        _note(f"records from offset {image.committed_offset} on may not be committed{known}")
+        tell(f"records from offset {image.committed_offset} on may not be committed{known}")
     if image.open_since is not None:
-        _note(f"a transaction is open since offset {image.open_since}; its records are left out")
+        tell(f"a transaction is open since offset {image.open_since}; its records are left out")
     if image.faults:
         first = image.faults[0]
         where = (
             "in the snapshot" if first.origin.offset is None else f"at offset {first.origin.offset}"
         )
-        _note(f"{len(image.faults)} records have no effect, the first {where}: {first.detail}")
-
-
-def _note(text: str) -> None:
-    print(f"kraftlog: {text}", file=sys.stderr)
+        tell(f"{len(image.faults)} records have no effect, the first {where}: {first.detail}")

@@ -1,9 +1,9 @@
 """Input roots → replicas: which `__cluster_metadata-0` folders lie below a root, and what files
 each holds.
 
-Runs on the driver. A symbolic link is followed once; folders that vanish while they are listed are
-left out. Source: `interface.md` "Input" in this project's contract; KIP-631 (meta.properties beside
-the log).
+Runs on the driver. A symbolic link is followed once, and only as long as it stays inside the root;
+folders that vanish while they are listed are left out, and so are, with a word, those that cannot
+be listed. Source: KIP-631 (meta.properties beside the log).
 """
 
 from collections import Counter
@@ -14,7 +14,17 @@ from pathlib import PurePosixPath
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.names import FileName, classify
-from kraftlog.log.storage import Entry, absolute, entry_of, is_remote, list_folder
+from kraftlog.log.storage import (
+    Entry,
+    absolute,
+    as_text,
+    entry_of,
+    is_inside,
+    is_remote,
+    list_folder,
+    real_path,
+)
+from kraftlog.plain import tell_once
 
 BESIDE = frozenset(
     {names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES, names.QUORUM_DESCRIBE}
@@ -58,6 +68,8 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
     Raises InputError where a root is missing, or no metadata log lies below it."""
     found: list[Replica] = []
     for root in roots:
+        if (shown := as_text(root)) != root:
+            raise InputError(f"{shown}: its name is no UTF-8; give it another one")
         below = list(_below(root))
         if not below:
             raise InputError(
@@ -109,27 +121,49 @@ def _below(root: str) -> Iterator[Replica]:
         if folder.name == names.LOG_FOLDER:
             yield _replica(root, folder)
             continue
-        try:
-            inside = list_folder(folder.path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(f"{folder.path}: it cannot be listed ({error.strerror})") from error
-        waiting += [one for one in reversed(inside) if one.is_folder]
+        inside = _listed(folder.path, must=folder is entry)
+        waiting += [one for one in reversed(inside) if _leads_on(one, root)]
+
+
+def _leads_on(entry: Entry, root: str) -> bool:
+    """Whether an entry is a folder that is looked into."""
+    if entry.is_folder and _is_outside(entry, root):
+        tell_once(f"{entry.path}: {_OUTSIDE}, and is left out")
+        return False
+    if entry.problem is not None and not entry.is_regular:
+        tell_once(f"{entry.path}: {entry.problem}; it is left out")
+    return entry.is_folder
+
+
+_OUTSIDE = "it is a link that leads out of the input"
+
+
+def _is_outside(entry: Entry, folder: str) -> bool:
+    """Whether an entry is a link that leads out of a folder."""
+    return entry.leads_to is not None and not is_inside(entry.leads_to, real_path(folder))
 
 
 def _single_file(root: str, entry: Entry) -> Replica:
     path = PurePosixPath(entry.path)
     holder = path.parent.parent.name if path.parent.name == names.LOG_FOLDER else path.parent.name
     label = holder or path.name
-    return Replica(label, root, entry.path, (_log_file(label, entry),))
+    return Replica(label, root, entry.path, (_log_file(label, entry, root),))
 
 
 def _replica(root: str, folder: Entry) -> Replica:
     parent = folder.path.rsplit("/", 1)[0]
     label = _label(root, folder.path)
-    inside = tuple(_log_file(label, entry) for entry in _listed(folder.path))
-    return Replica(label, root, folder.path, inside + tuple(_beside(label, parent)))
+    try:
+        inside = [_log_file(label, entry, root) for entry in list_folder(folder.path)]
+    except FileNotFoundError:
+        inside = []
+    except OSError as error:
+        # A log that cannot be read, as far as anybody can say: silence would be worse.
+        why = f"its folder cannot be listed ({error.strerror})"
+        name = names.segment_name(0)
+        path = f"{folder.path}/{name}"
+        inside = [LogFile(label, path, name, classify(name), 0, 0, why)]
+    return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
 
 
 def _label(root: str, folder: str) -> str:
@@ -147,28 +181,38 @@ def _beside(label: str, parent: str) -> Iterator[LogFile]:
     for entry in _listed(parent):
         if classify(entry.name).kind in BESIDE:
             kinds.add(classify(entry.name).kind)
-            yield _log_file(label, entry)
+            yield _log_file(label, entry, parent)
     if names.META_PROPERTIES not in kinds:
-        for entry in _listed(parent.rsplit("/", 1)[0]):
+        above = parent.rsplit("/", 1)[0]
+        for entry in _listed(above):
             if classify(entry.name).kind == names.META_PROPERTIES:
-                yield _log_file(label, entry)
+                yield _log_file(label, entry, above)
 
 
-def _listed(folder: str) -> list[Entry]:
+def _listed(folder: str, *, must: bool = False) -> list[Entry]:
+    """What lies in a folder. One that cannot be listed is told of, and passed over unless it must
+    be listed.
+    """
     try:
         return list_folder(folder or "/")
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise InputError(f"{folder}: it cannot be listed ({error.strerror})") from error
+        why = f"{folder}: it cannot be listed ({error.strerror})"
+        if must:
+            raise InputError(why) from error
+        tell_once(f"{why}; what lies in it is left out")
+        return []
 
 
-def _log_file(label: str, entry: Entry) -> LogFile:
-    problem = None
+def _log_file(label: str, entry: Entry, root: str) -> LogFile:
+    problem = entry.problem
     if entry.is_folder:
         problem = "it is a folder, not a file"
-    elif not entry.is_regular:
-        problem = "it is not a regular file, or a link that leads nowhere"
+    elif _is_outside(entry, root):
+        problem = _OUTSIDE
+    elif problem is None and not entry.is_regular:
+        problem = "it is not a regular file"
     return LogFile(
         label,
         entry.path,

@@ -9,19 +9,19 @@ the driver and in executors; `Storage` pickles.
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import pyarrow.fs as pafs
 
-from kraftlog.errors import InputError
+from kraftlog.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One name in a folder. `identity` recognises the same file under another name (device and
-    inode).
+    inode), `leads_to` is where a link ends. `problem` says why nothing can be read by this name.
     """
 
     name: str
@@ -31,6 +31,8 @@ class Entry:
     size_bytes: int
     modified_ns: int
     identity: tuple[int, int] | None
+    leads_to: str | None = None
+    problem: str | None = None
 
 
 class FileBytes(Protocol):
@@ -117,6 +119,26 @@ def absolute(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(local_path(path))
 
 
+def real_path(path: str) -> str:
+    """Where a path leads when all links in it are followed, whether something is there or not."""
+    return path.rstrip("/") if is_remote(path) else os.path.realpath(local_path(path))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a real path is a folder's, or lies below it."""
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def refuse_below_input(what: str, path: str, inputs: Iterable[str]) -> None:
+    """Raise UsageError where something would be written below an input, by whatever name."""
+    for root in inputs:
+        if is_inside(real_path(path), real_path(root)):
+            raise UsageError(
+                f"{what} {path} lies below the input {root}, where nothing is written: "
+                "name another place"
+            )
+
+
 def open_file(path: str) -> FileBytes:
     """Open a file for reading.
 
@@ -148,16 +170,34 @@ def entry_of(path: str) -> Entry | None:
 
 
 def _list_local(path: str) -> Iterator[Entry]:
-    for name in os.listdir(path):
-        inner = os.path.join(path, name)
-        try:
-            yield _local_entry(name, inner, os.stat(inner))
-        except FileNotFoundError:
-            # It vanished (a live copy), or it is a link to nowhere, which is worth a row.
-            if os.path.islink(inner):
-                yield Entry(name, inner, False, False, 0, 0, None)
-        except OSError:
-            yield Entry(name, inner, False, False, 0, 0, None)
+    with os.scandir(path) as found:
+        for one in found:
+            if (entry := _scanned(one)) is not None:
+                yield entry
+
+
+def _scanned(one: "os.DirEntry[str]") -> Entry | None:
+    """None where the name has vanished since it was listed: that is normal in a live copy."""
+    if (shown := as_text(one.name)) != one.name:
+        path = as_text(one.path)
+        return Entry(shown, path, False, False, 0, 0, None, None, "its name is no UTF-8")
+    leads_to = os.path.realpath(one.path) if one.is_symlink() else None
+    try:
+        return replace(_local_entry(one.name, one.path, os.stat(one.path)), leads_to=leads_to)
+    except FileNotFoundError:
+        # A link to nowhere is worth a row.
+        return None if leads_to is None else _unknown(one, "it is a link that leads nowhere")
+    except OSError as error:
+        return _unknown(one, error.strerror or str(error))
+
+
+def _unknown(one: "os.DirEntry[str]", problem: str) -> Entry:
+    return Entry(one.name, one.path, False, False, 0, 0, None, None, problem)
+
+
+def as_text(name: str) -> str:
+    """A name as every table can hold it: bytes that are no UTF-8 are written as escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _local_entry(name: str, path: str, status: os.stat_result) -> Entry:
@@ -168,9 +208,13 @@ def _local_entry(name: str, path: str, status: os.stat_result) -> Entry:
         stat.S_ISDIR(mode),
         stat.S_ISREG(mode),
         status.st_size,
-        status.st_mtime_ns,
+        max(-_LAST_TIME_NS, min(status.st_mtime_ns, _LAST_TIME_NS)),
         (status.st_dev, status.st_ino),
     )
+
+
+_LAST_TIME_NS = (1 << 63) - 1
+"""Some file systems hold times that 64 bits of nanoseconds do not."""
 
 
 def _remote(path: str) -> tuple[pafs.FileSystem, str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.pipeline.run import newest_run
+from kraftlog.plain import tell
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CONTRACT_RESULTS
 
@@ -31,12 +32,12 @@ def contracts_step(lake: Lake) -> int:
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            print(f"kraftlog: the contracts could not be judged ({what})", file=sys.stderr)
+            tell(f"the contracts could not be judged ({what})")
             return 2
     rows = lake.rows_of_run(CONTRACT_RESULTS.name, run["run_id"])
     broken = [row for row in rows if _is_broken(row)]
     for row in broken:
-        print(f"kraftlog: {_sentence(row)}", file=sys.stderr)
+        tell(_sentence(row))
     return 2 if broken else 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from kraftlog.config import Options, load_options
-from kraftlog.errors import KraftlogError
+from kraftlog.failures import guarded, without_debug
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.session import spark_context
@@ -22,12 +22,13 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could
     not do its work.
     """
-    try:
-        options = job_options(name, arguments)
+    words, debug = without_debug(sys.argv[1:] if arguments is None else arguments)
+
+    def work() -> int:
+        options = job_options(name, words)
         return STEPS[name](starter(f"kraftlog {name}", options), options)
-    except KraftlogError as error:
-        print(f"kraftlog: {error}", file=sys.stderr)
-        return 2
+
+    return guarded(work, debug)
 
 
 def starter(app_name: str, options: Options) -> Callable[[], SparkContext]:

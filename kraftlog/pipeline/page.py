@@ -5,12 +5,12 @@ In: a lake, or an audit's evidence and result. Out: one file. A page that cannot
 takes a run's result with it: the reason goes to stderr in one sentence.
 """
 
-import sys
 from datetime import UTC, datetime
 
 from kraftlog.audit.run import AuditResult
-from kraftlog.errors import KraftlogError, UsageError
-from kraftlog.log.storage import absolute
+from kraftlog.errors import KraftlogError
+from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.plain import tell
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData
@@ -74,11 +74,8 @@ def report_path(path: str, inputs: tuple[str, ...]) -> str:
     """Where an audit's page may go.
 
     Raises UsageError below an input, where nothing is written."""
-    found = absolute(path)
-    for root in map(absolute, inputs):
-        if f"{found}/".startswith(f"{root.rstrip('/')}/"):
-            raise UsageError(f"the page {path} lies below the input {root}: name another place")
-    return found
+    refuse_below_input("the page", path, inputs)
+    return absolute(path)
 
 
 def _write(path: str, data: PageData) -> None:
@@ -96,8 +93,7 @@ def _write(path: str, data: PageData) -> None:
 
 def _tell_failure(path: str, error: Exception) -> None:
     what = str(error) if isinstance(error, KraftlogError | OSError) else repr(error)
-    print(
-        f"kraftlog: the page {path} could not be written ({what}); the findings above and the "
-        "tables hold everything that it would show",
-        file=sys.stderr,
+    tell(
+        f"the page {path} could not be written ({what}); the findings above and the tables hold "
+        "everything that it would show"
     )

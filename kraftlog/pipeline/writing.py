@@ -5,7 +5,6 @@ by one commit of the register, when all tables are there; a run that fails publi
 the next one goes on where it stopped.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,9 @@ from kraftlog.config import Options
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas
-from kraftlog.log.storage import absolute
+from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.pipeline.run import lake_of
+from kraftlog.plain import tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
@@ -41,11 +41,11 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         require_place(root)
     else:
         state_of(root)
-    with holding(root, options.lease_seconds, options.wait_seconds, _tell) as lease:
+    with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
         lake = lake_of(options)
         if lease.is_taken_over:
-            _tell(f"{root}: the run before this one was killed; its work is taken over")
+            tell(f"{root}: the run before this one was killed; its work is taken over")
             lake.fence(all_tables().values())
         yield lake
         _publish(lake, lease)
@@ -55,13 +55,8 @@ def _replicas(root: str, options: Options) -> list[Replica]:
     """The replicas of the input, which must not hold the lake."""
     if not options.input:
         raise UsageError("no input is named: say --input FOLDER")
-    roots = [absolute(one) for one in options.input]
-    for one in roots:
-        if f"{root}/".startswith(f"{one.rstrip('/')}/"):
-            raise UsageError(
-                f"the lake {root} lies below the input {one}, where nothing is written"
-            )
-    return find_replicas(roots)
+    refuse_below_input("the lake", root, options.input)
+    return find_replicas([absolute(one) for one in options.input])
 
 
 def _require_cluster(lease: Lease, replicas: list[Replica]) -> None:
@@ -100,7 +95,3 @@ def _publish(lake: Lake, lease: Lease) -> None:
     if number and is_whole and (last is None or versions != dict(last.versions)):
         kept = tuple(one for one in before if one.run != number)[-KEPT_RUNS + 1 :]
         lease.say(published=(*kept, Published(number, versions)))
-
-
-def _tell(sentence: str) -> None:
-    print(f"kraftlog: {sentence}", file=sys.stderr)

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
+from kraftlog.plain import printable
 from kraftlog.report.actions import grouped
-from kraftlog.report.plain import printable
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 

@@ -16,10 +16,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kraftlog.audit.guidance import guidance_of
+from kraftlog.plain import printable
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
-from kraftlog.report.plain import printable
 from kraftlog.report.verdict import headline
 from kraftlog.report.view import PageData, Row, status_of
 from kraftlog.report.windows import Window, whole, zooms

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kraftlog.report.plain import printable
+from kraftlog.plain import printable
 from kraftlog.report.terminal import console_on
 
 FORMATS = ("table", "json")

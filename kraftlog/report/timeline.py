@@ -11,9 +11,9 @@ from rich.text import Text
 
 from kraftlog.explain.moments import SNAPSHOT
 from kraftlog.explain.timeline import Entry
+from kraftlog.plain import printable
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import moment as time_of
-from kraftlog.report.plain import printable
 from kraftlog.report.terminal import console_on
 
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.plain import tell
 from kraftlog.session.java import check_java
 from kraftlog.session.settings import JARS_FOLDER, jar_digests, launch_settings, verified_jars
 
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
         else:
             raise UsageError("python -m kraftlog.session takes check-java or fetch-jars")
     except KraftlogError as error:
-        print(f"kraftlog: {error}", file=sys.stderr)
+        tell(str(error))
         return 2
     return 0
 

@@ -6,7 +6,6 @@ Runs on the driver: side files are small, and reading them is bounded.
 
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -81,7 +80,7 @@ def _row(file: LogFile) -> dict[str, Any]:
         "name": file.name,
         "kind": file.kind,
         "size_bytes": file.size_bytes,
-        "modified": datetime.fromtimestamp(file.modified_ns // 1000 / 1e6, UTC),
+        "modified": relations.moment(file.modified_ns // 1000 / 1000),
         "modified_ns": file.modified_ns,
         "base_offset": parsed.base_offset,
         "end_offset": parsed.end_offset,

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.source.files import file_rows
 
 SEGMENT = names.segment_name(0)
 
@@ -79,8 +81,83 @@ def test_symbolic_links_and_loops(tmp_path: Path) -> None:
     (tmp_path / "root" / "up").symlink_to(tmp_path / "root")
     (folder.parent / "back").symlink_to(tmp_path)
     (tmp_path / "root" / "nowhere").symlink_to(tmp_path / "absent")
-    assert labels(tmp_path / "root") == ["linked"]
+    (tmp_path / "named").symlink_to(tmp_path / "real")
     assert len(labels(tmp_path)) == 1
+    assert labels(tmp_path / "named") == ["node-1"]
+
+
+def test_links_that_lead_out_of_a_root_are_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = make_log(tmp_path / "other" / "node-9", SEGMENT)
+    folder = make_log(tmp_path / "root" / "node-1", SEGMENT)
+    (tmp_path / "root" / "node-2").symlink_to(outside.parent)
+    (folder / names.segment_name(8)).symlink_to(outside / SEGMENT)
+    (folder / "quorum-state").symlink_to("/etc/hostname")
+    (found,) = find_replicas([str(tmp_path / "root")])
+    assert found.label == "node-1"
+    assert "node-2: it is a link that leads out of the input" in capsys.readouterr().err
+    problems = {file.name: file.problem for file in found.files}
+    assert problems.pop(SEGMENT) is None
+    assert set(problems.values()) == {"it is a link that leads out of the input"}
+
+
+def test_a_folder_that_cannot_be_listed_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may be in it is told of; a log's own folder is a log that cannot be read."""
+    make_log(tmp_path / "node-1")
+    make_log(tmp_path / "node-2", SEGMENT)
+    shut = [make_log(tmp_path / "node-3"), tmp_path / "\x1b[31mshut"]
+    shut[1].mkdir()
+    for one in shut:
+        one.chmod(0)
+    as_nobody(monkeypatch, shut)
+    found = {one.label: one for one in find_replicas([str(tmp_path)])}
+    assert set(found) == {"node-1", "node-2", "node-3"}
+    assert [one.problem for one in found["node-2"].files] == [None]
+    (log,) = found["node-3"].files
+    assert log.kind == names.LOG
+    assert "cannot be listed" in str(log.problem)
+    told = capsys.readouterr().err
+    assert "shut: it cannot be listed" in told
+    assert "\x1b" not in told
+    with pytest.raises(InputError, match="cannot be listed"):
+        find_replicas([str(shut[1])])
+
+
+def as_nobody(monkeypatch: pytest.MonkeyPatch, shut: list[Path]) -> None:
+    """Root may list everything: refuse what the modes forbid to all others."""
+    scandir = os.scandir
+
+    def scan(path: str) -> Any:
+        if Path(path) in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "scandir", scan)
+
+
+def test_names_that_are_no_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_log(tmp_path / "node-1", SEGMENT)
+    bad = tmp_path / os.fsdecode(b"\xff\xfe")
+    bad.mkdir()
+    (folder / os.fsdecode(b"\xe9.log")).write_bytes(b"")
+    (found,) = find_replicas([str(tmp_path)])
+    assert r"\xff\xfe: its name is no UTF-8" in capsys.readouterr().err
+    problems = {file.name: file.problem for file in found.files}
+    assert problems == {SEGMENT: None, r"\xe9.log": "its name is no UTF-8"}
+    with pytest.raises(InputError, match="no UTF-8"):
+        find_replicas([str(bad)])
+
+
+def test_times_beyond_all_calendars(tmp_path: Path) -> None:
+    folder = make_log(tmp_path / "node-1", SEGMENT)
+    for seconds in (1 << 40, 300_000_000_000, -(1 << 40)):
+        os.utime(folder / SEGMENT, (seconds, seconds))
+        rows, _ = file_rows(find_replicas([str(tmp_path)]))
+        assert rows.num_rows == 1
 
 
 def test_a_log_folder_with_others_beside_it(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 ROOMS = (
     "kraftlog",  # the package itself: only its version
     "errors",
+    "plain",  # what may be shown
+    "failures",
     "wire",
     "message",
     "relations",  # the columns of decoded records follow from the message specs
