@@ -58,9 +58,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
-    parser.add_argument(
-        DEBUG, action="store_true", help="show the trace of a failure; may stand anywhere"
-    )
+    what = "show the trace of a failure; may stand anywhere"
+    parser.add_argument(DEBUG, action="store_true", default=argparse.SUPPRESS, help=what)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for family in _families(command):
         family.add_commands(commands)

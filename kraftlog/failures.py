@@ -28,8 +28,6 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     """Do the work; returns the exit code."""
     try:
         return work()
-    except KraftlogError as error:
-        sentence = str(error)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): end quietly, as other tools do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -37,17 +35,22 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     except KeyboardInterrupt:
         tell("interrupted")
         return INTERRUPTED
-    except OSError as error:
-        sentence = _of_system(error)
-    except MemoryError:
-        sentence = "the memory of this machine is used up; lower the limits of the options"
     except Exception as error:
-        sentence = _of_defect(error)
-    if debug:
-        for line in traceback.format_exc().splitlines():
-            print(printable(line), file=sys.stderr)
-    tell(sentence)
-    return FAILED
+        if debug:
+            for line in traceback.format_exc().splitlines():
+                print(printable(line), file=sys.stderr)
+        tell(_sentence(error))
+        return FAILED
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, KraftlogError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _of_system(error)
+    if isinstance(error, MemoryError):
+        return "the memory of this machine is used up; lower the limits of the options"
+    return _of_defect(error)
 
 
 def _of_system(error: OSError) -> str:

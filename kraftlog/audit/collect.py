@@ -17,7 +17,7 @@ from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
-from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
@@ -68,7 +68,7 @@ class Collector:
         log_kinds = {names.LOG} | ({names.UNKNOWN} if alone else set())
         problems: list[FileProblem] = []
         builder = ColumnBuilder()
-        logs = [one for one in files if one.kind in log_kinds and not _is_folder(one, problems)]
+        logs = [one for one in files if one.kind in log_kinds and _is_log(one, problems)]
         logs.sort(key=lambda one: one.parsed.base_offset or 0)
         segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
         kinds = SNAPSHOT_KINDS + LEFTOVER_KINDS
@@ -87,6 +87,11 @@ class Collector:
             for one in files
             if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
         )
+        problems += [
+            FileProblem(one.path, kind, one.problem, False)
+            for kind, (field, _) in NODE_FILES.items()
+            if kind in _TOLD_NOWHERE_ELSE and (one := side.get(field)) is not None and one.problem
+        ]
         read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
         problems += [problem for one in read for problem in _read_problem(one)]
         return ReplicaEvidence(
@@ -265,6 +270,15 @@ def _read_problem(one: SegmentEvidence | SnapshotEvidence) -> Iterator[FileProbl
         if fault.kind in (FaultKind.UNREADABLE, FaultKind.VANISHED):
             vanished = fault.kind == FaultKind.VANISHED
             yield FileProblem(one.path, kind, fault.detail, vanished)
+
+
+_TOLD_NOWHERE_ELSE = (names.PARTITION_METADATA, names.SERVER_PROPERTIES)
+"""Side files that no check has as its own: what cannot be read in them is a file's problem."""
+
+
+def _is_log(file: LogFile, problems: list[FileProblem]) -> bool:
+    """Whether a segment's name is one; it may be one that cannot be read."""
+    return file.problem != IS_FOLDER or not _is_folder(file, problems)
 
 
 def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:

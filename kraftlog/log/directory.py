@@ -135,6 +135,7 @@ def _leads_on(entry: Entry, root: str) -> bool:
     return entry.is_folder
 
 
+IS_FOLDER = "it is a folder, not a file"
 _OUTSIDE = "it is a link that leads out of the input"
 
 
@@ -208,7 +209,7 @@ def _listed(folder: str, *, must: bool = False) -> list[Entry]:
 def _log_file(label: str, entry: Entry, root: str) -> LogFile:
     problem = entry.problem
     if entry.is_folder:
-        problem = "it is a folder, not a file"
+        problem = IS_FOLDER
     elif _is_outside(entry, root):
         problem = _OUTSIDE
     elif problem is None and not entry.is_regular:

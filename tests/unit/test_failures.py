@@ -1,0 +1,191 @@
+"""Whatever fails: one sentence on stderr, exit code 2, no trace, nothing that drives a terminal.
+
+In: files and folders as nobody foresaw them, given to the command line. Out: what it says.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftlog import failures
+from kraftlog.cli import main
+from kraftlog.errors import UsageError
+from kraftlog.log import names
+from tests.golden.cases import Replica
+
+LOG = Replica("combined", "1").log_dir
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A copy of a node: its folder, with the log's in it."""
+    shutil.copytree(LOG.parent, tmp_path / "node")
+    return tmp_path / "node"
+
+
+def audited(node: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
+    """(exit code, checks that failed, stderr) of an audit."""
+    code = main(["audit", "--input", str(node), "--format", "json"])
+    captured = capsys.readouterr()
+    rows = [json.loads(line) for line in captured.out.splitlines()]
+    return code, [row["check"] for row in rows if row.get("result") == "failed"], captured.err
+
+
+# --- What a work may raise --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UsageError("no such thing"), "kraftlog: no such thing\n"),
+        (OSError(28, "No space left on device", "/lake/x"), "/lake/x: No space left on device\n"),
+        (OSError(30, "x"), "kraftlog: the system refused: Read-only file system\n"),
+        (MemoryError(), "the memory of this machine is used up"),
+        (ValueError("hunter2 \x1b[31m"), "this is a defect of kraftlog"),
+        (RecursionError(), "this is a defect of kraftlog"),
+        (UnicodeEncodeError("utf-8", "hunter2", 0, 1, "hunter2"), "this is a defect of kraftlog"),
+    ],
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_failure_is_a_sentence(
+    error: Exception, sentence: str, debug: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> int:
+        raise error
+
+    assert failures.guarded(work, debug) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert ("Traceback" in told) == debug
+    assert (told.count("\n") == 1) != debug
+    assert "\x1b" not in told
+    assert debug or "hunter2" not in told
+
+
+def test_debug_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--debug", "batches", "/nope"], ["batches", "/nope", "--debug"]):
+        assert main(words) == 2
+        assert "Traceback" in capsys.readouterr().err
+
+
+# --- Side files -------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+STATE = '{{"leaderId":{0},"leaderEpoch":{0},"votedId":-1,"data_version":0}}'
+HOSTILE = {
+    "quorum-state": [
+        STATE.format("1e999"),
+        STATE.format("1" * 5000),
+        STATE.format('"' + SECRET + '"'),
+        STATE.format('{"a": {"b": 1}}'),
+        STATE.format("NaN"),
+        "[" * 200_000,
+        '{"leaderEpoch":1,"clusterId":{"a":"' + SECRET + '"}}',
+        '{"leaderEpoch":1,"currentVoters":["' + SECRET + '"]}',
+        '{"leaderEpoch":1,"currentVoters":{"voterId":1}}',
+        SECRET,
+    ],
+    "leader-epoch-checkpoint": [
+        f"0\n1\n{SECRET} 0\n",
+        f"{SECRET}\n1\n",
+        "0\n1\n" + "9" * 5000 + " 0\n",
+        "0\n1\n²  0\n",
+        "0\n1\n1 9223372036854775808\n",
+        f"0\n1\n1 2 {SECRET}\n",
+    ],
+    "partition.metadata": [f"version: 0\n{SECRET}\n", "\x00"],
+}
+CASES = [(name, text) for name, texts in HOSTILE.items() for text in texts]
+
+
+@pytest.mark.parametrize(("name", "text"), CASES, ids=lambda one: one[:20] if one else "")
+def test_hostile_side_files_are_findings_without_their_text(
+    name: str, text: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node / names.LOG_FOLDER / name).write_text(text)
+    code = main(["audit", "--input", str(node), "--format", "json"])
+    captured = capsys.readouterr()
+    assert code in (0, 1)
+    assert SECRET not in captured.out + captured.err
+    failed = [json.loads(line) for line in captured.out.splitlines()]
+    assert any(name in str(row.get("path")) for row in failed if row.get("result") == "failed")
+
+
+def test_a_lone_surrogate_in_a_side_file(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = node / names.LOG_FOLDER / "quorum-state"
+    path.write_text('{"leaderId":1,"leaderEpoch":1,"clusterId":"\\ud800","data_version":0}')
+    code, _, err = audited(node, capsys)
+    assert code in (0, 1)
+    assert "defect" not in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node.id: 1\ncluster.id= x\n",
+        "node.\\\n    id=1\n",
+        "! a comment\nnode.id 1\n",
+        "node\\u002eid=\\u0031\n",
+        "node.id=1\r\npassword = a\\\n\\\n  b\r\n",
+    ],
+)
+def test_properties_as_people_write_them(
+    text: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node / "meta.properties").write_text(text)
+    assert main(["replicas", "--input", str(node), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node_id"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", [f"node.id={SECRET}\n", f"a=\\u{SECRET}\n", SECRET, "a=\\\n" * 5000]
+)
+def test_broken_properties_say_nothing_of_their_text(
+    text: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node / "meta.properties").write_text(text)
+    main(["audit", "--input", str(node), "--format", "json"])
+    captured = capsys.readouterr()
+    assert SECRET not in captured.out + captured.err
+    assert "meta.properties" in captured.out
+
+
+# --- Names and places -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "new\nline", os.fsdecode(b"\xff"), "\u202eevil"])
+def test_no_name_of_a_folder_drives_a_terminal(
+    name: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.move(node, node.parent / name)
+    for words in (["audit", "--input"], ["batches"], ["state"], ["plan", "boot", "--input"]):
+        main([*words, str(node.parent / name)])
+        captured = capsys.readouterr()
+        assert not {"\x1b", "\u202e"} & set(captured.err + captured.out)
+        assert "Traceback" not in captured.err
+        (captured.err + captured.out).encode()
+
+
+def test_nothing_is_written_below_an_input_by_any_name(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Into it, through a link that points there, and through a folder that would be made."""
+    log = node / names.LOG_FOLDER
+    link, home = node.parent / "link", node.parent / "home"
+    link.symlink_to(node)
+    home.mkdir()
+    (home / "lake").symlink_to(log)
+    before = sorted(str(one) for one in node.rglob("*"))
+    for out in (log, log / "new", link, link / "a" / "b", home / "lake", node):
+        for words in (
+            ["checkpoint", str(node), "--at", "38", "--out", str(out)],
+            ["run", "--input", str(node), "--lake", str(out)],
+            ["audit", "--input", str(node), "--report", str(out / "page.html")],
+        ):
+            assert main(words) == 2, words
+            assert "below the input" in capsys.readouterr().err
+    assert main(["checkpoint", str(log), "--at", "38", "--out", str(home / "lake")]) == 2
+    assert sorted(str(one) for one in node.rglob("*")) == before
