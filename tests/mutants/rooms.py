@@ -80,15 +80,18 @@ ROOMS = {
             "tests/unit/test_audit_grouping.py",
             "tests/golden/test_audit.py",
         ),
+        f"{SMALL} and not every_rule_has",
     ),
     "quorum": Room(
         ("kraftlog/quorum/*",),
         (
-            "tests/unit/test_audit_checks.py",
             "tests/unit/test_audit_quorum.py",
-            "tests/unit/test_restorable.py",
+            "tests/unit/test_lineages.py",
+            "tests/unit/test_audit_checks.py",
             "tests/unit/test_live_copy.py",
+            "tests/unit/test_restorable.py",
             "tests/golden/test_audit.py",
         ),
+        f"{SMALL} and not every_rule_has",
     ),
 }

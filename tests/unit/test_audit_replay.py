@@ -58,7 +58,9 @@ def test_after_a_hole_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> No
 
 
 def test_what_stands_before_a_hole_is_judged(tmp_path: Path) -> None:
-    """Its state is known up to there, and no further: the change at 4 names a topic of offset 1."""
+    """Its state is known up to there, and no further: of the two changes of topics that do not
+    exist, the one before the hole is told.
+    """
     nodes = quorum(tmp_path)
     for node in nodes:
         node.checkpoint(6, 1).unlink()
