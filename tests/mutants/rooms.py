@@ -39,7 +39,7 @@ ROOMS = {
             "tests/unit/test_restorable.py",
         ),
         f"{SMALL} and not any_base",
-        ("kraftlog.state.declare", "kraftlog.state.tables", "kraftlog.state.shapes"),
+        ("kraftlog.state.declare", "kraftlog.state.tables"),
     ),
     "simulate": Room(
         ("kraftlog/simulate/*",),

@@ -43,16 +43,21 @@ def run(names: list[str], jobs: int, apart: list[str], tests: Tests) -> Iterator
     after = os.times()
     used = after.children_user + after.children_system
     limit = 20 + round(4 * (used - before.children_user - before.children_system))
+    for name in names:
+        if _module(name) in apart:
+            yield name, _afresh(name, tests, limit)
     running: dict[int, str] = {}
-    waiting = list(reversed(names))
+    waiting = [name for name in reversed(names) if _module(name) not in apart]
     while waiting or running:
         while waiting and len(running) < jobs:
             name = waiting.pop()
             running[_start(name, tests, limit)] = name
         child, status = os.waitpid(-1, 0)
-        name, code = running.pop(child), os.waitstatus_to_exitcode(status)
-        lived_by_fork = code == 0 and name.rpartition(".")[0] in apart
-        yield name, _afresh(name, tests, limit) if lived_by_fork else _fate(code)
+        yield running.pop(child), _fate(os.waitstatus_to_exitcode(status))
+
+
+def _module(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _start(name: str, tests: Tests, limit_seconds: int) -> int:
@@ -76,20 +81,21 @@ def _silent() -> None:
 
 
 def _afresh(name: str, tests: Tests, limit_seconds: int) -> str:
-    """Once more for one that lived, in a process of its own: what a declaration calls when its
-    module is imported shows only there.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *tests.arguments, *tests.files],
-        env=os.environ | {"MUTANT_UNDER_TEST": name},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_CPU, (limit_seconds + 10, limit_seconds + 15)
-        ),
-    )
-    return _fate(done.returncode)
+    """One whose function is called when its module is imported: in processes of its own."""
+    for file in tests.files:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *tests.arguments, file],
+            env=os.environ | {"MUTANT_UNDER_TEST": name},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_CPU, (limit_seconds, limit_seconds + 5)
+            ),
+        )
+        if done.returncode not in PASSED:
+            return _fate(done.returncode)
+    return LIVED
 
 
 def _fate(code: int) -> str:
