@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from kraftlog.log.segment import Limits
 from tests.unit.audit_logs import (
+    HEADER_SIZE,
     NO_OP,
     START_MS,
     TRANSACTION,
@@ -172,7 +173,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "index_agrees", "warning", "1", 7, says="entry 1 (offset 7, position",
-    sound=lambda nodes: index(nodes, (8, AT[8]), (8, AT[8]), (11, AT[11])),
+    sound=lambda nodes: index(nodes, (8, AT[8]), (8, AT[8]), (11, AT[11]), (12, END_POSITION)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     index(nodes, (9, AT[9]), (7, AT[7]))
@@ -189,7 +190,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "index_agrees", "warning", "1", 8, says="that the batch at that offset does not have",
-    sound=lambda nodes: time_index(nodes, (5000, 7), (6000, 8), (9000, 11)),
+    sound=lambda nodes: time_index(nodes, (5000, 7), (6000, 8), (9000, 11), (9500, 12)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     time_index(nodes, (5000, 7), (6001, 8))
@@ -241,3 +242,19 @@ def _clock(nodes: list[Node], *times_ms: int) -> None:
         node.append(
             *(Batch(12 + n, 2, (NO_OP,), None, START_MS + ms) for n, ms in enumerate(times_ms))
         )
+
+
+@fault("batch_crc_valid", "critical", "2", 3, AT[3], "the record batch of offset 3 does not match")
+def _(nodes: list[Node]) -> None:
+    """Its base offset is damaged as well: its neighbours say what it holds."""
+    path = nodes[1].segment(0)
+    overwrite(path, AT[3] + 5, b"\x01")
+    overwrite(path, AT[3] + HEADER_SIZE + 1, b"\x7f")
+
+
+@fault("batch_header_valid", "critical", "2", 4, AT[4], also="batch_crc_valid offsets_contiguous")
+def _(nodes: list[Node]) -> None:
+    """Behind a batch whose records are damaged, whose header still says which offset it holds."""
+    path = nodes[1].segment(0)
+    overwrite(path, AT[3] + HEADER_SIZE + 1, b"\x7f")
+    overwrite(path, AT[4] + 16, b"\x07")

@@ -7,7 +7,10 @@ from tests.unit.audit_logs import (
     Node,
     healthy_log,
     leader_change,
+    producer_ids,
+    replace_batch,
     snapshot,
+    topic,
     voters_batch,
 )
 from tests.unit.faults.table import LATER, fault
@@ -115,3 +118,19 @@ def _(nodes: list[Node]) -> None:
     """Either of two copies has the newer epoch at one of two offsets: neither is a tail."""
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER), leader_change(13, 4, 1, LATER))
     nodes[2].append(leader_change(12, 3, 3, LATER), Batch(13, 3, (NO_OP,), None, LATER))
+
+
+@fault(
+    "committed_data_consistent",
+    "critical",
+    "1",
+    4,
+    says="contradict each other and no majority decides",
+    also="log_matching snapshot_equals_replay snapshots_agree",
+)
+def _(nodes: list[Node]) -> None:
+    """Three copies, three contents."""
+    for node in nodes:
+        changed = (producer_ids(1000 + node.node_id), topic("b", 2))
+        wrong = Batch(4, 1, changed, None, START_MS + 3000).raw()
+        replace_batch(node, 4, lambda one, wrong=wrong: wrong)

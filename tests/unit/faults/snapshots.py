@@ -10,6 +10,7 @@ from tests.unit.audit_logs import (
     Node,
     healthy_log,
     overwrite,
+    remove_topic,
     snapshot,
 )
 from tests.unit.faults.table import fault
@@ -88,3 +89,36 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     path = nodes[0].checkpoint(6, 1)
     path.with_name(f"{3:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
+
+
+def _of_epoch(node: Node, epoch: int) -> None:
+    """The snapshot's second data batch in an epoch of its own."""
+    path = node.checkpoint(6, 1)
+    stored = Batch(3, 1, STORED[1].values, None, START_MS + 3000)
+    assert stored.raw() in path.read_bytes()
+    wrong = replace(stored, epoch=epoch).raw()
+    path.write_bytes(path.read_bytes().replace(stored.raw(), wrong))
+
+
+@fault("snapshot_epoch_agrees", "critical", "1", says="a batch in it is of epoch 9")
+def _(nodes: list[Node]) -> None:
+    _of_epoch(nodes[0], 9)
+
+
+@fault("snapshot_headers_in_order", "info", "1", says="begins at 3 in epoch 2 where 3 in epoch 1",
+       also="snapshot_epoch_agrees")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _of_epoch(nodes[0], 2)
+
+
+def _with_unknown(nodes: list[Node]) -> None:
+    stored = [*STORED, Batch(0, 1, (b"\x01\xc0\x21\x00\x00",))]
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+@fault("snapshot_record_allowed", "warning", "1", says="holds 1 REMOVE_TOPIC_RECORD",
+       sound=_with_unknown, also="snapshot_equals_replay snapshots_agree")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A change is no state; what nobody knows may be one."""
+    stored = [*STORED, Batch(0, 1, (remove_topic(2),))]
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))

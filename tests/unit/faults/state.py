@@ -335,3 +335,20 @@ def _(nodes: list[Node]) -> None:
     stored = [healthy_log()[1], healthy_log()[3], left]
     for node in nodes:
         node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+@fault("mass_deletion", "warning", offset=16, says="4 of 7 topics")
+def _(nodes: list[Node]) -> None:
+    """A crowd is told where it is over, not only at the log's end."""
+    _removed(nodes, 4, 4)
+    for node in nodes:
+        node.append(Batch(20, 2, (remove_topic(2),), None, LATER + 120_000))
+
+
+@fault("mass_deletion", "warning", offset=23, says="4 of 6 topics")
+def _(nodes: list[Node]) -> None:
+    """What went in an earlier crowd is not counted again in the next."""
+    _removed(nodes, 7, 4)
+    for node in nodes:
+        gone = tuple(remove_topic(n) for n in (14, 15, 16, 2))
+        node.append(Batch(23, 2, gone, None, LATER + 120_000))
