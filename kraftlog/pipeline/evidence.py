@@ -29,7 +29,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 
-_KNOWN: dict[tuple[str, str], Quorum] = {}
+_KNOWN: dict[tuple[str, str, Options], Quorum] = {}
 
 
 def quorum_of(lake: Lake, options: Options) -> Quorum:
@@ -37,7 +37,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
     process.
     """
     run = newest_run(lake)
-    key = (lake.root, run["run_id"])
+    key = (lake.root, run["run_id"], options)
     if key not in _KNOWN:
         _KNOWN.clear()
         roots = [absolute(root) for root in options.input or run["inputs"]]

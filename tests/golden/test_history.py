@@ -15,9 +15,9 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.image import image_of, offset_at_time, read_log
 from kraftlog.state.reading import LogBatch
-from kraftlog.state.spans import history_tables_of
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, rows_at_time, state_rows
+from tests.golden.spans import history_tables_of
 
 CLEAR = Redactor(None)
 MONOTONE = [

@@ -17,16 +17,16 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.difference import differences
-from kraftlog.state.digest import Digest, digest_of
 from kraftlog.state.image import image_at, steps
 from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
-from kraftlog.state.replica_fold import folded_history
 from kraftlog.state.shapes import canonical_text
-from kraftlog.state.spans import history_tables_of, spans_of
 from kraftlog.state.state import State
 from kraftlog.state.write import canonical_lines
 from tests.golden.cases import REPLICAS, Replica
+from tests.golden.digest import Digest, digest_of
+from tests.golden.replica_fold import folded_history
+from tests.golden.spans import history_tables_of, spans_of
 
 CLEAR = Redactor(None)
 # A log for decoders: half of its records are faults, most of which lose a whole delta of Kafka's.

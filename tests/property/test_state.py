@@ -20,13 +20,13 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.coverage import Coverage, scan
-from kraftlog.state.digest import Digest, digest_of
 from kraftlog.state.encode import encode_batch, encode_message, metadata_record
 from kraftlog.state.image import image_at, steps
 from kraftlog.state.reading import decoded
 from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.write import canonical_lines
 from tests.golden.cases import Replica
+from tests.golden.digest import Digest, digest_of
 
 CLEAR = Redactor(None)
 SPECS = [*metadata_specs().values(), *control_specs().values()]

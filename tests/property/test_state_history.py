@@ -28,10 +28,10 @@ from kraftlog.state.history import History, history_tables
 from kraftlog.state.image import image_at
 from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
 from kraftlog.state.replay import Replay
-from kraftlog.state.spans import history_tables_of
 from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, state_rows
+from tests.golden.spans import history_tables_of
 from tests.property.engines import window_of
 
 CLEAR = Redactor(None)

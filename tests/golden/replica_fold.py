@@ -26,8 +26,8 @@ from kraftlog.state.coverage import Coverage
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.outline import PARTITION_TYPES, Outliner
 from kraftlog.state.reading import DEFAULT_LIMITS, log_files
-from kraftlog.state.spans import Span, spans_of
 from kraftlog.state.tables import NO_EFFECT
+from tests.golden.spans import Span, spans_of
 
 _PUT, _CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
 Types = dict[str, pa.Table]
