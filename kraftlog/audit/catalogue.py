@@ -6,12 +6,14 @@ from kraftlog.audit import (
     clock_checks,
     difference_checks,
     end_checks,
+    health_checks,
     log_checks,
     record_checks,
     replica_checks,
     side_file_checks,
     snapshot_checks,
     state_checks,
+    voter_checks,
 )
 from kraftlog.audit.check import Check
 
@@ -28,7 +30,10 @@ log_matching uncommitted_tail_diverged snapshots_agree single_leader_per_epoch v
 voter_holds_committed_data meta_properties_valid cluster_id_agrees node_identity_unique
 voter_sets_agree quorum_state_present election_storm references_exist isr_within_replicas
 leader_in_isr partition_epochs_step topic_identity_unique broker_epoch_is_offset
-producer_ids_increase mass_deletion record_replays
+producer_ids_increase mass_deletion record_replays partitions_have_leaders
+partitions_reach_min_isr elections_clean replicas_registered brokers_unfenced folders_match_topics
+controllers_are_voters features_recorded features_upgradable replication_single replication_spread
+leaders_balanced voter_directories_agree voter_endpoints_agree voters_removed_stay_away
 """.split()
 
 _MODULES = (
@@ -41,6 +46,8 @@ _MODULES = (
     end_checks,
     replica_checks,
     state_checks,
+    voter_checks,
+    health_checks,
 )
 _DECLARED = {check.name: check for module in _MODULES for check in module.CHECKS}
 

@@ -37,6 +37,7 @@ from kraftlog.quorum.evidence import (
     SnapshotEvidence,
     no_batches,
 )
+from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.logview import LAST_OFFSET
 from kraftlog.quorum.model import Quorum
@@ -113,6 +114,7 @@ class Collector:
                     if one.kind == names.PRODUCER_SNAPSHOT and one.parsed.base_offset is not None
                 )
             ),
+            partition_folders=() if alone else partition_folders(replica.folder),
             **side,
         )
 

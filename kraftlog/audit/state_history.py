@@ -32,12 +32,13 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     StateEvidence,
 )
+from kraftlog.quorum.health import Health, Past, health_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineage import Chain, chain
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
-from kraftlog.state.standing import Topics
+from kraftlog.state.standing import Topics, by_key
 from kraftlog.state.window import RecordWindow
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
@@ -90,12 +91,14 @@ class StateHistory:
         self._rules = Rules(self.chain.base, self.issues, MassDeletion(quorum.thresholds))
         self._stops, self._doubts = _remarks(self.chain)
         self._lines: list[_Line] = []
+        self._health: Health | None = None
 
     def run(self) -> StateEvidence:
         """Go through everything."""
         waiting = self._snapshots()
         reached: int | None = None
-        for first, after in self._parts(set(waiting)):
+        upper = self.quorum.bounds.upper
+        for first, after in self._parts({*waiting, *(() if upper is None else (upper,))}):
             base = int(self.chain.base[first])
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
@@ -107,7 +110,11 @@ class StateHistory:
             self._meet(waiting, base)
             self._follow(first, after)
             reached = int(self.chain.end[after - 1])
+            if reached == upper:
+                self._take_health(reached)
         self._meet(waiting, reached)
+        if reached is not None and (upper is None or reached < upper):
+            self._take_health(reached)
         for one in [s for snapshots in waiting.values() for s in snapshots]:
             self._skip(
                 EQUALS, one.replica, f"{one.evidence.name} ends where no log at hand reaches"
@@ -122,7 +129,21 @@ class StateHistory:
             tuple(self.skipped),
             tuple(sorted(self.judged)),
             tuple(_joined(self.ranges)),
+            self._health,
         )
+
+    def _take_health(self, offset: int) -> None:
+        """What the state at an offset says: the newest that can be committed."""
+        for line in self._lines[:1]:
+            standing = line.known.visible
+            self._health = health_of(
+                line.known.small.state,
+                by_key(standing.versions(standing.keys)).items(),
+                self._rules.past.copy(),
+                offset,
+                offset <= self.quorum.bounds.lower,
+                line.doubt,
+            )
 
     # --- the way through the history -------------------------------------------------------------
 
@@ -169,6 +190,7 @@ class StateHistory:
         """Offsets are missing: the state is not known any more."""
         self._settle()
         self._lines = []
+        self._rules.past = Past()
         if reached is not None:
             for check in RULE_CHECKS:
                 self._skip(check, "quorum", f"offsets {reached} to {base - 1} are missing")
@@ -200,6 +222,7 @@ class StateHistory:
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
             line.known.advance(watched, self._rules)
+            self._rules.past.leaders(watched)
             self._note_judged(watched)
         else:
             line.known.advance(watched)

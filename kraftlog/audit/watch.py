@@ -5,7 +5,7 @@ by one; of the partitions' records those are judged that the fold has handed to 
 nothing can be wrong with the others.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kraftlog.audit.state_rules import (
 )
 from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.health import Past
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
@@ -30,11 +31,14 @@ from kraftlog.state.state import Change, State
 
 @dataclass(slots=True)
 class Rules:
-    """All rules over one history; `base_offsets` are those of its batches."""
+    """All rules over one history; `base_offsets` are those of its batches. `past` gathers what the
+    newest state does not say of itself.
+    """
 
     base_offsets: Longs
     issues: Issues
     deletions: MassDeletion
+    past: Past = field(default_factory=Past)
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -49,6 +53,7 @@ class Rules:
         self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
     ) -> None:
         """See `known.Watcher`."""
+        self.past.take(changes, event.origin.offset or 0, event.origin.timestamp)
         if event.is_control or event.data is None or event.origin.type in TRANSACTION_TYPES:
             return
         offset = event.origin.offset or 0

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from kraftlog.log.fault import Fault
 from kraftlog.log.sidefiles import QuorumState
+from kraftlog.quorum.folders import PartitionFolder
+from kraftlog.quorum.health import Health
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -212,6 +214,7 @@ class ReplicaEvidence:
     problems: tuple[FileProblem, ...] = ()
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
+    partition_folders: tuple[PartitionFolder, ...] = ()
 
     @property
     def node_id(self) -> int | None:
@@ -306,7 +309,8 @@ class StateIssue:
 class StateEvidence:
     """What the history of the state showed. `skipped` is (check, replica, why) for what could not
     be judged; `judged` names the checks that judged something, `ranges` the offsets [start, end)
-    of the quorum's history whose records were held against the rules.
+    of the quorum's history whose records were held against the rules; `health` is what the newest
+    state says, None where it is not known.
     """
 
     comparisons: tuple[ImageComparison, ...] = ()
@@ -314,6 +318,7 @@ class StateEvidence:
     skipped: tuple[tuple[str, str, str], ...] = ()
     judged: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
+    health: Health | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ ACTIONS = (
         "Who the nodes are, or who votes, is not told the same way everywhere.",
         tuple(
             "cluster_id_agrees node_identity_unique voter_sets_agree quorum_state_present "
-            "epoch_within_quorum_state meta_properties_valid segment_name_matches".split()
+            "epoch_within_quorum_state meta_properties_valid segment_name_matches "
+            "voter_directories_agree voter_endpoints_agree".split()
         ),
     ),
     Action(
@@ -93,7 +94,12 @@ ACTIONS = (
         "watch",
         "Look into the running cluster",
         "The files are sound; what they tell of the cluster deserves a look.",
-        ("election_storm", "snapshot_too_large_to_fetch", "record_type_known"),
+        tuple(
+            "partitions_have_leaders partitions_reach_min_isr brokers_unfenced elections_clean "
+            "replicas_registered folders_match_topics controllers_are_voters features_recorded "
+            "features_upgradable election_storm snapshot_too_large_to_fetch "
+            "record_type_known".split()
+        ),
     ),
     Action(
         "restart",
@@ -106,7 +112,10 @@ ACTIONS = (
         "know",
         "Good to know",
         "Nothing is to be done.",
-        ("timestamps_monotonic", "snapshot_below_log_start", "snapshot_leftover"),
+        tuple(
+            "timestamps_monotonic snapshot_below_log_start snapshot_leftover replication_single "
+            "replication_spread leaders_balanced voters_removed_stay_away".split()
+        ),
     ),
 )
 

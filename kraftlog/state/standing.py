@@ -160,8 +160,8 @@ def differing(one: Standing, other: Standing) -> list[tuple[Key, Data | None, Da
         if not mine.slice(at, _BLOCK).equals(theirs.slice(at, _BLOCK))
     ]
     suspects = common[np.concatenate([np.empty(0, np.int64), *blocks])]
-    before = _by_key(one.versions(np.sort(np.concatenate([alone, suspects]))))
-    after = _by_key(other.versions(np.sort(np.concatenate([alone_there, suspects]))))
+    before = by_key(one.versions(np.sort(np.concatenate([alone, suspects]))))
+    after = by_key(other.versions(np.sort(np.concatenate([alone_there, suspects]))))
     keys = dict.fromkeys([*before, *after])
     return [
         (key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)
@@ -178,7 +178,7 @@ def _plain(field: pa.Field) -> pa.Field:
     return field
 
 
-def _by_key(versions: pa.Table) -> dict[Key, Data]:
+def by_key(versions: pa.Table) -> dict[Key, Data]:
     """Each partition's value under Kafka's own field names, as states hold it."""
     columns = {_PARTITIONS.column_name(one): one.json for one in _PARTITIONS.fields}
     return {

@@ -18,9 +18,22 @@ REAL = (
 )  # fmt: skip
 
 STOPPED = {"isolated-healed", "lagging-caughtup", "legacy", "upgraded-3.9", "combined"}
-WARNINGS = {
-    "isolated": {"uncommitted_tail_diverged"},
-    "voter-replaced": {"voters_present"},
+WARNINGS: dict[str, set[str]] = {
+    # Broker 12 is cut off, too, and partitions wait for it.
+    "isolated": {
+        "uncommitted_tail_diverged",
+        "partitions_have_leaders",
+        "partitions_reach_min_isr",
+        "brokers_unfenced",
+    },
+    "ghosts-4.4": {"controllers_are_voters"},
+    "offline": {
+        "partitions_have_leaders",
+        "partitions_reach_min_isr",
+        "brokers_unfenced",
+        "folders_match_topics",
+    },
+    "voter-replaced": {"voters_present", "voter_directories_agree"},
 }
 
 

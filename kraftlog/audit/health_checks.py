@@ -1,0 +1,486 @@
+"""Checks of the running cluster's health, by the newest state: partitions, brokers, features.
+
+In: `quorum.evidence.health`, which the replay leaves. Each finding is one for the quorum: it names
+what is concerned, since when, and what to do. Source: #37–39, #51, KIP-584, KIP-966, KIP-1312.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kraftlog.audit.check import BadRow, Check, Scope, Severity
+from kraftlog.audit.coverage import Coverage, Subject
+from kraftlog.quorum.health import Health, Partition, Since
+from kraftlog.quorum.model import Quorum
+from kraftlog.relations import moment
+from kraftlog.state.shapes import METADATA_VERSION
+
+TOLD = 12
+"""So many names stand in a sentence; the evidence has all of them."""
+IMBALANCE_SHARE = 0.1
+IMBALANCE_LEAST = 20
+"""As Kafka's own balancer, a broker is left alone up to 10 %; few partitions say nothing."""
+
+UNKNOWN_STATE = "the newest state is not known: no history at hand leads up to it"
+Judge = Callable[[Quorum, Health], Iterator[BadRow]]
+Reason = str | None
+"""Why a state holds nothing that a check could judge; None where it does."""
+Nothing = Callable[[Quorum, Health], Reason]
+
+
+def health_of(quorum: Quorum) -> Health | None:
+    """The newest state; None where it is not known, or a newer Kafka leaves it in doubt."""
+    found = quorum.evidence.state.health if quorum.evidence.state else None
+    return None if found is None or found.doubt else found
+
+
+def judged(judge: Judge, nothing: Nothing) -> Callable[[Quorum], Iterator[BadRow]]:
+    """The query of a check over the newest state."""
+
+    def query(quorum: Quorum) -> Iterator[BadRow]:
+        found = health_of(quorum)
+        if found is not None and nothing(quorum, found) is None:
+            yield from judge(quorum, found)
+
+    return query
+
+
+def over(nothing: Nothing) -> Subject:
+    """What such a check judges: the state of all copies together."""
+
+    def covered(quorum: Quorum) -> Coverage:
+        found = health_of(quorum)
+        if found is None:
+            state = quorum.evidence.state
+            doubt = state.health.doubt if state and state.health else None
+            return Coverage((), ((None, doubt or UNKNOWN_STATE),))
+        why = nothing(quorum, found)
+        if why is not None:
+            return Coverage((), (), why)
+        return Coverage(tuple(log.label for log in quorum.peers))
+
+    return covered
+
+
+def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
+    """A finding on the newest state."""
+    known = "" if found.is_committed else ", which is not known to be committed whole"
+    return BadRow(
+        None,
+        f"{message} (state at offset {found.offset}{known})",
+        offset=found.offset,
+        severity=severity,
+        evidence=evidence,
+    )
+
+
+def listed(names: Sequence[str], limit: int = TOLD) -> str:
+    """Names in words, the first few of them."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def since_text(since: Since | None) -> str:
+    """Since when, in words."""
+    at = moment(since.timestamp) if since is not None else None
+    if since is None or at is None:
+        return "since before the records at hand"
+    return f"since {at:%Y-%m-%d %H:%M:%S} UTC, offset {since.offset}"
+
+
+def plural(count: int, word: str) -> str:
+    """A count with its noun."""
+    return f"1 {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "topic_id": one.topic_id,
+            "leader": one.leader,
+            "replicas": one.replicas,
+            "isr": one.isr,
+            "elr": one.elr,
+            "last_known_elr": one.last_known_elr,
+            "since_offset": None if one.since is None else one.since.offset,
+        }
+        for one in partitions
+    ]
+
+
+# --- partitions ----------------------------------------------------------------------------------
+
+
+def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
+        told = [
+            f"{one.name} ({since_text(one.since)}; {_way_back(found, one)})" for one in partitions
+        ]
+        brokers = sorted({broker for one in partitions for broker in _awaited(one)})
+        cause = f", as broker {_or(brokers)} was stopped or unregistered" if on_purpose else ""
+        yield row(
+            found,
+            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} "
+            f"{'has' if len(partitions) == 1 else 'have'} no leader{cause}, so that nobody reads "
+            f"or writes there: {listed(told, 8)}",
+            "info" if on_purpose else None,
+            names=[one.name for one in partitions],
+            partitions=[
+                one | {"way_back": _way_back(found, partition)}
+                for one, partition in zip(_evidence(partitions), partitions, strict=True)
+            ],
+        )
+
+
+def _by_purpose(
+    found: Health, partitions: Sequence[Partition], missing: Callable[[Partition], Sequence[int]]
+) -> Iterator[tuple[bool, list[Partition]]]:
+    """Partitions that a failure has left so, then those whose missing brokers were all stopped or
+    unregistered on purpose.
+    """
+    purpose = [bool(missing(one)) and all(map(found.stopped, missing(one))) for one in partitions]
+    for wanted in (False, True):
+        held = [one for one, is_so in zip(partitions, purpose, strict=True) if is_so == wanted]
+        if held:
+            yield wanted, held
+
+
+def _awaited(one: Partition) -> Sequence[int]:
+    """Who could lead a partition that has no leader."""
+    return one.isr or one.elr or one.last_known_elr or one.replicas
+
+
+def _out_of_sync(one: Partition) -> Sequence[int]:
+    return [broker for broker in one.replicas if broker not in one.isr]
+
+
+def _way_back(found: Health, one: Partition) -> str:
+    """Which replica is the safest leader of a partition without one. Source: KIP-966."""
+    safe = one.isr or one.elr
+    source = "ISR" if one.isr else "ELR"
+    if safe:
+        back = [broker for broker in safe if broker in found.brokers]
+        gone = [broker for broker in safe if broker not in found.brokers]
+        if back:
+            return f"start broker {_or(back)}, of its {source}: nothing is lost if it ended cleanly"
+        return f"broker {_or(gone)} of its {source} is unregistered: bring it back"
+    if one.last_known_elr:
+        last = _or(one.last_known_elr)
+        return f"only an unclean election is left, of broker {last}, which led it last"
+    alive = [broker for broker in one.replicas if found.alive(broker)]
+    others = f" of broker {_or(alive)}" if alive else ""
+    return f"only an unclean election{others} is left: records may be lost"
+
+
+def _or(brokers: Sequence[int]) -> str:
+    return " or ".join(map(str, brokers))
+
+
+def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for on_purpose, partitions in _by_purpose(found, found.under_min_isr, _out_of_sync):
+        told = [f"{one.name} (in sync {list(one.isr)}, {one.min_isr} wanted)" for one in partitions]
+        brokers = sorted({broker for one in partitions for broker in _out_of_sync(one)})
+        missing = (
+            f"broker {_or(brokers)} was stopped or unregistered"
+            if on_purpose
+            else (f"of broker {_or(brokers)} at least one failed")
+        )
+        yield row(
+            found,
+            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} "
+            f"{'has' if len(partitions) == 1 else 'have'} fewer replicas in sync than "
+            f"min.insync.replicas, so that producers with acks=all fail there: {listed(told)}; "
+            f"{missing}: start what is missing",
+            "info" if on_purpose else None,
+            names=[one.name for one in partitions],
+            partitions=_evidence(partitions),
+        )
+
+
+def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    partitions = found.recovering
+    if partitions:
+        told = [f"{one.name} (led by {one.leader})" for one in partitions]
+        yield row(
+            found,
+            f"{plural(len(partitions), 'partition')} got a leader by an unclean election and "
+            f"{'is' if len(partitions) == 1 else 'are'} still marked as recovering: "
+            f"{listed(told)}; records that the new leader lacked are lost, so compare with what "
+            "producers and consumers know (with one replica in sync the mark stays, which is "
+            "harmless)",
+            names=[one.name for one in partitions],
+        )
+
+
+def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    partitions = found.on_unregistered
+    gone: dict[int, list[Partition]] = {}
+    for one in partitions:
+        for broker in one.replicas:
+            if broker not in found.brokers:
+                gone.setdefault(broker, []).append(one)
+    for broker, held in sorted(gone.items()):
+        in_elr = [one.name for one in held if broker in one.elr]
+        elr = f"; the ELR of {listed(in_elr)} names it too" if in_elr else ""
+        yield row(
+            found,
+            f"broker {broker} is not registered ({since_text(found.past.unregistered.get(broker))})"
+            f" and is still a replica of {plural(len(held), 'partition')}: "
+            f"{listed([one.name for one in held])}{elr}; start it again, or reassign these "
+            "partitions to other brokers",
+            broker_id=broker,
+            names=[one.name for one in held],
+            in_elr=in_elr,
+        )
+
+
+def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if found.single:
+        yield row(
+            found,
+            f"{plural(len(found.single), 'partition')} of {found.partition_count:,} "
+            f"{'has' if len(found.single) == 1 else 'have'} one replica only: "
+            f"{listed(found.single)}; while that broker is down nobody reads or writes there, and "
+            "its disk is the only copy",
+            partitions=list(found.single),
+        )
+
+
+def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if found.one_rack:
+        yield row(
+            found,
+            f"{plural(len(found.one_rack), 'partition')} of {found.partition_count:,} "
+            f"{'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the "
+            f"brokers name {len(found.racks)}: {listed(found.one_rack)}; a rack that fails takes "
+            "them all",
+            partitions=list(found.one_rack),
+            racks=sorted(found.racks),
+        )
+
+
+def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for broker, count in sorted(found.preferred_count.items()):
+        away = found.preferred_elsewhere.get(broker, 0)
+        if count >= IMBALANCE_LEAST and away > IMBALANCE_SHARE * count and found.alive(broker):
+            yield row(
+                found,
+                f"{away:,} of the {count:,} partitions that prefer broker {broker} as their leader "
+                "are led by others, though it is there; kafka-leader-election --election-type "
+                "preferred moves them back, and Kafka does so by itself where "
+                "auto.leader.rebalance.enable is left on",
+                broker_id=broker,
+                led_elsewhere=away,
+                preferred=count,
+            )
+
+
+# --- brokers -------------------------------------------------------------------------------------
+
+
+def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for broker, value in sorted(found.brokers.items()):
+        if not value["fenced"]:
+            continue
+        stopping = value["inControlledShutdown"]
+        since = found.past.fenced.get(broker)
+        yield row(
+            found,
+            f"broker {broker} is fenced ({since_text(since)}), after "
+            f"{'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing "
+            "and serves no client; start it, or unregister it if it is gone for good and nothing "
+            "is assigned to it any more",
+            "info" if stopping else None,
+            broker_id=broker,
+            since_offset=None if since is None else since.offset,
+            controlled_shutdown=stopping,
+        )
+
+
+# --- features ------------------------------------------------------------------------------------
+
+
+def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    voters = quorum.voter_set
+    ids = voters.ids if voters else ()
+    level, able = _level(found), _able(found)
+    lowest = min(able.values(), default=0)
+    for controller in sorted(set(found.controllers) - set(ids)):
+        highest = able.get(("controller", controller), 0)
+        others = [value for name, value in able.items() if name != ("controller", controller)]
+        blocks = highest == lowest and highest < min(others, default=highest)
+        unregister = (
+            "unregister it (Admin.unregisterController)"
+            if level >= UNREGISTERS_CONTROLLERS
+            else "it can be unregistered only from metadata.version 33 (4.4-IV2) on"
+        )
+        told = (
+            f"it supports metadata.version up to {highest} only, so that the upgrade of "
+            f"metadata.version beyond {max(level, highest)} is refused because of it: start it "
+            "once more with the new version, which registers it anew"
+            if blocks
+            else "it holds nothing up"
+        )
+        yield row(
+            found,
+            f"controller {controller} is registered but is no voter: a ghost, if it is gone for "
+            f"good; {told}; {unregister}",
+            None if blocks else "info",
+            controller_id=controller,
+            highest_metadata_version=highest,
+            blocks_upgrade=blocks,
+        )
+
+
+UNREGISTERS_CONTROLLERS = 33
+
+
+def _level(found: Health) -> int:
+    return found.levels.get(METADATA_VERSION, 0)
+
+
+def _able(found: Health) -> dict[tuple[str, int], int]:
+    """The highest metadata.version of each registered node."""
+    nodes = [("broker", found.brokers), ("controller", found.controllers)]
+    return {
+        (kind, node): int(one["maxSupportedVersion"])
+        for kind, registered in nodes
+        for node, value in registered.items()
+        for one in value["features"]
+        if one["name"] == METADATA_VERSION
+    }
+
+
+def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if METADATA_VERSION not in found.levels:
+        yield row(
+            found,
+            "the state has no metadata.version: the log lacks its FeatureLevelRecord, so that no "
+            "feature can be upgraded and nodes may not agree on what to write; look at the first "
+            "records of the log, and restore the state from a checkpoint that has it",
+        )
+
+
+def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    able = _able(found)
+    level, reach = _level(found), min(able.values())
+    behind = sorted(name for name, value in able.items() if value < max(able.values()))
+    if 0 < level < reach:
+        yield row(
+            found,
+            f"metadata.version is {level}, and every registered node supports {reach}: after all "
+            "of them run the new version for good, kafka-features upgrade finishes the upgrade",
+            finalized=level,
+            supported_by_all=reach,
+        )
+    if behind and reach < max(able.values()):
+        names = [f"{kind} {node} ({able[kind, node]})" for kind, node in behind]
+        yield row(
+            found,
+            f"metadata.version cannot go beyond {reach}, though some nodes support "
+            f"{max(able.values())}, as long as these are registered as they are: {listed(names)}",
+            supported_by_all=reach,
+            behind=names,
+        )
+    if level > reach:
+        low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
+        yield row(
+            found,
+            f"metadata.version is {level}, which {listed(sorted(low))} does not support: such a "
+            "node refuses to start; give it a version that does",
+            "warning",
+            finalized=level,
+            behind=sorted(low),
+        )
+
+
+def _no_partition(quorum: Quorum, found: Health) -> Reason:
+    return None if found.partition_count else "the state holds no partition"
+
+
+def _no_broker(quorum: Quorum, found: Health) -> Reason:
+    return None if found.brokers else "no broker is registered"
+
+
+def _no_racks(quorum: Quorum, found: Health) -> Reason:
+    return None if len(found.racks) > 1 else "the registered brokers name fewer than two racks"
+
+
+def _no_controller(quorum: Quorum, found: Health) -> Reason:
+    if quorum.voter_set is None:
+        return "who the voters are is not known"
+    return None if found.controllers else "no controller has registered"
+
+
+def _no_node(quorum: Quorum, found: Health) -> Reason:
+    if found.brokers or found.controllers:
+        return None
+    return "no broker and no controller is registered"
+
+
+def _no_range(quorum: Quorum, found: Health) -> Reason:
+    return None if _able(found) else "no node says which metadata.version it supports"
+
+
+def health_check(
+    name: str,
+    severity: Severity,
+    scope: Scope,
+    source: str,
+    holds_when: str,
+    judge: Judge,
+    nothing: Nothing,
+) -> Check:
+    """A check of the newest state."""
+    return Check(name, severity, scope, source, holds_when, judged(judge, nothing), over(nothing))
+
+
+CHECKS = (
+    health_check(
+        "partitions_have_leaders", "warning", "state", "#51, KIP-966",
+        "every partition has a leader", leaderless, _no_partition,
+    ),
+    health_check(
+        "partitions_reach_min_isr", "warning", "state", "KIP-966",
+        "every partition has min.insync.replicas in sync", under_min_isr, _no_partition,
+    ),
+    health_check(
+        "elections_clean", "info", "state", "#51, KIP-704",
+        "no partition is marked as recovering from an unclean election", unclean, _no_partition,
+    ),
+    health_check(
+        "replicas_registered", "info", "state", "#51",
+        "every broker of an assignment is registered", on_unregistered, _no_broker,
+    ),
+    health_check(
+        "brokers_unfenced", "warning", "state", "KIP-631",
+        "no registered broker is fenced", fenced, _no_broker,
+    ),
+    health_check(
+        "replication_spread", "info", "state", "KIP-36",
+        "replicas of a partition lie in more than one rack, where brokers name racks",
+        one_rack, _no_racks,
+    ),
+    health_check(
+        "replication_single", "info", "state", "KIP-631",
+        "every partition has more than one replica", single, _no_partition,
+    ),
+    health_check(
+        "leaders_balanced", "info", "state", "KIP-631",
+        "no broker that is there leads far fewer partitions than prefer it",
+        leader_balance, _no_partition,
+    ),
+    health_check(
+        "controllers_are_voters", "warning", "state", "#37, #38, KIP-1312",
+        "every registered controller is a voter", ghosts, _no_controller,
+    ),
+    health_check(
+        "features_recorded", "warning", "state", "#39, KIP-584",
+        "the state has a metadata.version", features_recorded, _no_node,
+    ),
+    health_check(
+        "features_upgradable", "info", "state", "#37, #39, KIP-584",
+        "metadata.version is what every registered node supports, and all support the same",
+        upgradable, _no_range,
+    ),
+)  # fmt: skip

@@ -1,0 +1,282 @@
+"""What the newest state says of the running cluster: partitions without a leader, brokers that are
+fenced, features, voters; and since when.
+
+In: a state, and what changed on the way to it. Out: a frozen `Health`, which the health checks
+judge. Partitions that nothing is to be said of are only counted. Source: KIP-631, KIP-853, KIP-966
+(ELR).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.state.arrow_events import milliseconds
+from kraftlog.state.declare import Data, Key
+from kraftlog.state.state import Change, State
+from kraftlog.state.window import RecordWindow
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+MIN_ISR = "min.insync.replicas"
+KAFKAS_MIN_ISR = 1
+NO_LEADER, NO_CHANGE = -1, -2
+_LEADS = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
+
+
+class Since(NamedTuple):
+    """The record from which on something has been so; its time in ms."""
+
+    offset: int
+    timestamp: int
+
+
+class Partition(NamedTuple):
+    """A partition that something is to be said of."""
+
+    topic: str
+    topic_id: str
+    number: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    is_recovering: bool
+    min_isr: int
+    since: Since | None
+
+    @property
+    def name(self) -> str:
+        """As Kafka's tools call it."""
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(slots=True)
+class Past:
+    """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
+    without a leader, which topics are gone, which voters left and came again.
+    """
+
+    fenced: dict[int, Since] = field(default_factory=dict)
+    unregistered: dict[int, Since] = field(default_factory=dict)
+    leaderless: dict[Key, Since] = field(default_factory=dict)
+    topics: dict[str, tuple[str, Since]] = field(default_factory=dict)
+    voters_removed: dict[Key, Since] = field(default_factory=dict)
+    voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
+
+    def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
+        """Take in what one record changed."""
+        now = Since(offset, timestamp)
+        for change in changes:
+            if change.table == "brokers":
+                self._broker(change, now)
+            elif change.table == "topics" and change.before and not change.after:
+                self.topics[change.key[0]] = change.before["name"], now
+            elif change.table == "voters":
+                self._voter(change, now)
+
+    def _broker(self, change: Change, now: Since) -> None:
+        broker, after = change.key[0], change.after
+        if after is None:
+            self.unregistered[broker] = now
+            self.fenced.pop(broker, None)
+            return
+        self.unregistered.pop(broker, None)
+        if after["fenced"]:
+            self.fenced.setdefault(broker, now)
+        else:
+            self.fenced.pop(broker, None)
+
+    def leaders(self, window: RecordWindow) -> None:
+        """Take in which partitions a window leaves without a leader, and which get one."""
+        for name in _LEADS:
+            if window.has(name):
+                self._leaders(window.records[name], name.lower())
+
+    def _leaders(self, rows: pa.Table, payload: str) -> None:
+        values = rows.column(payload)
+        leader = pc.struct_field(values, "leader")
+        kept = pc.equal(leader, NO_LEADER)
+        if self.leaderless:
+            topics = pa.array(sorted({key[0] for key in self.leaderless}), pa.string())
+            ids = pc.struct_field(values, "topic_id").cast(pa.string())
+            kept = pc.or_(kept, pc.is_in(ids, value_set=topics))
+        kept = pc.fill_null(kept, False)
+        chosen = rows.select(["offset", "timestamp", payload]).filter(kept)
+        times = milliseconds(chosen.column("timestamp")).to_pylist()
+        for row, time in zip(chosen.to_pylist(), times, strict=True):
+            value = row[payload]
+            key = value["topic_id"], value["partition_id"]
+            if value["leader"] == NO_LEADER:
+                self.leaderless.setdefault(key, Since(row["offset"], time))
+            elif value["leader"] != NO_CHANGE:
+                self.leaderless.pop(key, None)
+
+    def copy(self) -> "Past":
+        """What it knows by now."""
+        return Past(*(dict(getattr(self, one.name)) for one in fields(self)))
+
+    def _voter(self, change: Change, now: Since) -> None:
+        if change.after is None:
+            self.voters_removed[change.key] = now
+        elif change.before is None and change.key in self.voters_removed:
+            self.voters_back[change.key] = self.voters_removed[change.key], now
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The newest state, as far as something is to be said of it.
+
+    `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
+    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead.
+    """
+
+    offset: int
+    is_committed: bool
+    doubt: str | None
+    past: Past
+    brokers: Mapping[int, Data]
+    controllers: Mapping[int, Data]
+    voters: tuple[Data, ...]
+    levels: Mapping[str, int]
+    topic_names: Mapping[str, str]
+    partition_count: int
+    leaderless: tuple[Partition, ...]
+    under_min_isr: tuple[Partition, ...]
+    recovering: tuple[Partition, ...]
+    on_unregistered: tuple[Partition, ...]
+    single: tuple[str, ...]
+    one_rack: tuple[str, ...]
+    preferred_elsewhere: Mapping[int, int]
+    preferred_count: Mapping[int, int]
+
+    @property
+    def racks(self) -> set[str]:
+        """The racks of the registered brokers."""
+        return {one["rack"] for one in self.brokers.values() if one["rack"]}
+
+    def alive(self, broker: int) -> bool:
+        """Registered and not fenced."""
+        return broker in self.brokers and not self.brokers[broker]["fenced"]
+
+    def stopped(self, broker: int) -> bool:
+        """Gone on purpose: unregistered, or fenced after a controlled shutdown."""
+        value = self.brokers.get(broker)
+        return value is None or bool(value["fenced"] and value["inControlledShutdown"])
+
+
+def health_of(
+    state: State,
+    partitions: Iterable[tuple[Key, Data]],
+    past: Past,
+    offset: int,
+    is_committed: bool,
+    doubt: str | None,
+) -> Health:
+    """What a state says; `partitions` may lie outside of it."""
+    brokers = {key[0]: value for key, value in state.rows("brokers").items()}
+    names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
+    racks = {broker: value["rack"] for broker, value in brokers.items()}
+    is_spread = len({one for one in racks.values() if one}) > 1
+    found: dict[str, list[Partition]] = {
+        name: [] for name in ("leaderless", "under_min_isr", "recovering", "on_unregistered")
+    }
+    single: list[str] = []
+    one_rack: list[str] = []
+    elsewhere: Counter[int] = Counter()
+    preferred: Counter[int] = Counter()
+    minimum = _MinIsr(state)
+    count = 0
+    for key, value in partitions:
+        count += 1
+        topic = names.get(key[0]) or str(key[0])
+        least = minimum.of(topic)
+        replicas, isr, leader = value["replicas"], value["isr"], value["leader"]
+        kinds = [
+            kind
+            for kind, holds in (
+                ("leaderless", leader < 0),
+                ("under_min_isr", len(isr) < min(least, len(replicas))),
+                ("recovering", value["leaderRecoveryState"] == 1),
+                ("on_unregistered", any(one not in brokers for one in replicas)),
+            )
+            if holds
+        ]
+        if kinds:
+            one = _partition(topic, key, value, least, past.leaderless.get(key))
+            for kind in kinds:
+                found[kind].append(one)
+        name = f"{topic}-{key[1]}"
+        if len(replicas) == 1:
+            single.append(name)
+        elif is_spread and len({racks.get(one) for one in replicas}) == 1:
+            one_rack.append(name)
+        if replicas:
+            preferred[replicas[0]] += 1
+            elsewhere[replicas[0]] += leader >= 0 and leader != replicas[0]
+    return Health(
+        offset,
+        is_committed,
+        doubt,
+        past,
+        brokers,
+        {key[0]: value for key, value in state.rows("controllers").items()},
+        tuple(value for _, value in sorted(state.rows("voters").items())),
+        {key[0]: value["featureLevel"] for key, value in state.rows("features").items()},
+        names,
+        count,
+        _sorted(found["leaderless"]),
+        _sorted(found["under_min_isr"]),
+        _sorted(found["recovering"]),
+        _sorted(found["on_unregistered"]),
+        tuple(sorted(single)),
+        tuple(sorted(one_rack)),
+        dict(elsewhere),
+        dict(preferred),
+    )
+
+
+def _sorted(partitions: list[Partition]) -> tuple[Partition, ...]:
+    return tuple(sorted(partitions, key=lambda one: (one.topic, one.number)))
+
+
+def _partition(topic: str, key: Key, value: Data, least: int, since: Since | None) -> Partition:
+    return Partition(
+        topic,
+        key[0],
+        key[1],
+        tuple(value["replicas"]),
+        tuple(value["isr"]),
+        value["leader"],
+        tuple(value["eligibleLeaderReplicas"] or ()),
+        tuple(value["lastKnownElr"] or ()),
+        value["leaderRecoveryState"] == 1,
+        least,
+        since,
+    )
+
+
+class _MinIsr:
+    """min.insync.replicas by topic: its own config, else that of all brokers, else Kafka's. What a
+    broker's server.properties says is in no record.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._of_all = self._number((BROKER_RESOURCE, "", MIN_ISR)) or KAFKAS_MIN_ISR
+        self._known: dict[str, int] = {}
+
+    def of(self, topic: str) -> int:
+        """How many replicas must be in sync for a topic."""
+        if topic not in self._known:
+            own = self._number((TOPIC_RESOURCE, topic, MIN_ISR))
+            self._known[topic] = self._of_all if own is None else own
+        return self._known[topic]
+
+    def _number(self, key: Key) -> int | None:
+        config = self._state.get("configs", key)
+        text = None if config is None else config["value"]
+        return int(text) if isinstance(text, str) and text.isdecimal() else None

@@ -1,0 +1,220 @@
+"""Damages to what the newest state says of the running cluster: each is a cluster in trouble, over
+a log that is sound.
+"""
+
+from typing import Any
+
+from kraftlog.message.catalogue import spec_of
+from kraftlog.state.encode import control_record, metadata_record
+from tests.unit.audit_logs import Batch, Node
+from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
+
+NOBODY = dict.fromkeys(("isr", "replicas", "removingReplicas", "addingReplicas"))
+KEEP = {"leader": -2, "leaderRecoveryState": -1, **NOBODY}
+FIRST = 12
+"""The offset of the first record of a damage."""
+
+
+def value(record_type: str, version: int = 0, **data: Any) -> bytes:
+    spec = spec_of(record_type)
+    assert spec is not None
+    raw = metadata_record(spec, version, data).value
+    assert raw is not None
+    return raw
+
+
+def uuid(number: int) -> str:
+    """As the builders number topics: the last byte."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    return "A" * 20 + letters[number >> 2] + letters[(number & 3) << 4]
+
+
+def level(number: int) -> bytes:
+    return value("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=number)
+
+
+def supports(highest: int) -> list[dict[str, Any]]:
+    return [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": highest}]
+
+
+def broker(
+    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20
+) -> bytes:
+    return value(
+        "REGISTER_BROKER_RECORD",
+        2,
+        brokerId=number,
+        incarnationId=uuid(number),
+        brokerEpoch=offset,
+        endPoints=[],
+        features=supports(highest),
+        rack=rack,
+        fenced=fenced,
+        inControlledShutdown=False,
+        isMigratingZkBroker=False,
+    )
+
+
+def controller(number: int, highest: int = 20, port: int = 9093) -> bytes:
+    listener = {"name": "CONTROLLER", "host": "localhost", "port": port, "securityProtocol": 0}
+    return value(
+        "REGISTER_CONTROLLER_RECORD",
+        controllerId=number,
+        incarnationId=uuid(number),
+        zkMigrationReady=False,
+        endPoints=[listener],
+        features=supports(highest),
+    )
+
+
+def partition(number: int, replicas: list[int], leader: int) -> bytes:
+    """A partition of topic b, whose id is 2."""
+    return value(
+        "PARTITION_RECORD",
+        partitionId=number,
+        topicId=uuid(2),
+        replicas=replicas,
+        isr=replicas,
+        removingReplicas=[],
+        addingReplicas=[],
+        leader=leader,
+        leaderEpoch=0,
+        partitionEpoch=0,
+        leaderRecoveryState=0,
+    )
+
+
+def change(**fields: Any) -> bytes:
+    """A change of the partition of topic a."""
+    data = {"partitionId": 0, "topicId": uuid(1), **KEEP, **fields}
+    return value("PARTITION_CHANGE_RECORD", **data)
+
+
+RUNNING = (level(20), broker(1, FIRST + 1), broker(2, FIRST + 2))
+"""Both brokers of topic a, as they should be."""
+HALF = (level(20), broker(1, FIRST + 1), broker(2, FIRST + 2, fenced=True))
+"""Broker 2 has failed."""
+sound = appended(*RUNNING)
+
+
+def cluster(*values: bytes) -> Damage:
+    return appended(*values)
+
+
+MIN_ISR = value(
+    "CONFIG_RECORD",
+    resourceType=2,
+    resourceName="a",
+    name="min.insync.replicas",
+    value="2",
+)
+
+fault("partitions_have_leaders", "warning", says="start broker 2, of its ISR", sound=sound)(
+    cluster(*HALF, change(isr=[2], leader=-1))
+)
+fault("partitions_reach_min_isr", "warning", says="a-0 (in sync [1], 2 wanted)", sound=sound)(
+    cluster(*HALF, MIN_ISR, change(isr=[1]))
+)
+fault("elections_clean", "info", says="a-0 (led by 2)", sound=sound)(
+    cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
+)
+fault("replicas_registered", "info", says="broker 2 is not registered", sound=sound)(
+    cluster(level(20), broker(1, FIRST + 1))
+)
+fault("brokers_unfenced", "warning", says="broker 2 is fenced", sound=sound)(cluster(*HALF))
+fault("replication_single", "info", says="b-0", sound=sound)(
+    cluster(*RUNNING, partition(0, [1], 1))
+)
+fault("replication_spread", "info", says="a-0", sound=sound)(
+    cluster(
+        level(20),
+        broker(1, FIRST + 1, rack="r0"),
+        broker(2, FIRST + 2, rack="r0"),
+        broker(3, FIRST + 3, rack="r1"),
+    )
+)
+fault("leaders_balanced", "info", says="24 of the 25 partitions", sound=sound)(
+    cluster(*RUNNING, *(partition(number, [1, 2], 2) for number in range(24)))
+)
+fault("controllers_are_voters", "warning", says="controller 9 is registered", sound=sound)(
+    cluster(*RUNNING, controller(1), controller(9, 15))
+)
+fault("features_recorded", "warning", says="no metadata.version", sound=sound)(
+    cluster(broker(1, FIRST), broker(2, FIRST + 1))
+)
+fault("features_upgradable", "info", says="kafka-features upgrade", sound=sound)(
+    cluster(level(15), *RUNNING[1:])
+)
+fault("features_upgradable", "info", says="broker 2 (18)", sound=sound)(
+    cluster(level(18), broker(1, FIRST + 1), broker(2, FIRST + 2, highest=18))
+)
+fault("features_upgradable", "warning", says="refuses to start", sound=sound)(
+    cluster(level(25), *RUNNING[1:])
+)
+
+
+def voters(base: int, *numbers: int) -> Batch:
+    spec = spec_of("KRAFT_VOTERS")
+    assert spec is not None
+    members = [
+        {
+            "voterId": number,
+            "voterDirectoryId": uuid(number),
+            "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+        for number in numbers
+    ]
+    record = control_record(spec, {"version": 0, "voters": members})
+    assert record.key is not None
+    assert record.value is not None
+    return Batch(base, 2, (record.value,), (record.key,), LATER)
+
+
+def on_its_disks(nodes: list[Node]) -> None:
+    """A voter set that names the disks which are there."""
+    for node in nodes:
+        node.append(voters(FIRST, 1, 2, 3))
+
+
+@fault("voter_directories_agree", "warning", "2", says="2 of 3 voters are left", sound=on_its_disks)
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace(uuid(2), uuid(99)))
+
+
+def registered_at(port: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        on_its_disks(nodes)
+        for node in nodes:
+            node.append(Batch(FIRST + 1, 2, (level(20), controller(1, port=port)), None, LATER))
+
+    return damage
+
+
+fault(
+    "voter_endpoints_agree", "warning", says="localhost:9999 (listener", sound=registered_at(9093)
+)(registered_at(9999))
+
+
+@fault("voters_removed_stay_away", "info", says="voter 3 (directory", sound=on_its_disks)
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    for node in nodes:
+        node.append(voters(FIRST + 1, 1, 2), voters(FIRST + 2, 1, 2, 3))
+
+
+def folder(number: int, name: str) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        everywhere(nodes, *RUNNING)
+        path = nodes[0].home / "data" / name
+        path.mkdir(parents=True)
+        (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid(number)}\n")
+
+    return damage
+
+
+fault("folders_match_topics", "warning", "1", says="a-0 (topic id", sound=folder(1, "a-0"))(
+    folder(9, "a-0")
+)
