@@ -38,6 +38,17 @@ class Options:
     redaction_key: str | None = field(repr=False)
     disk_capacity_bytes: int | None
     load_bytes_per_second: int
+    elections_per_hour: int
+    skipped_epochs: int
+    copy_skew_ms: int
+    lag_offsets: int
+    idle_gap_ms: int
+    mass_deletion_percent: int
+    mass_deletion_minimum: int
+    mass_deletion_minor_percent: int
+    mass_deletion_minor_minimum: int
+    mass_deletion_window_ms: int
+    snapshot_usual_bytes: int
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int
@@ -143,3 +154,11 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
     if not isinstance(items, list | tuple) or not all(isinstance(i, str | Path) for i in items):
         raise UsageError(f"option {key!r} must be a list of texts, not {value!r}")
     return tuple(str(item) for item in items)
+
+
+def switches() -> frozenset[str]:
+    """The options that are off unless they are named: the command line takes them without a
+    value.
+    """
+    defaults, kinds = _packaged_options(), get_type_hints(Options)
+    return frozenset(one for one in kinds if kinds[one] is bool and defaults[one] is False)

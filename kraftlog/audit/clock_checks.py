@@ -1,7 +1,7 @@
 """Whether the leaders' clocks go forward: each step back once, however many replicas hold it, and
-many of them as the pattern that they are.
+many of them as the pattern that they are; and whether they stood still.
 
-In: a quorum. Out: rows of `timestamps_monotonic`. Source: R47.
+In: a quorum. Out: rows of `timestamps_monotonic` and `leader_writes_on`. Source: R47, KIP-835.
 """
 
 from collections.abc import Iterator
@@ -104,9 +104,49 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     )
 
 
+def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
+    """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every
+    half second, so that it stood still, or its node was paused.
+    """
+    log = quorum.newest_log
+    if log is None or len(log.rows) < _REGULAR:
+        return
+    columns = log.evidence.log
+    first, last = columns.base_timestamps[log.rows], columns.max_timestamps[log.rows]
+    silent = first[1:] - last[:-1]
+    same_epoch = (log.epochs[1:] == log.epochs[:-1]) & (log.base[1:] == log.last[:-1] + 1)
+    limit = quorum.thresholds.idle_gap_ms
+    usual = int(np.median(silent[same_epoch])) if same_epoch.any() else limit
+    found = np.flatnonzero(same_epoch & (silent > limit))
+    if not len(found) or usual * _TIMES > limit:
+        return
+    worst = int(found[silent[found].argmax()])
+    row, gap = int(log.rows[worst + 1]), int(silent[worst])
+    others = f", and {len(found) - 1} more such gaps" if len(found) > 1 else ""
+    yield BadRow(
+        log.label,
+        f"nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, "
+        f"where {usual / 1000:,.1f} s are usual in this log{others}: the leader of epoch "
+        f"{int(log.epochs[worst])} stood still, or its node was paused",
+        log.path(row),
+        int(columns.positions[row]),
+        int(log.base[worst + 1]),
+        batch_leader_epoch=int(log.epochs[worst]),
+        evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
+    )
+
+
+_REGULAR, _TIMES = 50, 20
+"""A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
+
+
 CHECKS = (
     Check(
         "timestamps_monotonic", "info", "log", "R47",
         "append times do not go back", timestamps,
+    ),
+    Check(
+        "leader_writes_on", "info", "log", "KIP-835, #19",
+        "a leader that writes regularly is never silent for long", idle_gaps,
     ),
 )  # fmt: skip

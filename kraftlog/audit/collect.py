@@ -43,6 +43,7 @@ from kraftlog.quorum.logview import LAST_OFFSET
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.repair import explain
 from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.quorum.thresholds import Thresholds
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
@@ -311,20 +312,29 @@ def collect(
     redactor: Redactor,
     described: Described | None = None,
     replay: bool = True,
+    thresholds: Thresholds | None = None,
 ) -> QuorumEvidence:
     """The evidence of one quorum, with words for the records that differ and, where `replay` is
     set, what the history of its state shows.
     """
-    evidence = evidence_by(Collector(limits, redactor), replicas, described)
+    evidence = evidence_by(Collector(limits, redactor), replicas, described, thresholds)
     return with_state(Quorum(evidence), FileRecords(redactor, limits)) if replay else evidence
 
 
 def evidence_by(
-    collector: Collector, replicas: Iterable[Replica], described: Described | None
+    collector: Collector,
+    replicas: Iterable[Replica],
+    described: Described | None,
+    thresholds: Thresholds | None = None,
 ) -> QuorumEvidence:
     """The evidence that a collector gathers, and what follows from the replicas side by side."""
     found = tuple(collector.replica(one) for one in replicas)
-    evidence = QuorumEvidence(found, tuple(collector.contents), described=described)
+    evidence = QuorumEvidence(
+        found,
+        tuple(collector.contents),
+        described=described,
+        thresholds=thresholds or Thresholds(),
+    )
     differing = batches_to_describe(Quorum(evidence).differing)
     words = {
         batch_id: tuple(map(describe, collector.records_of(batch_id, place)))

@@ -10,7 +10,7 @@ from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.ends import Witness, reach, witnesses
+from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -20,10 +20,9 @@ MISSING = "voters_present"
 
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        own = quorum.snapshots_of(log.label)
-        found = witnesses(log, own)
+        found = witnesses(log, quorum.snapshots_of(log.label))
         if found:
-            yield _lost_end(quorum, log, reach(log, own), found)
+            yield _lost_end(quorum, log, log.end_offset or 0, found)
 
 
 def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:
@@ -155,7 +154,8 @@ def _own_files(quorum: Quorum) -> Coverage:
     able = [
         log.label
         for log in quorum.logs
-        if not log.evidence.single_file
+        if log.evidence.segments
+        and not log.evidence.single_file
         and (
             log.evidence.epoch_checkpoint
             or log.evidence.quorum_state
@@ -165,7 +165,12 @@ def _own_files(quorum: Quorum) -> Coverage:
         )
     ]
     alone = [
-        (log.label, "no file beside its log could witness its end")
+        (
+            log.label,
+            "no file beside its log could witness its end"
+            if log.evidence.segments
+            else "no segment of its log was copied",
+        )
         for log in quorum.logs
         if not log.evidence.single_file and log.label not in able
     ]

@@ -355,7 +355,34 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
+    """A voter that stands for election again and again raises its epoch, and is not elected."""
+    limit = quorum.thresholds.skipped_epochs
+    newest = max((log.last_epoch or 0 for log in quorum.peers), default=0)
+    for logs in quorum.holders.values():
+        for log in logs:
+            state, file = log.evidence.state_file, log.evidence.quorum_state
+            if state is None or file is None or state.leader_epoch - newest <= limit:
+                continue
+            ahead = state.leader_epoch - newest
+            yield BadRow(
+                log.label,
+                f"quorum-state of voter {log.evidence.node_id} is at epoch {state.leader_epoch}, "
+                f"{ahead:,} epochs above every log at hand: it has asked for votes that often and "
+                "no leader came of it; look for a controller that cannot reach the others, or "
+                "cannot fetch in time",
+                file.path,
+                batch_leader_epoch=state.leader_epoch,
+                evidence={"epoch": state.leader_epoch, "newest_epoch_in_logs": newest},
+            )
+
+
 def storm(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _epochs_ahead(quorum)
+    yield from _elections(quorum)
+
+
+def _elections(quorum: Quorum) -> Iterator[BadRow]:
     limits, log = quorum.thresholds, quorum.newest_log
     if log is None or len(log.epoch_starts) < 2:
         return

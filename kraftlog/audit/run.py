@@ -16,7 +16,6 @@ from kraftlog.audit.end_checks import MISSING
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.thresholds import Thresholds
 
 HOLDS = "it holds"
 PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
@@ -114,11 +113,10 @@ def _line(
 
 def audit_quorum(
     evidence: QuorumEvidence,
-    thresholds: Thresholds | None = None,
     checks: Sequence[Check] = CATALOGUE,
 ) -> AuditResult:
     """Run the checks over one quorum's evidence."""
-    quorum = Quorum(evidence, thresholds or Thresholds())
+    quorum = Quorum(evidence)
     results: list[CheckResult] = []
     findings: list[Finding] = []
     for check in checks:

@@ -16,6 +16,7 @@ from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 
 ALLOWED = frozenset(
     {
@@ -355,7 +356,7 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
         size = one.evidence.size_bytes
         if size <= limits.snapshot_usual_bytes:
             continue
-        over = size > limits.snapshot_fetch_limit_bytes
+        over = size > FETCH_LIMIT_BYTES
         yield BadRow(
             one.replica,
             f"{one.evidence.name} is {size:,} bytes: "

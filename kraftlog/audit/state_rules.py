@@ -321,9 +321,9 @@ class MassDeletion:
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits
         major = table in ("topics", "brokers")
-        share = limits.mass_deletion_share if major else limits.mass_deletion_minor_share
+        percent = limits.mass_deletion_percent if major else limits.mass_deletion_minor_percent
         least = limits.mass_deletion_minimum if major else limits.mass_deletion_minor_minimum
-        return removed >= least and removed > share * (left + removed)
+        return removed >= least and 100 * removed > percent * (left + removed)
 
     def rest(self) -> Iterator[Window]:
         """The windows that the log's end leaves open."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.commands import plan_replicas, plan_transfer
+from kraftlog.commands import plan_replicas, plan_restart, plan_transfer
 from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
 from kraftlog.config import Options
 from kraftlog.errors import InputError
@@ -18,7 +18,13 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
-from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from kraftlog.simulate.rows import (
+    boot_rows,
+    election_rows,
+    fetch_rows,
+    likely_leaders,
+    truncation_rows,
+)
 from kraftlog.source.settings import limits_of
 
 Row = dict[str, Any]
@@ -36,6 +42,7 @@ class Plan:
     rows: Callable[[Quorum, argparse.Namespace, Options], Iterable[Row]]
     decodes: bool = False
     has_dialect: bool = False
+    has_all: bool = False
 
 
 def _elections(quorum: Quorum, chosen: argparse.Namespace, _: Options) -> Iterable[Row]:
@@ -47,11 +54,17 @@ def _elections(quorum: Quorum, chosen: argparse.Namespace, _: Options) -> Iterab
     return election_rows(quorum, Dialect(chosen.dialect))
 
 
+def _truncations(quorum: Quorum, chosen: argparse.Namespace, options: Options) -> Iterable[Row]:
+    leaders = None if chosen.all else likely_leaders(quorum)
+    return truncation_rows(quorum, counted_in_files(limits_of(options)), leaders)
+
+
 PLANS = (
     Plan(
         "truncation",
-        "what each replica would cut off its log if another one led",
-        lambda quorum, _, options: truncation_rows(quorum, counted_in_files(limits_of(options))),
+        "what each replica would cut off its log, or lose to a snapshot, if another one led",
+        _truncations,
+        has_all=True,
     ),
     Plan(
         "fetch",
@@ -74,7 +87,11 @@ PLANS = (
     ),
 )
 
-FAMILIES: tuple[AddPlan, ...] = (plan_transfer.add_plan, plan_replicas.add_plan)
+FAMILIES: tuple[AddPlan, ...] = (
+    plan_restart.add_plan,
+    plan_transfer.add_plan,
+    plan_replicas.add_plan,
+)
 """`add_plan` of other modules, each of which adds one plan or more."""
 
 
@@ -101,6 +118,12 @@ def _add(plans: "argparse._SubParsersAction[Any]", plan: Plan) -> None:
             choices=[str(one) for one in Dialect],
             default=str(Dialect.SHIPPED),
             help="whose rules: KIP-630 version 19, as adopted, or Kafka's own (default)",
+        )
+    if plan.has_all:
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            help="every replica as leader, brokers too; by default the voter that would be elected",
         )
     parser.set_defaults(command=lambda chosen: _run(plan, chosen))
 

@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from kraftlog.config import option_names, option_texts
+from kraftlog.config import option_names, option_texts, switches
 
 # A unit by itself is no sentence: "Bytes. A segment larger than this …"
 _FIRST_SENTENCE = re.compile(r"(?:Bytes\. )?(.*?)\.(?= |$)")
@@ -18,11 +18,14 @@ def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozen
         flag = "--" + option.replace("_", "-")
         if option == "input":
             parser.add_argument(flag, nargs="+", metavar="ROOT", help="folders with replicas")
-        elif option == "reveal_secrets":
-            parser.add_argument(flag, action="store_const", const=True, help="do not mask secrets")
+            continue
+        told = _FIRST_SENTENCE.match(texts[option])
+        text = _lower_first(told[1] if told else "")
+        if option in switches():
+            text = text.removeprefix("true ")
+            parser.add_argument(flag, action="store_const", const=True, help=text)
         else:
-            told = _FIRST_SENTENCE.match(texts[option])
-            parser.add_argument(flag, metavar="VALUE", help=_lower_first(told[1] if told else ""))
+            parser.add_argument(flag, metavar="VALUE", help=text)
 
 
 def _lower_first(sentence: str) -> str:

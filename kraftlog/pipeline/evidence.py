@@ -26,6 +26,7 @@ from kraftlog.quorum.describe import described_beside, foreign_cluster, read_des
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 
@@ -45,7 +46,7 @@ def quorum_of(lake: Lake, options: Options) -> Quorum:
         replicas, limits = find_replicas(roots), limits_of(options, redactor)
         described = described_of(options, replicas)
         collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
-        evidence = evidence_by(collector, replicas, described)
+        evidence = evidence_by(collector, replicas, described, thresholds_of(options))
         _KNOWN[key] = Quorum(of_one_cluster(evidence, options))
     return _KNOWN[key]
 

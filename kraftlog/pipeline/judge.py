@@ -13,6 +13,7 @@ from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.evidence import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
@@ -36,7 +37,8 @@ def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> Q
     """The evidence of the replicas below some roots, read from their files."""
     found = find_replicas(roots)
     redactor, described = redactor_of(options), described_of(options, found)
-    evidence = collect(found, limits_of(options, redactor), redactor, described, replay)
+    limits = limits_of(options, redactor)
+    evidence = collect(found, limits, redactor, described, replay, thresholds_of(options))
     return of_one_cluster(evidence, options)
 
 

@@ -31,19 +31,14 @@ class Witness:
     path: str | None
 
 
-def reach(log: LogView, snapshots: Iterable[SnapshotView]) -> int:
-    """How far a copy's log reaches: without a segment it begins where its newest snapshot ends."""
-    if log.evidence.segments:
-        return log.end_offset or 0
-    return max((one.end_offset for one in snapshots if one.is_complete), default=0)
-
-
 def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
-    """What a node's own files witness beyond the end of its log, the furthest first."""
-    if log.evidence.single_file or any(one.problem for one in log.evidence.segments):
+    """What a node's own files witness beyond the end of its log, the furthest first. Of a log that
+    was not copied, or cannot be read, nothing is known to be lost.
+    """
+    segments = log.evidence.segments
+    if log.evidence.single_file or not segments or any(one.problem for one in segments):
         return []
-    own = list(snapshots)
-    end = reach(log, own)
+    own, end = list(snapshots), log.end_offset or 0
     found = [
         *_of_epochs(log, end),
         *_of_indexes(log, end),
@@ -60,7 +55,7 @@ def is_closed_at_end(log: LogView) -> bool:
     """Whether the log was closed where it ends: a clean stop leaves a producer snapshot there, and
     gives back what was allocated ahead of the last segment's index. Nothing was appended since.
     """
-    if log.is_empty and not log.evidence.segments:
+    if not log.evidence.segments:
         return False
     ends, name = log.evidence.producer_ends, log.evidence.segments[-1].base_offset
     index = [one for one in log.evidence.indexes if one.base_offset == name and not one.time]
@@ -169,6 +164,6 @@ def _of_snapshots(log: LogView, own: list[SnapshotView], end: int) -> Iterator[W
     two, the log had passed the first.
     """
     ahead = sorted({one.end_offset for one in own if one.is_complete and one.end_offset > end})
-    if len(ahead) > 1 and log.evidence.segments:
+    if len(ahead) > 1:
         words = f"it holds {len(ahead)} snapshots that end behind its log"
         yield Witness(ahead[-1], words, None)

@@ -17,6 +17,7 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.sidefiles import QuorumState
 from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
+from kraftlog.quorum.thresholds import Thresholds
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -335,3 +336,4 @@ class QuorumEvidence:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     described: Described | None = None
     state: StateEvidence | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)

@@ -6,7 +6,7 @@ majorities. Nothing here is a judgement; the checks judge. Source: R35, R69, R10
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from kraftlog.quorum import voters as voter_sources
@@ -27,7 +27,10 @@ class Quorum:
     """What the checks see."""
 
     evidence: QuorumEvidence
-    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.evidence.thresholds
 
     @property
     def replicas(self) -> tuple[ReplicaEvidence, ...]:

@@ -1,18 +1,15 @@
 """Checks as pages: the table of all of them, their limits, and the auditor's entry for each.
 
-In: the catalogue, its guidance, the thresholds' own docstrings. Out: Markdown.
+In: the catalogue, its guidance, the texts of the options that limit them. Out: Markdown.
 """
 
-import ast
-import inspect
 from dataclasses import fields
-from itertools import pairwise
 from pathlib import Path
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check
 from kraftlog.audit.guidance import guidance_of
-from kraftlog.quorum import thresholds
+from kraftlog.config import option_texts
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.reference.markdown import code, page, table
 
@@ -62,18 +59,9 @@ def checks_page() -> str:
 
 
 def _limits() -> list[tuple[str, str, str]]:
-    """Each threshold with its default and the docstring that stands below it."""
-    tree = ast.parse(inspect.getsource(thresholds))
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
-    reasons = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            assert isinstance(field.target, ast.Name)
-            reasons[field.target.id] = " ".join(ast.literal_eval(text.value).split())
-    return [
-        (code(one.name), f"{one.default:,}", reasons.get(one.name, ""))
-        for one in fields(Thresholds)
-    ]
+    """Each threshold with its default, and what the options' file says of it."""
+    texts = option_texts()
+    return [(code(one.name), f"{one.default:,}", texts[one.name]) for one in fields(Thresholds)]
 
 
 def auditor_page() -> str:

@@ -97,8 +97,8 @@ ACTIONS = (
         tuple(
             "partitions_have_leaders partitions_reach_min_isr brokers_unfenced elections_clean "
             "replicas_registered folders_match_topics controllers_are_voters features_recorded "
-            "features_upgradable election_storm snapshot_too_large_to_fetch "
-            "record_type_known".split()
+            "features_upgradable election_storm leader_writes_on "
+            "snapshot_too_large_to_fetch record_type_known".split()
         ),
     ),
     Action(

@@ -66,6 +66,27 @@ class Plans:
         reached = extent.end_offset if first is None else min(first, extent.end_offset)
         return max(start, reached)
 
+    def departs(self, log: LogView, leader: LogView, end: int) -> int:
+        """Where a follower's history is not its leader's any more; its end where nothing at hand
+        shows a difference. A leader whose log begins behind the difference is spoken for by the
+        copies that tell the same history.
+        """
+        told = [leader, *(one for one in self.quorum.peers if self._same_history(one, leader))]
+        starts = [
+            run.start
+            for other in told
+            if other is not log
+            for run in self.quorum.comparisons[log.label, other.label].runs[:1]
+        ]
+        return min([end, *starts])
+
+    def _same_history(self, one: LogView, leader: LogView) -> bool:
+        """Whether a copy holds some of the leader's batches, and none that differs."""
+        if one is leader:
+            return False
+        found = self.quorum.comparisons[one.label, leader.label]
+        return not found.runs and self.quorum.surely_agree(one, leader) > 0
+
 
 def boot_rows(quorum: Quorum) -> Iterator[Row]:
     """One row per replica: whether it starts, with what, and what it throws away."""
@@ -90,17 +111,24 @@ def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[R
     return fetch_pairs(peers, dialect)
 
 
-def truncation_rows(quorum: Quorum, counted: TypeCounts) -> Iterator[Row]:
-    """One row per ordered pair of one cluster whose logs are not equal."""
+def truncation_rows(
+    quorum: Quorum, counted: TypeCounts, leaders: frozenset[str] | None = None
+) -> Iterator[Row]:
+    """One row per ordered pair of one cluster whose logs are not equal, or those with certain
+    leaders.
+    """
     plans = Plans(quorum)
     lower = quorum.bounds.lower
     types: dict[tuple[str, int], dict[str, int]] = {}
     for (follower, leader), comparison in quorum.comparisons.items():
         log = comparison.one
         mine, theirs = plans.extent(log), plans.extent(comparison.other)
+        if leaders is not None and leader not in leaders:
+            continue
         if mine.end_offset == theirs.end_offset and not comparison.runs:
             continue
-        offset = truncate(mine, theirs).truncation_offset
+        cut = truncate(mine, theirs)
+        offset = min(cut.truncation_offset, plans.departs(log, comparison.other, mine.end_offset))
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
         columns = log.evidence.log
         if (follower, offset) not in types:
@@ -110,11 +138,30 @@ def truncation_rows(quorum: Quorum, counted: TypeCounts) -> Iterator[Row]:
             "follower": follower,
             "leader": leader,
             "truncation_offset": offset,
+            "by_snapshot": cut.by_snapshot,
             "records_lost": int(columns.record_counts[rows].sum()),
             "size_bytes_lost": int(columns.sizes[rows].sum()),
             "types_lost": types[follower, offset],
             "committed_lost": int(columns.record_counts[rows[committed]].sum()),
         }
+
+
+def likely_leaders(quorum: Quorum) -> frozenset[str]:
+    """The voter's copy that is furthest among those that can be elected, else among all voters at
+    hand; of equals the leader of the newest epoch. Every copy where nobody says who votes.
+    """
+    if not quorum.holders:
+        return frozenset(log.label for log in quorum.logs)
+    plans = Plans(quorum)
+    able = {row["candidate"] for row in election_rows(quorum) if row["can_win"]}
+    logs = [log for held in quorum.holders.values() for log in held]
+    standing = [log for log in logs if log.label in able] or logs
+    ends = {log.label: vote_end(plans.extent(log)) for log in standing}
+    furthest = [log for log in standing if ends[log.label] == max(ends.values())]
+    newest = quorum.newest_log
+    leader = newest.leaders.get(newest.last_epoch or 0) if newest is not None else None
+    likely = next((log for log in furthest if log.evidence.node_id == leader), furthest[0])
+    return frozenset({likely.label})
 
 
 def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:

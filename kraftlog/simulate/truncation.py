@@ -12,13 +12,13 @@ from kraftlog.simulate.fetch import Dialect, leader_fetch
 
 
 class Cut(NamedTuple):
-    """Where the follower's log is cut, and what is left. `needs_snapshot` is True where the leader
-    then sends a snapshot instead of records.
+    """Where the follower's log is cut, and what is left. `by_snapshot` is (end offset, epoch) of
+    the snapshot that the leader then sends instead of records; None where it sends none.
     """
 
     truncation_offset: int
     extent: Extent
-    needs_snapshot: bool
+    by_snapshot: tuple[int, int] | None
 
 
 def truncate(follower: Extent, leader: Extent, dialect: Dialect = Dialect.SHIPPED) -> Cut:
@@ -33,8 +33,9 @@ def truncate(follower: Extent, leader: Extent, dialect: Dialect = Dialect.SHIPPE
         answer = leader_fetch(leader, end, follower.last_fetched_epoch, dialect)
         if answer.snapshot is not None:
             after = follower.with_snapshot(answer.snapshot).truncated_to_latest_snapshot()
-            return Cut(min(end, answer.snapshot.end_offset), after, True)
+            snapshot = (answer.snapshot.end_offset, answer.snapshot.epoch)
+            return Cut(min(end, snapshot[0]), after, snapshot)
         cut = truncated_to(follower.vector, answer.diverging) if answer.diverging else end
         if cut >= end:
-            return Cut(end, follower, False)
+            return Cut(end, follower, None)
         follower = follower.truncated(cut)

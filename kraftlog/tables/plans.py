@@ -22,7 +22,12 @@ TRUNCATION_PLAN = TableSpec(
             column(
                 "truncation_offset",
                 LONG,
-                "where the follower's log ends before it fetches on from this leader (KAFKA-1211)",
+                "from where on the follower's history is not this leader's (KAFKA-1211)",
+            ),
+            column(
+                "by_snapshot",
+                pa.list_(LONG),
+                "end offset and epoch of the snapshot that then replaces its log; null: none does",
             ),
             column("records_lost", LONG, "records from there on"),
             column("size_bytes_lost", LONG, "their batches' size"),

@@ -327,8 +327,8 @@ def damaged(root: Path, source: str, damage: Damage) -> Quorum:
 # --- The commands -------------------------------------------------------------------------------
 
 FIELDS = {
-    "truncation": "follower leader truncation_offset records_lost size_bytes_lost types_lost "
-    "committed_lost",
+    "truncation": "follower leader truncation_offset by_snapshot records_lost size_bytes_lost "
+    "types_lost committed_lost",
     "fetch": "follower leader fetch_offset last_fetched_epoch answer diverging_epoch "
     "diverging_end_offset snapshot_end_offset snapshot_epoch",
     "boot": "replica boots reason snapshot_end_offset snapshot_epoch replay_records "
@@ -354,9 +354,37 @@ def test_the_command_gives_the_rows_by_their_names(
     quorums: dict[str, Quorum], capsys: pytest.CaptureFixture[str], plan: str, case: str
 ) -> None:
     """Read by columns and control records only, a quorum has the same plans."""
-    rows = told(capsys, plan, "--input", str(DATA / case / "replicas"))
-    assert rows == ROWS[plan](quorums[case])
+    every = ["--all"] if plan == "truncation" else []
+    rows = told(capsys, plan, "--input", str(DATA / case / "replicas"), *every)
+    assert rows == json.loads(json.dumps(ROWS[plan](quorums[case])))
     assert all(list(row) == FIELDS[plan].split() for row in rows)
+
+
+@pytest.mark.parametrize(("case", "leader"), [("isolated", "3"), ("lagging", "2")])
+def test_a_truncation_is_told_against_the_voter_that_would_lead(
+    capsys: pytest.CaptureFixture[str], case: str, leader: str
+) -> None:
+    rows = told(capsys, "truncation", "--input", str(DATA / case / "replicas"))
+    assert {row["leader"] for row in rows} == {leader}
+
+
+def test_what_a_snapshot_replaces_is_counted(tmp_path: Path) -> None:
+    """The leader's log begins behind the tail; a broker that follows it tells where they part."""
+    copied = shutil.copytree(DATA / "isolated" / "replicas", tmp_path / "replicas")
+    log = quorum_of(copied).by_label["3"]
+    at = log.index_at(250)
+    base, position = int(log.base[at]), int(log.evidence.log.positions[log.rows[at]])
+    for node in ("1", "3"):
+        folder = copied / node / PARTITION
+        whole = segment(folder).read_bytes()
+        for path in folder.glob(f"{0:020d}.*"):
+            path.unlink()
+        (folder / f"{base:020d}.log").write_bytes(whole[position:])
+        stored = (folder / f"{0:020d}-{0:010d}.checkpoint").read_bytes()
+        (folder / f"{base:020d}-{2:010d}.checkpoint").write_bytes(stored)
+    row = truncations(quorum_of(copied))["2", "3"]
+    assert row["by_snapshot"] == (base, 2)
+    assert (row["truncation_offset"], row["records_lost"]) == (176, 67)
 
 
 def test_a_damaged_range_is_a_row_of_its_own(

@@ -149,9 +149,9 @@ def test_a_plan_that_is_applied_and_fetched_gives_the_leaders_log(quorum: Quorum
         if quorum.common_end(follower, leader) < follower.start:
             continue  # It would have to give up a snapshot of what is committed: Kafka refuses.
         cut = truncate(follower.extent(), leader.extent())
-        event(f"needs a snapshot: {cut.needs_snapshot}")
+        event(f"needs a snapshot: {cut.by_snapshot is not None}")
         after = cut.extent
-        if cut.needs_snapshot:
+        if cut.by_snapshot is not None:
             assert after.log_end == leader.snapshots[-1]
         else:
             assert cut.truncation_offset == quorum.common_end(follower, leader)
@@ -160,7 +160,9 @@ def test_a_plan_that_is_applied_and_fetched_gives_the_leaders_log(quorum: Quorum
         assert answer.kind == "records" or (after.end_offset == 0 and answer.snapshot)
         below = max(after.start_offset, leader.start)
         kept = (
-            [] if cut.needs_snapshot else [follower.at(o) for o in range(below, after.end_offset)]
+            []
+            if cut.by_snapshot is not None
+            else [follower.at(o) for o in range(below, after.end_offset)]
         )
         fetched = leader.records[after.end_offset - leader.start :]
         assert kept + fetched == leader.records[below - leader.start :]

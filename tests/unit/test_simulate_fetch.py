@@ -159,20 +159,20 @@ def test_both_drawings_of_the_log(dialect: Dialect) -> None:
 def test_a_snapshot_takes_the_place_of_a_log_that_is_too_old() -> None:
     behind = Extent(0, EpochVector(((1, 0), (2, 30)), 60))
     cut = truncate(behind, LEADER)
-    assert (cut.truncation_offset, cut.needs_snapshot) == (60, True)
+    assert (cut.truncation_offset, cut.by_snapshot is not None) == (60, True)
     assert cut.extent == Extent(150, EpochVector((), 150), (LATEST,))
 
 
 def test_what_lies_beyond_the_snapshot_is_cut() -> None:
     ahead = Extent(0, EpochVector(((1, 0), (2, 30)), 190))
     cut = truncate(ahead, LEADER)
-    assert (cut.truncation_offset, cut.needs_snapshot) == (150, True)
+    assert (cut.truncation_offset, cut.by_snapshot is not None) == (150, True)
 
 
 def test_a_diverging_tail_is_cut_and_records_follow() -> None:
     tail = Extent(100, EpochVector(((3, 100), (4, 120), (5, 140)), 180), (OLDER,))
     cut = truncate(tail, LEADER)
-    assert (cut.truncation_offset, cut.needs_snapshot) == (140, False)
+    assert (cut.truncation_offset, cut.by_snapshot) == (140, None)
     assert cut.extent.last_fetched_epoch == 4
 
 

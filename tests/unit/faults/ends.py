@@ -142,3 +142,27 @@ def _(nodes: list[Node]) -> None:
         node.append(leader_change(12, 4, 1, LATER))
         node.epochs([(1, 0), (2, 8), (4, 12)])
         node.quorum_state(leaderId=1, leaderEpoch=4)
+
+
+@fault("election_storm", "warning", "1", says="898 epochs above every log at hand")
+def _(nodes: list[Node]) -> None:
+    nodes[0].quorum_state(leaderId=-1, leaderEpoch=900)
+
+
+def _rhythm(nodes: list[Node], silence_ms: int) -> None:
+    """Sixty no-ops, half a second after each other, with a silence in between."""
+    for node in nodes:
+        node.append(
+            *(
+                Batch(12 + n, 2, (NO_OP,), None, LATER + 500 * n + (silence_ms if n >= 30 else 0))
+                for n in range(60)
+            )
+        )
+
+
+@fault(
+    "leader_writes_on", "info", "1", 42, says="nothing was written for 90 s before offset 42",
+    sound=lambda nodes: _rhythm(nodes, 50_000),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _rhythm(nodes, 90_000)

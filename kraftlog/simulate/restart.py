@@ -1,0 +1,198 @@
+"""Whether a node may be started again with its disk as it is: safe, loses, unsafe or unknown.
+
+In: a `Quorum`. Out: one `Restart` per replica. Raft keeps what is committed as long as no voter
+forgets: a restart is unsafe where a voter has lost the end of its log, its vote, or records that it
+would then be elected without; it loses what a leader at hand contradicts; it is unknown where
+copies are missing that could show one of these. Source: R69, R107, R111; KIP-595, KIP-853.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.tails import Fate
+from kraftlog.simulate.election import Outcome, Voter, outcomes, vote_end
+from kraftlog.simulate.rows import Plans
+
+
+class Safety(StrEnum):
+    """What a restart does. SAFE: nothing is lost by it. LOSES: records that were not committed go.
+    UNSAFE: committed records may be lost. UNKNOWN: what is at hand does not tell.
+    """
+
+    SAFE = "safe"
+    LOSES = "loses"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The answer for one replica. `lost_from` is where the records begin that it loses (to its
+    log's end), `needs` are the voters whose copies would settle what is unknown, `order` is its
+    place in a rolling restart (None: leave it stopped).
+    """
+
+    replica: str
+    node_id: int | None
+    safety: Safety
+    reason: str
+    lost_from: int | None = None
+    needs: tuple[int, ...] = ()
+    order: int | None = None
+
+
+def restarts(quorum: Quorum) -> list[Restart]:
+    """One answer per replica: first those that may start, in the order in which they should."""
+    judge = _Judge(quorum, Plans(quorum))
+    found = [judge.of(log) for log in quorum.logs]
+    able = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
+    able.sort(key=lambda one: judge.place(one))
+    numbered = [
+        Restart(one.replica, one.node_id, one.safety, one.reason, one.lost_from, one.needs, place)
+        for place, one in enumerate(able, 1)
+    ]
+    return [*numbered, *(one for one in found if one not in able)]
+
+
+@dataclass(frozen=True)
+class _Judge:
+    quorum: Quorum
+    plans: Plans
+
+    def of(self, log: LogView) -> Restart:
+        node = log.evidence.node_id
+        problem = next((one.problem for one in log.evidence.segments if one.problem), None)
+        if problem is not None:
+            return Restart(log.label, node, Safety.UNKNOWN, f"its log cannot be read ({problem})")
+        if not log.evidence.segments:
+            return Restart(log.label, node, Safety.UNKNOWN, "no segment of its log was copied")
+        role = self.quorum.role(log.evidence)
+        if role == "unknown" or log.label in self.quorum.foreign:
+            why = "whose copy it is cannot be told, or it is of another cluster"
+            return Restart(log.label, node, Safety.UNKNOWN, why)
+        for safety, reason, start in self._troubles(log, role == "voter"):
+            needs = self._missing if safety == Safety.UNKNOWN else ()
+            return Restart(log.label, node, safety, reason, start, needs)
+        return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+
+    @property
+    def _missing(self) -> tuple[int, ...]:
+        return self.quorum.bounds.missing_voters
+
+    def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
+        """What speaks against a restart, the worst first."""
+        if votes:
+            yield from ((Safety.UNSAFE, why, start) for why, start in self._forgotten(log))
+        boot = self.plans.boots[log.label]
+        if not boot.boots:
+            yield Safety.UNSAFE, f"it would not start: {boot.reason}", None
+        yield from self._contradicted(log)
+        cut = boot.discarded_from_offset
+        if cut is not None:
+            yield from self._discarded(log, votes, cut, boot.reason or "")
+        if votes and len(self.quorum.holders) < self.quorum.bounds.majority:
+            why = "fewer than a majority of the voters were copied: nothing shows what it lacks"
+            yield Safety.UNKNOWN, why, None
+
+    def _forgotten(self, log: LogView) -> Iterator[tuple[str, int | None]]:
+        """What a voter must not have forgotten."""
+        for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
+            end = log.end_offset or 0
+            yield f"it has lost its log from offset {end} on: {one.words}", end
+        state = log.evidence.state_file
+        if state is None:
+            yield "its quorum-state is missing or unreadable, so that it could vote twice", None
+        elif (log.last_epoch or 0) > state.leader_epoch:
+            yield "its quorum-state is older than its log, so that it could vote twice", None
+        outcome = self._outcomes.get(log.label)
+        if outcome and outcome.can_win and outcome.lacks_committed_from_offset is not None:
+            lacks = outcome.lacks_committed_from_offset
+            yield f"it could be elected without what is committed from offset {lacks} on", lacks
+
+    @property
+    def _outcomes(self) -> dict[str, Outcome]:
+        plans, quorum = self.plans, self.quorum
+        voters = [
+            Voter(
+                log.label,
+                voter,
+                vote_end(plans.extent(log)),
+                plans.committed_reach(log),
+                plans.boots[log.label].boots,
+            )
+            for voter, logs in quorum.holders.items()
+            for log in logs
+        ]
+        count = len(quorum.voter_set.ids) if quorum.voter_set else 0
+        return {one.candidate: one for one in outcomes(voters, count, quorum.bounds.lower)}
+
+    def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
+        """Differences from the other copies."""
+        quorum, lower = self.quorum, self.quorum.bounds.lower
+        fates: list[tuple[int, Fate]] = []
+        for comparison in quorum.differing:
+            for run in comparison.runs if comparison.one is log else ():
+                other = comparison.other.label
+                if quorum.is_second_history(comparison, run):
+                    why = f"it holds another history than {other} from offset {run.start} on"
+                    yield Safety.UNSAFE, why, run.start
+                elif quorum.is_tail(comparison, run):
+                    fates.append((run.start, quorum.fate(comparison, run)))
+                elif run.start < lower and self._is_odd(log, run.start):
+                    why = f"it differs from {other} at offset {run.start}, below what is committed"
+                    yield Safety.UNSAFE, why, run.start
+        if fates:
+            start = min(start for start, _ in fates)
+            if any(fate == Fate.UNCOMMITTED for _, fate in fates):
+                why = (
+                    f"its uncommitted tail from offset {start} on is cut; none of it was committed"
+                )
+                yield Safety.LOSES, why, start
+            else:
+                why = f"its tail from offset {start} on is cut, and may have been committed"
+                yield Safety.UNKNOWN, why, start
+
+    def _is_odd(self, log: LogView, offset: int) -> bool:
+        usual = self.quorum.majority_at(offset)
+        return usual is None or log not in usual
+
+    def _discarded(
+        self, log: LogView, votes: bool, cut: int, reason: str
+    ) -> Iterator[tuple[Safety, str, int | None]]:
+        """What the node's own start throws away."""
+        if cut >= (log.end_offset or 0):
+            return  # bytes that are no record batch
+        own_snapshot = self.quorum.own_snapshot_end(log.label)
+        committed = min(self.quorum.bounds.lower, log.end_offset or 0)
+        if votes and cut < committed and own_snapshot < committed:
+            yield Safety.UNSAFE, f"its start throws committed records away: {reason}", cut
+        else:
+            yield Safety.LOSES, f"its start throws records away from offset {cut} on: {reason}", cut
+
+    def _why_safe(self, log: LogView, votes: bool) -> str:
+        lower, end = self.quorum.bounds.lower, log.end_offset or 0
+        if not votes:
+            return "it does not vote, and fetches what it lacks from the leader"
+        if end < lower:
+            return f"it lags, cannot be elected as it is, and fetches from offset {end} on"
+        if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
+            return (
+                "it holds what is committed; while it is down the other voters at hand are no "
+                "majority, and the quorum stands still"
+            )
+        return "it holds what is committed; the other voters at hand are a majority meanwhile"
+
+    def place(self, one: Restart) -> tuple[int, int, int]:
+        """Followers before the likely leader, voters before brokers; who holds all before who does
+        not.
+        """
+        log = self.quorum.by_label[one.replica]
+        newest = self.quorum.newest_log
+        leads = newest is not None and newest.leaders.get(newest.last_epoch or 0) == one.node_id
+        votes = self.quorum.role(log.evidence) == "voter"
+        loses = one.safety == Safety.LOSES
+        return (0 if votes else 1, 2 if leads else 1 if loses else 0, one.node_id or 0)
