@@ -55,9 +55,11 @@ HELP = [
     if line.startswith("  kraftlog ")
 ]
 EVERY = distinct([LAKE_COMMAND, *TOLD, *HELP])
+LIVE = [one for one in EVERY if "--bootstrap-controller" in one]
+"""They talk to a cluster: `make test-kafka` runs them; here they are parsed."""
 NAMED = [one for one in EVERY if len(one.split()) == 2]
 """Only spoken of, without arguments."""
-OURS = [one for one in EVERY if one not in (LAKE_COMMAND, *NAMED)]
+OURS = [one for one in EVERY if one not in (LAKE_COMMAND, *NAMED, *LIVE)]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,12 @@ def test_command(
     assert out or command in HELP
     if "json" in words:
         assert all(json.loads(line) for line in out.splitlines())
+
+
+@pytest.mark.parametrize("command", LIVE)
+def test_a_command_for_a_cluster_is_understood(command: str) -> None:
+    words = arguments(command, places(Path("/documents")))
+    assert build_parser().parse_args(words[1:]).command
 
 
 @pytest.mark.parametrize("command", NAMED)
