@@ -29,6 +29,7 @@ ROOMS = (
     "state",
     "quorum",
     "explain",
+    "recover",
     "audit",
     "simulate",
     "pull",  # asks a real leader what simulate's follower would ask

@@ -1,0 +1,88 @@
+"""`recover`: a new quorum from what remains of an old one. Needs no Spark; writes to a new folder
+only.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kraftlog.config import load_options
+from kraftlog.errors import InputError
+from kraftlog.log.directory import find_replicas
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.pipeline.progress import waiting
+from kraftlog.quorum.model import Quorum
+from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
+from kraftlog.recover.plan import plan_text, plan_values
+from kraftlog.recover.source import recovered
+from kraftlog.recover.voters import voters_of
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+
+_DESCRIPTION = """\
+The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
+voter a checkpoint with the new voters and a meta.properties, and plan.md, which says what is kept,
+what is lost, what is unknown, and what to do in which order. Review it; nothing is started, and
+nothing is written but the new folder.
+"""
+_EXAMPLE = """example:
+  kraftlog recover --input replicas/ --out new-quorum/ --voters \\
+      1@host1:9093:nxOpeKMeTXCDlz7dwIMJkA 2@host2:9093:yD7wSNglQZe1f8nw8v9c1Q
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `recover`."""
+    parser = commands.add_parser(
+        "recover",
+        help="a new quorum from what remains: checkpoints, meta.properties, a plan",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="NEW", help="a new folder")
+    parser.add_argument(
+        "--voters",
+        nargs="+",
+        required=True,
+        metavar="VOTER",
+        help="the new voters: id@host:port:directory-id, as kafka-storage takes them",
+    )
+    parser.add_argument("--at", type=int, metavar="N", help="take only records below this offset")
+    parser.add_argument(
+        "--listener", default="CONTROLLER", metavar="NAME", help="the controllers' listener"
+    )
+    parser.add_argument("--cluster-id", metavar="ID", help="instead of that of the copies")
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    parser.set_defaults(command=_recover)
+
+
+def _recover(chosen: argparse.Namespace) -> int:
+    voters = voters_of(chosen.voters)
+    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    roots = list(options.input)
+    with waiting("recover"):
+        quorum = Quorum(evidence_of(roots, options, replay=False))
+        found = recovered(quorum, find_replicas(roots), chosen.at)
+    cluster_id = chosen.cluster_id or found.cluster_id
+    if cluster_id is None:
+        raise InputError("no copy says which cluster it is of: name it with --cluster-id")
+    out = new_folder(chosen.out, roots)
+    image = new_image(found.image, voters, chosen.listener)
+    files = write_kit(out, image, voters, cluster_id)
+    text = plan_text(found, voters, cluster_id, chosen.listener, roots)
+    values = plan_values(found, voters, files, cluster_id)
+    write_text(out / "plan.md", text)
+    write_text(out / "plan.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+    if chosen.format == "json":
+        print_rows([values], "json")
+    else:
+        print(text, end="")
+    note = f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear"
+    print(f"kraftlog: {note}", file=sys.stderr)
+    return 0

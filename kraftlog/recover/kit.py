@@ -1,0 +1,80 @@
+"""The files of a new quorum: for each voter a `meta.properties` and the checkpoint that it starts
+from.
+
+In: a recovered image and the new voters. Out: files in a folder that was empty or not there. The
+state is the old one but for the voters, kraft.version, and the registrations of controllers, which
+register anew. Source: KIP-630, KIP-853, Kafka's MetaProperties.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kraftlog.errors import UsageError
+from kraftlog.log.names import LOG_FOLDER
+from kraftlog.recover.voters import NewVoter
+from kraftlog.state.checkpoint import write_checkpoint
+from kraftlog.state.image import Image
+
+DYNAMIC_VOTERS = 1
+"""The kraft.version from which on records name the voters."""
+
+
+def new_image(image: Image, voters: Sequence[NewVoter], listener: str) -> Image:
+    """The image with the new voters instead of the old ones."""
+    state = image.state.fork()
+    for table in ("voters", "controllers"):
+        for key in state.keys(table, ()):
+            state.set(table, key, None)
+    state.set("kraft_version", (), {"version": 0, "kRaftVersion": DYNAMIC_VOTERS})
+    for one in voters:
+        state.set("voters", (one.id, one.directory_id), one.record(listener))
+    return replace(image, state=state)
+
+
+def new_folder(out: Path, inputs: Sequence[str]) -> Path:
+    """The folder that everything goes to.
+
+    Raises UsageError where it holds something, or lies below an input, which is never written to.
+    """
+    target = out.resolve()
+    for root in inputs:
+        if "://" not in root and target.is_relative_to(Path(root).resolve()):
+            raise UsageError(f"{out} lies below the input {root}: name another --out")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        if any(target.iterdir()):
+            raise UsageError(f"{out} is not empty: name a new folder as --out")
+    except OSError as error:
+        raise UsageError(f"{out}: it cannot be made: {error.strerror}") from error
+    return target
+
+
+def write_kit(
+    out: Path, image: Image, voters: Sequence[NewVoter], cluster_id: str
+) -> dict[int, list[Path]]:
+    """Write the files of each voter; gives their paths by node id. Checkpoints hold secrets in
+    clear: only their owner may read them.
+    """
+    written: dict[int, list[Path]] = {}
+    for one in voters:
+        folder = out / str(one.id)
+        checkpoint = write_checkpoint(image, folder / LOG_FOLDER)
+        properties = folder / "meta.properties"
+        write_text(
+            properties,
+            f"version=1\ncluster.id={cluster_id}\nnode.id={one.id}\n"
+            f"directory.id={one.directory_id}\n",
+        )
+        written[one.id] = [properties, checkpoint]
+    return written
+
+
+def write_text(path: Path, text: str) -> None:
+    """A new file; a file that is there already is never replaced."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,251 @@
+"""The plan that a person reviews before the new quorum starts: what is kept, what is lost, what is
+unknown, and what to do in which order.
+
+In: a recovered image, the new voters, the files. Out: Markdown, and the same as plain values.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kraftlog.explain.words import sentences
+from kraftlog.log.names import LOG_FOLDER
+from kraftlog.recover.source import LeftOut, Recovered
+from kraftlog.recover.voters import NewVoter
+from kraftlog.relations import moment
+from kraftlog.state.shapes import METADATA_VERSION
+
+TOLD = 40
+"""So many lost objects are named of each copy; `plan.json` has all of them."""
+LEAST_LEVEL = 21
+"""metadata.version 3.9-IV0, below which Kafka does not take voters from records."""
+_KINDS = {
+    "topics": "topics",
+    "partitions": "partitions",
+    "configs": "configs",
+    "brokers": "broker registrations",
+    "acls": "ACLs",
+    "scram_credentials": "SCRAM credentials",
+    "client_quotas": "client quotas",
+    "delegation_tokens": "delegation tokens",
+    "features": "features",
+}
+
+
+def kept(found: Recovered) -> dict[str, int]:
+    """How many objects of each kind the image holds."""
+    return {name: len(found.image.state.rows(table)) for table, name in _KINDS.items()}
+
+
+def unknown(found: Recovered) -> Iterator[str]:
+    """What the copies cannot tell."""
+    image = found.image
+    if image.end_offset > found.proven:
+        yield (
+            f"Whether offsets {found.proven} to {image.end_offset - 1} were committed: nothing at "
+            "hand proves it. They are kept, as a leader that holds them would keep them. With "
+            f"--at {found.proven} only what is proven is taken."
+        )
+    if found.upper is None or found.upper > image.end_offset:
+        yield (
+            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand "
+            "proves that these copies end where the quorum ended. If it went on, that is lost."
+        )
+    for voter in found.missing_voters:
+        yield f"What voter {voter} held: no copy of it is at hand."
+    for voter in found.open_voters:
+        yield f"What voter {voter} held after the end of its copy: nothing proves it whole."
+    for fault in image.faults[:TOLD]:
+        at = (
+            "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"
+        )
+        yield f"What the record {at} did, which has no effect here: {fault.detail}."
+    for one in found.left_out:
+        if one.why_unknown is not None:
+            yield (
+                f"What {one.replica} holds at offsets {one.start_offset} to "
+                f"{one.end_offset - 1}: {one.why_unknown}"
+            )
+
+
+def lost(one: LeftOut, found: Recovered) -> list[str]:
+    """What a copy's own records change, which the image lacks, as sentences."""
+    names = {key[0]: value["name"] for key, value in found.image.state.rows("topics").items()}
+    for each in one.changes:
+        if each.table == "topics":
+            names[each.key[0]] = (each.after or each.before or {})["name"]
+    return [
+        text
+        for each in one.changes
+        for text in sentences(each, lambda key: names.get(key, f"(id {key})"))
+    ]
+
+
+def lost_together(found: Recovered) -> list[tuple[list[LeftOut], list[str]]]:
+    """What is lost, once for copies that hold the same."""
+    groups: dict[tuple[str, ...], list[LeftOut]] = {}
+    for one in found.left_out:
+        if one.why_unknown is None:
+            groups.setdefault(tuple(lost(one, found)), []).append(one)
+    return [(held, list(objects)) for objects, held in groups.items()]
+
+
+def notes(found: Recovered) -> Iterator[str]:
+    """What stands in the way of a start."""
+    level = found.image.state.get("features", (METADATA_VERSION,))
+    if level is None:
+        yield "The state has no metadata.version: Kafka will not start from it as it is."
+    elif level["featureLevel"] < LEAST_LEVEL:
+        yield (
+            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters "
+            "needs 3.9 (21) or later. Start these nodes with controller.quorum.voters instead."
+        )
+
+
+def plan_values(
+    found: Recovered, voters: Sequence[NewVoter], files: dict[int, list[Path]], cluster_id: str
+) -> dict[str, Any]:
+    """The plan as plain values."""
+    image = found.image
+    return {
+        "cluster_id": cluster_id,
+        "end_offset": image.end_offset,
+        "epoch": image.epoch,
+        "log_of": found.log_of,
+        "snapshot_of": found.snapshot_of,
+        "proven_offset": found.proven,
+        "upper_offset": found.upper,
+        "missing_voters": list(found.missing_voters),
+        "kept": kept(found),
+        "topics": sorted(value["name"] for value in image.state.rows("topics").values()),
+        "lost": [
+            {
+                "replicas": [one.replica for one in held],
+                "start_offset": min(one.start_offset for one in held),
+                "end_offset": max(one.end_offset for one in held),
+                "objects": objects,
+            }
+            for held, objects in lost_together(found)
+        ],
+        "unknown": list(unknown(found)),
+        "notes": list(notes(found)),
+        "voters": [one.id for one in voters],
+        "files": {str(voter): [str(one) for one in paths] for voter, paths in files.items()},
+    }
+
+
+def plan_text(
+    found: Recovered,
+    voters: Sequence[NewVoter],
+    cluster_id: str,
+    listener: str,
+    inputs: Sequence[str],
+) -> str:
+    """The plan as Markdown."""
+    lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
+    lines += ["", "## Unknown", "", *(f"- {one}" for one in unknown(found))]
+    if not list(unknown(found)):
+        lines.append("Nothing: all voters are at hand, and agree.")
+    problems = list(notes(found))
+    if problems:
+        lines += ["", "## Settle this first", "", *(f"- {one}" for one in problems)]
+    lines += ["", *_steps(found, voters, cluster_id, listener)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
+    image, at = found.image, moment(found.image.timestamp)
+    time = f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
+    base = "the beginning of the log"
+    if image.base is not None:
+        base = f"{image.base.name} of {found.snapshot_of}"
+    return [
+        "# A new quorum from what remains",
+        "",
+        f"From: {', '.join(inputs)}",
+        "",
+        f"The state before offset {image.end_offset} of epoch {image.epoch}, whose last record is "
+        f"of {time}: {base}, and the log of {found.log_of} up to there. Review this plan before "
+        "anything starts; nothing of the old copies has been changed.",
+    ]
+
+
+def _kept_lines(found: Recovered) -> list[str]:
+    counts = ", ".join(f"{count:,} {name}" for name, count in kept(found).items())
+    names = sorted(value["name"] for value in found.image.state.rows("topics").values())
+    return [
+        "",
+        "## Kept",
+        "",
+        f"{counts}.",
+        "",
+        f"Proven to be committed: every record below offset {found.proven} ({found.proven_why}).",
+        "",
+        f"Topics: {', '.join(names) or 'none'}.",
+        "",
+        "Controllers register anew when they start; brokers keep their registrations until then.",
+    ]
+
+
+def _lost_lines(found: Recovered) -> list[str]:
+    lines = ["", "## Lost", ""]
+    groups = lost_together(found)
+    if not groups:
+        lines.append("Nothing that lies at hand.")
+    for held, objects in groups:
+        spans = [
+            f"offsets {one.start_offset} to {one.end_offset - 1} of {one.replica}" for one in held
+        ]
+        lines.append(
+            f"{' and '.join(spans)}: they contradict this history, or nothing leads up to them, "
+            "and are left out. What only they change:"
+        )
+        lines += ["", *(f"- {text}" for text in objects[:TOLD])]
+        if len(objects) > TOLD:
+            lines.append(f"- and {len(objects) - TOLD:,} more: see plan.json")
+        if not objects:
+            lines.append("- nothing that the state shows")
+        lines.append("")
+    return lines
+
+
+def _steps(
+    found: Recovered, voters: Sequence[NewVoter], cluster_id: str, listener: str
+) -> list[str]:
+    bootstrap = ",".join(f"{one.host}:{one.port}" for one in voters)
+    lines = [
+        "## Steps",
+        "",
+        "1. Stop every controller of the old quorum for good: a node that starts from an old copy "
+        "under the same cluster id is a second history. Keep all old folders.",
+        "2. Stop the brokers. On each, set the folder "
+        f"`{LOG_FOLDER}` aside (not its `meta.properties`, not the data): a broker whose metadata "
+        "log is ahead of the new one would refuse it.",
+        "3. Put the files of each voter into its empty metadata log directory. They hold "
+        "credentials in clear: keep their owner and mode.",
+        "",
+    ]
+    for one in voters:
+        lines += [
+            f"       # voter {one.id} on {one.host}: no kafka-storage format, the files are it",
+            f"       cp -Rp {one.id}/. METADATA_LOG_DIR_OF_{one.id}/",
+        ]
+    lines += [
+        "",
+        "4. In each controller's server.properties:",
+        "",
+        "       process.roles=controller",
+        "       node.id=ID",
+        f"       controller.listener.names={listener}",
+        f"       controller.quorum.bootstrap.servers={bootstrap}",
+        "       # and no controller.quorum.voters",
+        "",
+        "5. Start the controllers. One of them must become the leader: "
+        f"`kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe "
+        "--status`.",
+        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap}. "
+        "One whose disk is new is formatted first: "
+        f"`kafka-storage format --cluster-id {cluster_id} --config server.properties`.",
+        "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
+    ]
+    return lines

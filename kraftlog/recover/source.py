@@ -1,0 +1,150 @@
+"""The newest image that the remaining copies give, and what is known of what they do not hold.
+
+In: a quorum. Out: a `Recovered`: the image, from whose files it comes, what is proven of it, and
+what only other copies hold. The copy whose log is furthest in the newest epoch counts, as in an
+election; snapshots of all copies may be its base. What cannot be committed is left out. Source:
+KIP-595, R6, #36.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError, KraftlogError
+from kraftlog.log.directory import Replica
+from kraftlog.quorum.model import Quorum
+from kraftlog.state.coverage import Coverage, scan
+from kraftlog.state.difference import differences
+from kraftlog.state.image import Image, image_at
+from kraftlog.state.state import Change, State
+
+CLEAR = Redactor(None)
+"""A checkpoint with masked credentials would be of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What one copy holds beyond the recovered image and cannot be part of it: offsets
+    [start, end), and what they change; `why_unknown` says why that is not known.
+    """
+
+    replica: str
+    start_offset: int
+    end_offset: int
+    changes: tuple[Change, ...]
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The image that a new quorum begins with. Below `proven` it is known to be committed;
+    `cluster_id` is the old quorum's.
+    """
+
+    image: Image
+    log_of: str
+    snapshot_of: str | None
+    proven: int
+    proven_why: str
+    upper: int | None
+    missing_voters: tuple[int, ...]
+    open_voters: tuple[int, ...]
+    left_out: tuple[LeftOut, ...]
+    cluster_id: str | None
+
+
+def recovered(quorum: Quorum, replicas: Sequence[Replica], at: int | None = None) -> Recovered:
+    """The newest image, or that at an offset.
+
+    Raises InputError where no copy gives any, or none that."""
+    own = {one.label for one in quorum.peers}
+    scans = [scan(one) for one in replicas if one.label in own]
+    credible = {one.path: one.replica for one in quorum.credible_snapshots}
+    snapshots = sorted(
+        (one for found in scans for one in found.snapshots if one.file.path in credible),
+        key=lambda one: (one.epoch, one.end_offset),
+    )
+    joined = [replace(one, snapshots=tuple(snapshots)) for one in scans]
+    coverage, offset = _best(quorum, joined, at)
+    image = image_at(coverage, offset, CLEAR, quorum.bounds.lower)
+    if image.open_since is not None:
+        image = image_at(coverage, image.open_since, CLEAR, quorum.bounds.lower)
+    names = [name for name, _ in quorum.cluster_ids.most_common(1)]
+    return Recovered(
+        image,
+        coverage.replica.label,
+        None if image.base is None else credible[image.base.file.path],
+        min(quorum.bounds.lower, image.end_offset),
+        quorum.bounds.lower_reason,
+        quorum.bounds.upper,
+        quorum.bounds.missing_voters,
+        quorum.bounds.open_voters,
+        tuple(_left_out(quorum, scans, image)),
+        names[0] if names else None,
+    )
+
+
+def _best(quorum: Quorum, scans: Sequence[Coverage], at: int | None) -> tuple[Coverage, int]:
+    """The copy that gives the newest state, and its offset."""
+    found: list[tuple[tuple[int, int], int, Coverage, int]] = []
+    for order, one in enumerate(scans):
+        limit = _limit(quorum, one)
+        ranges = [(low, min(high, limit)) for low, high in one.restorable() if low <= limit]
+        if at is not None:
+            ranges = [(at, at) for low, high in ranges if low <= at <= high]
+        if ranges:
+            offset = max(high for _, high in ranges)
+            found.append(((_epoch_before(quorum, one, offset), offset), -order, one, offset))
+    if not found:
+        what = "no state" if at is None else f"the state at {at}"
+        raise InputError(
+            f"{what} can be rebuilt from these copies; kraftlog restorable says which can"
+        )
+    *_, coverage, offset = max(found, key=lambda one: one[:2])
+    return coverage, offset
+
+
+def _limit(quorum: Quorum, coverage: Coverage) -> int:
+    """How far a copy counts: to where its own tail departs, and to what can be committed."""
+    label = coverage.replica.label
+    ends = [coverage.log_end_offset]
+    if label in quorum.tail_starts:
+        ends.append(quorum.tail_starts[label])
+    upper = quorum.bounds.upper
+    if upper is not None:
+        ends.append(max(upper, quorum.bounds.lower))
+    return min(ends)
+
+
+def _epoch_before(quorum: Quorum, coverage: Coverage, offset: int) -> int:
+    """The epoch of the last batch below an offset."""
+    log = quorum.by_label[coverage.replica.label]
+    index = log.index_at(offset - 1)
+    if index >= 0:
+        return int(log.epochs[index])
+    ended = [one.epoch for one in coverage.snapshots if one.end_offset == offset]
+    return max(ended, default=-1)
+
+
+def _left_out(quorum: Quorum, scans: Sequence[Coverage], image: Image) -> Iterator[LeftOut]:
+    """What the copies hold beyond the image, or instead of a part of it."""
+    for one in scans:
+        label = one.replica.label
+        start = min(quorum.tail_starts.get(label, image.end_offset), image.end_offset)
+        if one.log_end_offset <= start:
+            continue
+        try:
+            held = image_at(one, one.log_end_offset, CLEAR)
+            before = image_at(one, start, CLEAR)
+        except KraftlogError as error:
+            yield LeftOut(label, start, one.log_end_offset, (), str(error))
+            continue
+        told = tuple(_changes(before.state, held.state))
+        yield LeftOut(label, start, one.log_end_offset, told)
+
+
+def _changes(before: State, after: State) -> Iterator[Change]:
+    """What differs between two states, object by object."""
+    keys = dict.fromkeys((one.table, one.key) for one in differences(before, after))
+    for table, key in keys:
+        yield Change(table, key, before.get(table, key), after.get(table, key))

@@ -1,0 +1,144 @@
+"""What `kraftlog recover` makes of real quorums, and of what is left of small ones. That Kafka
+starts from it is held in tests/kafka.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import scan
+from kraftlog.state.image import Image, image_at
+from kraftlog.state.shapes import canonical_text
+from kraftlog.state.write import canonical_lines
+from tests.golden.cases import DATA, Replica
+from tests.unit.audit_logs import quorum
+
+FIRST = "1@host1:9093:yD7wSNglQZe1f8nw8v9c1Q"
+SECOND = "7@[::1]:9094:DmhVAByDzAsoIMGOut7ABg"
+
+
+def recover(root: Path, out: Path, *more: str) -> dict[str, Any]:
+    """Run the command; gives the plan's values."""
+    words = ["recover", "--input", str(root), "--out", str(out), "--voters", FIRST, SECOND]
+    assert main([*words, *more]) == 0
+    values: dict[str, Any] = json.loads((out / "plan.json").read_text(encoding="utf-8"))
+    return values
+
+
+def image_in(folder: Path) -> Image:
+    (replica,) = find_replicas([str(folder)])
+    return image_at(scan(replica), None, Redactor(None))
+
+
+@pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])
+def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
+    case: str, best: str, tmp_path: Path
+) -> None:
+    plan = recover(DATA / case / "replicas", tmp_path / "new")
+    image = image_in(tmp_path / "new" / "7")
+    expected = [
+        canonical_text(row)
+        for row in Replica(case, best).image()
+        if row["type"] != "REGISTER_CONTROLLER_RECORD"
+    ]
+    assert canonical_lines(image.state) == expected
+    assert image.end_offset == plan["end_offset"]
+    voters = {key: row["endpoints"][0] for key, row in image.state.rows("voters").items()}
+    assert voters == {
+        (1, "yD7wSNglQZe1f8nw8v9c1Q"): {"name": "CONTROLLER", "host": "host1", "port": 9093},
+        (7, "DmhVAByDzAsoIMGOut7ABg"): {"name": "CONTROLLER", "host": "::1", "port": 9094},
+    }
+    properties = (tmp_path / "new" / "7" / "meta.properties").read_text()
+    assert "node.id=7\ndirectory.id=DmhVAByDzAsoIMGOut7ABg\n" in properties
+    assert f"cluster.id={plan['cluster_id']}\n" in properties
+    (checkpoint,) = (tmp_path / "new" / "7").glob("*/*.checkpoint")
+    assert checkpoint.stat().st_mode & 0o077 == 0
+
+
+def test_the_plan_says_by_name_what_only_a_dead_leader_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = recover(DATA / "isolated" / "replicas", tmp_path / "new")
+    (both,) = plan["lost"]
+    assert (both["replicas"], both["start_offset"], both["end_offset"]) == (["12", "2"], 176, 243)
+    assert any("topic ghost-topic-a" in one and "is created" in one for one in both["objects"])
+    assert any("User:ghost" in one for one in both["objects"])
+    assert "ghost-topic-a" not in plan["topics"]
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == text
+    for word in ("## Kept", "## Lost", "## Unknown", "## Steps", "ghost-topic-a", "cp -Rp 7/."):
+        assert word in text
+
+
+def test_from_one_voter_what_is_not_proven_is_named(tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    shutil.copytree(DATA / "voter-readded" / "replicas" / "3", copies / "3")
+    plan = recover(copies, tmp_path / "new")
+    assert (plan["end_offset"], plan["proven_offset"]) == (147, 123)
+    told = " ".join(plan["unknown"])
+    assert "offsets 123 to 146" in told
+    assert "voter 1" in told
+    proven = recover(copies, tmp_path / "proven", "--at", "123")
+    assert (proven["end_offset"], proven["proven_offset"]) == (123, 123)
+
+
+def test_one_copys_snapshot_and_anothers_log(tmp_path: Path) -> None:
+    """Node 1 has lost its first segment and its snapshot, node 2 all but its snapshot."""
+    nodes = quorum(tmp_path / "copies")
+    nodes[0].segment(0).unlink()
+    nodes[0].checkpoint(6, 1).unlink()
+    for segment in (0, 6):
+        nodes[1].segment(segment).unlink()
+    shutil.rmtree(nodes[2].home)
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert (plan["log_of"], plan["snapshot_of"], plan["end_offset"]) == ("1", "2", 12)
+    assert plan["topics"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "voter, said",
+    [
+        ("1@host:9093", "is no voter"),
+        ("1@host:0:yD7wSNglQZe1f8nw8v9c1Q", "is no port"),
+        ("1@host:9093:short", "is no directory id"),
+        ("1@other:9093:DmhVAByDzAsoIMGOut7ABg", "same node id"),
+        ("2@host1:9093:DmhVAByDzAsoIMGOut7ABg", "same address"),
+        ("2@other:9093:yD7wSNglQZe1f8nw8v9c1Q", "same directory id"),
+    ],
+)
+def test_voters_that_cannot_be_are_one_sentence(
+    voter: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = DATA / "offline" / "replicas"
+    words = ["recover", "--input", str(root), "--out", str(tmp_path / "new"), "--voters", FIRST]
+    assert main([*words, voter]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_nothing_is_written_but_a_new_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies = tmp_path / "copies"
+    shutil.copytree(DATA / "voter-readded" / "replicas" / "3", copies / "3")
+    (tmp_path / "link").symlink_to(copies)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    for out, said in (
+        (copies / "new", "below the input"),
+        (tmp_path / "link" / "new", "below the input"),
+        (tmp_path / "full", "is not empty"),
+    ):
+        words = ["recover", "--input", str(copies), "--out", str(out), "--voters", FIRST]
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+    assert sorted(path.name for path in copies.iterdir()) == ["3"]
+    words = ["recover", "--input", str(copies), "--out", str(tmp_path / "new"), "--at", "999"]
+    assert main([*words, "--voters", FIRST]) == 2
+    assert "the state at 999 can be rebuilt from" in capsys.readouterr().err
