@@ -42,7 +42,7 @@ from tests.unit.faults import (  # noqa: F401  (they declare faults)
     snapshots,
     state,
 )
-from tests.unit.faults.rules import Used, declared, used_by
+from tests.unit.faults.rules import DECLARED, Used, used_by
 from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
 
 # --- log ---------------------------------------------------------------------------------------
@@ -543,7 +543,7 @@ def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
         result, used = audited(one)
         sentences = [finding.row.message for finding in findings_of(one, result)]
         told |= {place.rule for place in used if any(place.text in text for text in sentences)}
-    untold = [rule for rules in declared().values() for rule in rules if rule not in told]
+    untold = [rule for rules in DECLARED.values() for rule in rules if rule not in told]
     assert [f"{rule.function}, line {rule.first_line}" for rule in untold] == []
 
 

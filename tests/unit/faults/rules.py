@@ -31,11 +31,6 @@ class Rule(NamedTuple):
     last_line: int
 
 
-def declared() -> dict[str, list[Rule]]:
-    """The rules of each file."""
-    return {str(path): list(_rules(path)) for path in FILES}
-
-
 def _rules(path: Path) -> Iterator[Rule]:
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef) or function.returns is None:
@@ -52,6 +47,10 @@ def _is_none(node: ast.Return) -> bool:
     return node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
 
 
+DECLARED = {str(path): list(_rules(path)) for path in FILES}
+"""The rules of each file."""
+
+
 class Used(NamedTuple):
     """What was told at a place."""
 
@@ -61,19 +60,19 @@ class Used(NamedTuple):
 
 def used_by(run: Callable[[], Result]) -> tuple[Result, list[Used]]:
     """What a call returns, and each rule that told something meanwhile."""
-    rules, seen = declared(), []
+    seen: list[Used] = []
 
     def inside(frame: FrameType, event: str, told: Any) -> Any:
         text = _text(told) if event == "return" else None
         if text:
             line = frame.f_lineno
-            for rule in rules[frame.f_code.co_filename]:
+            for rule in DECLARED[frame.f_code.co_filename]:
                 if rule.first_line <= line <= rule.last_line:
                     seen.append(Used(rule, text))
         return inside
 
     def entered(frame: FrameType, event: str, told: Any) -> Any:
-        if frame.f_code.co_filename not in rules:
+        if frame.f_code.co_filename not in DECLARED:
             return None
         frame.f_trace_lines = False
         return inside
