@@ -75,6 +75,6 @@ def _families(command: str) -> tuple[ModuleType, ...]:
 
     if command in ("state", "diff", "checkpoint"):
         return (state,)
-    from kraftlog.commands import audit, explain, plan, pull, recover, restorable, run
+    from kraftlog.commands import audit, collect, explain, plan, pull, recover, restorable, run
 
-    return run, audit, listing, state, restorable, explain, recover, plan, pull
+    return run, audit, listing, state, restorable, explain, recover, plan, pull, collect

@@ -47,6 +47,7 @@ class FakeController:
     """
 
     folder: Path
+    cluster_id: str = CLUSTER_ID
     node_id: int = 1
     epoch: int = 2
     high_watermark: int | None = None
@@ -84,12 +85,12 @@ class FakeController:
         if api_key == FETCH_SNAPSHOT:
             ask = decode_ask(body, version)
             files = {one: self.snapshot_bytes(one) for one in self.snapshots()}
-            server = Server(files, self.epoch, cluster_id=CLUSTER_ID)
+            server = Server(files, self.epoch, cluster_id=self.cluster_id)
             return encode_piece(fetch_snapshot(server, ask), self.node_id, self.epoch, version)
         told = {
             FETCH: self._fetch,
             DESCRIBE_QUORUM: self._describe,
-            DESCRIBE_CLUSTER: lambda _: {**_CLUSTER, "clusterId": CLUSTER_ID},
+            DESCRIBE_CLUSTER: lambda _: {**_CLUSTER, "clusterId": self.cluster_id},
         }[api_key](asked)
         return encode_message(answer, told)
 
@@ -100,7 +101,7 @@ class FakeController:
     def _fetch(self, asked: dict[str, Any]) -> dict[str, Any]:
         one = asked["topics"][0]["partitions"][0]
         offset, extent = one["fetchOffset"], self.extent
-        same = asked["clusterId"] in (None, CLUSTER_ID)
+        same = asked["clusterId"] in (None, self.cluster_id)
         error = validate_leader(True, self.epoch, one["currentLeaderEpoch"], same)
         found = Fetched(error) if error else leader_fetch(extent, offset, one["lastFetchedEpoch"])
         limit = min(one["partitionMaxBytes"], self.answer_bytes)

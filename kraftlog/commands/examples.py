@@ -10,7 +10,7 @@ EXAMPLES = {
     "run": (
         "kraftlog run --input replicas/ --lake lake/",
         "kraftlog run --input replicas/ --lake lake/ --fail-on warning",
-        "kraftlog run --bootstrap-controller c1:9093 --out replicas/live --lake lake/",
+        "kraftlog run --bootstrap-controller c1:9093 --out replicas/live --lake live-lake/",
     ),
     "audit": (
         "kraftlog audit --input replicas/",

@@ -32,9 +32,9 @@ secrets in clear. The user of --command-config needs CLUSTER_ACTION and DESCRIBE
 """
 _EXAMPLES = """examples:
   kraftlog pull --bootstrap-controller c1:9093 --out replicas/live
-  kraftlog pull --bootstrap-controller c1:9093 --command-config FILE --out replicas/live
+  kraftlog pull --bootstrap-controller c1:9093 --out live --command-config client.properties
   kraftlog pull --bootstrap-controller c1:9093 --out replicas/live --follow
-  kraftlog audit --input replicas/live copies/2      one node's disk against the live quorum
+  kraftlog audit --input replicas/live copies/2      # one node's disk against the live quorum
 """
 
 

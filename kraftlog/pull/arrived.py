@@ -1,0 +1,105 @@
+"""What has come of copies: enough to audit, or what is missing.
+
+In: the folder that holds a folder per node. Out: a row for each, with what is wrong, in words. It
+looks at names, sizes and the small files only; whether the bytes are right is the audit's question.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraftlog.errors import InputError
+from kraftlog.log import names
+from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_meta_properties
+from kraftlog.log.storage import open_file
+from kraftlog.quorum.evidence import PULLED_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """One copy: `problem` is None where it can be audited; sizes are in bytes."""
+
+    copy: str
+    node_id: int | None
+    cluster_id: str | None
+    segment_count: int
+    log_size_bytes: int
+    newest_snapshot: str | None
+    problem: str | None
+
+
+def arrived(out: Path) -> list[Arrived]:
+    """A row per folder below `out`, in order.
+
+    Raises InputError where there is no such folder, or nothing in it."""
+    if not out.is_dir():
+        raise InputError(f"{out}: there is no such folder")
+    folders = sorted(one for one in out.iterdir() if one.is_dir())
+    if not folders:
+        raise InputError(f"{out}: nothing has come")
+    found = [_arrived(one) for one in folders]
+    clusters = Counter(one.cluster_id for one in found if one.cluster_id)
+    nodes: dict[int, list[str]] = defaultdict(list)
+    for one in found:
+        if one.node_id is not None and one.node_id >= 0:
+            nodes[one.node_id].append(one.copy)
+    return [_compared(one, clusters, nodes) for one in found]
+
+
+def _arrived(folder: Path) -> Arrived:
+    if not (folder / names.LOG_FOLDER).is_dir():
+        why = f"{names.LOG_FOLDER} has not come: is this the folder that holds it on the node?"
+        return Arrived(folder.name, None, None, 0, 0, None, why)
+    (replica,) = find_replicas([str(folder)])
+    logs = [one for one in replica.files if one.kind == names.LOG]
+    snapshots = [one.name for one in replica.files if one.kind == names.CHECKPOINT]
+    node_id, cluster_id, problem = _identity(replica)
+    problem = problem or _missing(replica, node_id)
+    size = sum(one.size_bytes for one in logs)
+    newest = max(snapshots, default=None)
+    return Arrived(folder.name, node_id, cluster_id, len(logs), size, newest, problem)
+
+
+def _identity(replica: Replica) -> tuple[int | None, str | None, str | None]:
+    files = [one for one in replica.files if one.kind == names.META_PROPERTIES]
+    if not files:
+        return None, None, "meta.properties has not come: whose copy this is cannot be told"
+    try:
+        with open_file(files[0].path) as handle:
+            found = read_meta_properties(handle.read(0, SIDE_FILE_LIMIT))
+    except (OSError, ValueError) as error:
+        return None, None, f"meta.properties cannot be read ({error})"
+    node = found.get("node.id", found.get("broker.id", PULLED_ID))
+    return int(node), found.get("cluster.id"), None
+
+
+def _missing(replica: Replica, node_id: int | None) -> str | None:
+    kinds = Counter(one.kind for one in replica.files)
+    if any(one.problem for one in replica.files):
+        return "a file of it is no regular file"
+    if not kinds[names.LOG] and not kinds[names.CHECKPOINT]:
+        return "neither a segment nor a snapshot has come"
+    if not kinds[names.LOG]:
+        return "no segment has come"
+    lowest = min(one.parsed.base_offset or 0 for one in replica.files if one.kind == names.LOG)
+    ends = [one.parsed.end_offset or 0 for one in replica.files if one.kind == names.CHECKPOINT]
+    if lowest > max(ends, default=0):
+        return f"its log begins at {lowest}, and no snapshot that reaches it has come"
+    if node_id != int(PULLED_ID) and not kinds[names.QUORUM_STATE]:
+        return "quorum-state has not come"
+    return None
+
+
+def _compared(one: Arrived, clusters: Counter[str], nodes: dict[int, list[str]]) -> Arrived:
+    """What only shows beside the other copies."""
+    problem = one.problem
+    if problem is None and len(clusters) > 1:
+        usual = clusters.most_common(1)[0][0]
+        if one.cluster_id is not None and one.cluster_id != usual:
+            problem = f"it is of cluster {one.cluster_id}, most copies are of {usual}"
+    others = [name for name in nodes.get(one.node_id or -1, []) if name != one.copy]
+    if problem is None and one.node_id is not None and others:
+        problem = f"{', '.join(others)} is of the same node {one.node_id}"
+    values = (one.node_id, one.cluster_id, one.segment_count, one.log_size_bytes)
+    return Arrived(one.copy, *values, one.newest_snapshot, problem)

@@ -1,0 +1,212 @@
+"""`collect`: a script that copies in the right order, run here against this machine, and what it
+says of copies that have come, or have not.
+
+Only `ssh` and `kubectl` are stand-ins, which run on this machine what they would run on another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.errors import UsageError
+from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
+from tests.golden.cases import PARTITION, Replica
+
+SSH = '#!/bin/sh\n# ssh HOST COMMAND\nshift\nexec sh -c "$*"\n'
+KUBECTL = """#!/bin/sh
+# kubectl exec … -- COMMAND
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Path:
+    """Nodes' disks, one of them with a blank in its name."""
+    for node in ("1", "2"):
+        shutil.copytree(Replica("isolated", node).folder, tmp_path / "disks" / f"of {node}")
+    return tmp_path / "disks"
+
+
+def run_script(lines: list[str], tmp_path: Path) -> None:
+    """Run what was printed, but for the last word: `kraftlog` itself."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (("ssh", SSH), ("kubectl", KUBECTL), ("kraftlog", "#!/bin/sh\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    script = "\n".join(lines)
+    subprocess.run(["sh", "-eu"], input=script, text=True, check=True, env={"PATH": path})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()
+    }
+
+
+def test_the_script_copies_whole_folders_in_order(
+    nodes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "copies"
+    given = ["--ssh", f"admin@c1:{nodes}/of 1", "--kubectl", f"kafka/controller-0:{nodes}/of 2"]
+    assert main(["collect", "--out", str(out), *given, "--bootstrap-controller", "c1:9093"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not out.exists()
+    run_script(lines, tmp_path)
+    assert files(out / "c1") == files(nodes / "of 1")
+    assert files(out / "controller-0") == files(nodes / "of 2")
+    commands = [line for line in lines if line.startswith(("ssh", "kubectl", "kraftlog"))]
+    steps = ["--exclude=quorum-state", "-name", "/quorum-state meta.properties"]
+    places = [next(i for i, line in enumerate(commands) if step in line) for step in steps]
+    assert places == [0, 1, 2]
+    assert commands[-2].startswith("kraftlog pull --bootstrap-controller c1:9093")
+    assert commands[-1] == f"kraftlog collect --out {out} --check"
+
+
+def test_nodes_without_a_snapshot_yet(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    shutil.copytree(Replica("isolated", "1").folder, node)
+    for one in (node / PARTITION).glob("*.checkpoint"):
+        one.unlink()
+    source = ssh_source(f"c1:{node}")
+    run_script(list(copy_script([source], str(tmp_path / "copies"))), tmp_path)
+    assert files(tmp_path / "copies" / "c1") == files(node)
+
+
+@pytest.mark.parametrize(
+    "read, text",
+    [
+        (ssh_source, "c1"),
+        (ssh_source, "c1:relative"),
+        (ssh_source, "-oProxyCommand=x:/data"),
+        (ssh_source, "c1;rm:/data"),
+        (ssh_source, "../x=c1:/data"),
+        (kubectl_source, "Pod:/data"),
+        (kubectl_source, "a/b/c:/data"),
+        (kubectl_source, "--as=root:/data"),
+        (kubectl_source, "pod"),
+    ],
+)
+def test_what_is_no_node_is_refused(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(UsageError):
+        read(text)
+
+
+def test_whatever_a_folder_is_called_it_stays_one_word(tmp_path: Path) -> None:
+    folder = tmp_path / "a $(touch pwned) 'b'"
+    shutil.copytree(Replica("isolated", "1").folder, folder)
+    lines = list(copy_script([ssh_source(f"2=c1:{folder}")], str(tmp_path / "o; u")))
+    run_script(lines, tmp_path)
+    assert files(tmp_path / "o; u" / "2") == files(folder)
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_sudo_reads_as_root() -> None:
+    lines = list(copy_script([ssh_source("c1:/data")], "copies", sudo=True))
+    assert any(line.startswith("ssh c1 'sudo sh -c ") for line in lines)
+
+
+def test_two_copies_of_one_name_are_refused() -> None:
+    sources = [ssh_source("c1.a:/data"), ssh_source("c1.b:/data")]
+    with pytest.raises(UsageError, match="two copies would be called c1"):
+        list(copy_script(sources, "copies"))
+
+
+# --- What has come ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    for node in ("1", "2", "3", "11"):
+        shutil.copytree(Replica("isolated", node).folder, tmp_path / "copies" / node)
+    return tmp_path / "copies"
+
+
+def check(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str | None]]:
+    code = main(["collect", "--out", str(out), "--check", "--format", "json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return code, {row["copy"]: row["problem"] for row in rows}
+
+
+def test_whole_copies_are_fine(copies: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(copies, capsys) == (0, dict.fromkeys(["1", "11", "2", "3"]))
+
+
+def _without_log(copies: Path) -> None:
+    shutil.rmtree(copies / "2" / PARTITION)
+
+
+def _without_identity(copies: Path) -> None:
+    (copies / "2" / "meta.properties").unlink()
+
+
+def _without_segments(copies: Path) -> None:
+    for one in (copies / "2" / PARTITION).glob("*.log"):
+        one.unlink()
+
+
+def _without_vote(copies: Path) -> None:
+    (copies / "2" / PARTITION / "quorum-state").unlink()
+
+
+def _without_beginning(copies: Path) -> None:
+    log = copies / "2" / PARTITION / f"{0:020d}.log"
+    log.rename(log.with_name(f"{500:020d}.log"))
+
+
+def _of_another_cluster(copies: Path) -> None:
+    meta = copies / "2" / "meta.properties"
+    lines = [one for one in meta.read_text().splitlines() if not one.startswith("cluster.id")]
+    meta.write_text("\n".join([*lines, "cluster.id=other"]) + "\n")
+
+
+def _twice(copies: Path) -> None:
+    shutil.copytree(copies / "2", copies / "2-again")
+
+
+@pytest.mark.parametrize(
+    "damage, problem",
+    [
+        (_without_log, "__cluster_metadata-0 has not come"),
+        (_without_identity, "meta.properties has not come"),
+        (_without_segments, "no segment has come"),
+        (_without_vote, "quorum-state has not come"),
+        (_without_beginning, "its log begins at 500, and no snapshot that reaches it"),
+        (_of_another_cluster, "it is of cluster other"),
+        (_twice, "2-again is of the same node 2"),
+    ],
+)
+def test_what_is_missing_is_said(
+    damage: Callable[[Path], None],
+    problem: str,
+    copies: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    damage(copies)
+    code, problems = check(copies, capsys)
+    assert code == 1
+    assert problem in str(problems["2"])
+    assert [problems[one] for one in ("1", "3", "11")] == [None, None, None]
+
+
+def test_arguments_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["collect", "--out", str(tmp_path / "nothing")]
+    for words, problem in (
+        ([], "no node is named"),
+        (["--check"], "there is no such folder"),
+        (["--check", "--ssh", "c1:/data"], "takes no node"),
+        (["--ssh", "c1:/data", "--bootstrap-controller", "c1"], "HOST:PORT"),
+    ):
+        assert main([*out, *words]) == 2
+        assert problem in capsys.readouterr().err
