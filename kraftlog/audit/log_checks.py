@@ -10,7 +10,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check, Severity
-from kraftlog.audit.triage import and_more, capped, offsets_of, offsets_text, remedy
+from kraftlog.audit.triage import and_more, at_same_place, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.quorum.evidence import SegmentEvidence
@@ -81,19 +81,19 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane)):
             delta = int(columns.last_offsets[row] - columns.base_offsets[row])
             count = int(columns.record_counts[row])
+            others, evidence = at_same_place(quorum, log, row)
             yield BadRow(
                 log.label,
-                f"the batch at offset {int(columns.base_offsets[row])} says {count:,} records "
-                "and a last "
-                f"offset delta of {delta:,} in {int(columns.sizes[row]):,} bytes, which cannot "
-                "all be "
-                "true although its CRC is right: it was written wrong or tampered with; compare it "
-                f"with the other replicas{and_more(more)}",
+                f"the batch at offset {int(columns.base_offsets[row])} says {count:,} records and "
+                f"a last offset delta of {delta:,} in {int(columns.sizes[row]):,} bytes, which "
+                "cannot all be true although its CRC is right: it was written wrong or tampered "
+                f"with; {others}{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 int(columns.base_offsets[row]),
                 batch_leader_epoch=int(columns.epochs[row]),
-                evidence={"record_count": count, "last_offset_delta": delta, "more": more},
+                evidence=evidence
+                | {"record_count": count, "last_offset_delta": delta, "more": more},
             )
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches

@@ -11,7 +11,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
-from kraftlog.audit.triage import some
+from kraftlog.audit.triage import called, offsets_text, some
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import LogView
@@ -118,22 +118,19 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         granting = {other.voter for other in candidates if other.key <= one.key} | {one.voter}
         wins = len(granting) >= bounds.majority
         explained = wins and _copied_before(quorum, one)
-        known = (
-            f"offsets {one.lacks_from} to {bounds.lower - 1} are committed ({bounds.lower_reason})"
-        )
+        lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
+        be = "is" if bounds.lower - one.lacks_from == 1 else "are"
+        known = f"{lacks} {be} committed ({bounds.lower_reason})"
         if wins and not explained:
             names = some([f"voter {voter}" for voter in sorted(granting)])
             text = (
-                f"voter {one.voter} ({one.log.label}) lacks committed data and {names} would "
-                "elect it: "
+                f"{who} lacks committed data and {names} would elect it: "
                 f"{known}; do not start these nodes before one that holds them takes part"
             )
         else:
             text = (
-                f"voter {one.voter} ({one.log.label}) ends at offset {one.lacks_from}: {known}; "
-                "it lags or "
-                "lost them, and fetches them when it runs; no majority of the voters at hand can "
-                "elect it"
+                f"{who} ends at offset {one.lacks_from}: {known}; it lags or lost them, and "
+                "fetches them when it runs; no majority of the voters at hand can elect it"
             )
             if explained:
                 text = text.rsplit(";", 1)[0] + "; its files were copied before these were written"
@@ -231,6 +228,25 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
+        )
+    yield from _swapped_folders(quorum)
+
+
+def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders that are called by the number of another node."""
+    nodes = {str(one.node_id) for one in quorum.replicas if one.node_id is not None}
+    for replica in quorum.replicas:
+        name = replica.label.rsplit("/", 1)[-1]
+        if replica.node_id is None or name == str(replica.node_id) or name not in nodes:
+            continue
+        yield BadRow(
+            replica.label,
+            f"the folder {replica.label} holds the files of node {replica.node_id} by its "
+            f"meta.properties, and another folder those of node {name}: the copies were exchanged "
+            "or misnamed; go by the node, not by the folder, when you act on a finding",
+            replica.meta_properties.path if replica.meta_properties else None,
+            severity="warning",
+            evidence={"node_id": replica.node_id, "folder": name},
         )
 
 

@@ -65,6 +65,31 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     )
 
 
+def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str, Any]]:
+    """(what the other copies hold where a batch of a log begins, and what to do; evidence)."""
+    columns = log.evidence.log
+    same: list[str] = []
+    other: list[str] = []
+    for one in quorum.peers:
+        theirs = one.evidence.log
+        for at in np.flatnonzero(theirs.base_offsets == columns.base_offsets[row]).tolist():
+            if one is not log:
+                equal = bool((theirs.ids[at] == columns.ids[row]).all())
+                (same if equal else other).append(one.label)
+    evidence = {"same_bytes_on": same, "other_bytes_on": other}
+    if other and not same:
+        verb = "holds" if len(other) == 1 else "hold"
+        return (
+            f"{some(other)} {verb} another batch there: before this node starts, set its log "
+            "folder aside and let it fetch the log again",
+            evidence,
+        )
+    if same:
+        verb = "holds" if len(same) == 1 else "hold"
+        return f"{some(same)} {verb} the same bytes, so that its leader wrote it", evidence
+    return "no other copy at hand holds that offset", evidence
+
+
 def some(labels: list[str], limit: int = 4) -> str:
     """Labels in words, the first few of them."""
     if len(labels) > limit:

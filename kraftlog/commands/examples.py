@@ -35,10 +35,17 @@ EXAMPLES = {
     "diff": ("kraftlog diff replicas/1@176 replicas/2@243",),
     "checkpoint": ("kraftlog checkpoint replicas/1 --at 176 --out restored/",),
     "plan": (
-        "kraftlog plan truncation --input replicas/",
+        "kraftlog plan restart --input replicas/",
         "kraftlog plan election --input replicas/ --format json",
     ),
-    "plan truncation": ("kraftlog plan truncation --input replicas/",),
+    "plan restart": (
+        "kraftlog plan restart --input replicas/",
+        "kraftlog plan restart --input replicas/ --format json",
+    ),
+    "plan truncation": (
+        "kraftlog plan truncation --input replicas/",
+        "kraftlog plan truncation --input replicas/ --all",
+    ),
     "plan fetch": ("kraftlog plan fetch --input replicas/",),
     "plan boot": ("kraftlog plan boot --input replicas/",),
     "plan election": ("kraftlog plan election --input replicas/",),

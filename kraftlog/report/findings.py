@@ -66,8 +66,15 @@ def print_groups(console: Console, findings: list[Row], limit: int | None = None
     return max(0, -left)
 
 
+def place_of(finding: Row) -> str:
+    """The replica of a finding: its node first where the folder is called otherwise."""
+    label, node = str(finding["replica"]), finding["node_id"]
+    named = node is None or label.rsplit("/", 1)[-1] == str(node)
+    return label if named else f"node {node} in {label}"
+
+
 def _print_finding(console: Console, finding: Row) -> None:
-    where = f" [{finding['replica']}]" if finding["replica"] else ""
+    where = f" [{place_of(finding)}]" if finding["replica"] else ""
     text = Text(printable(f"{finding['check']}{where} {finding['message']}"))
     mark = Text(f"{finding['severity'].upper():8}", style=_STYLES.get(finding["severity"], ""))
     if not console.is_terminal:

@@ -5,6 +5,7 @@ histories under one name.
 import json
 import shutil
 import struct
+from dataclasses import replace
 
 from tests.unit.audit_logs import (
     NO_OP,
@@ -13,6 +14,7 @@ from tests.unit.audit_logs import (
     Node,
     healthy_log,
     leader_change,
+    replace_batch,
     snapshot,
     uvarint,
 )
@@ -166,3 +168,31 @@ def _rhythm(nodes: list[Node], silence_ms: int) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _rhythm(nodes, 90_000)
+
+
+@fault("node_identity_unique", "warning", "1", says="holds the files of node 2")
+def _(nodes: list[Node]) -> None:
+    nodes[0].meta(node_id=2)
+    nodes[1].meta(node_id=1)
+
+
+def _delta(node: Node, base: int) -> None:
+    """A last offset delta that the records belie, under a right CRC."""
+    replace_batch(node, base, lambda one: replace(one, count=2).raw())
+
+
+@fault(
+    "batch_header_valid", "critical", "3", 7, AT[7], "1 and 2 hold another batch there",
+    also="record_decodes committed_data_consistent log_matching",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _delta(nodes[2], 7)
+
+
+@fault(
+    "batch_header_valid", "critical", "1", 7, AT[7], "2 and 3 hold the same bytes",
+    also="record_decodes",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    for node in nodes:
+        _delta(node, 7)
