@@ -9,12 +9,15 @@ record. Memory is bounded by the columns of the batches and one window of one fi
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from kraftlog.audit.state_history import judge_history
+from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded as DecodedRows
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
@@ -24,7 +27,7 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import Decoded, decode_batch, describe
-from kraftlog.quorum.detect import Detected, detect
+from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -47,6 +50,8 @@ from kraftlog.quorum.thresholds import Thresholds
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
 LAST_EPOCH = (1 << 31) - 1
+TypeCount = dict[str, Any]
+"""One element of `detect.TYPE_COUNTS`."""
 LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
 
 
@@ -62,6 +67,7 @@ class Collector:
     only_controls: bool = False
     contents: list[Content] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
+    _types: dict[str, list[TypeCount]] = field(default_factory=dict)
 
     def replica(self, replica: Replica) -> ReplicaEvidence:
         """The evidence of one replica."""
@@ -138,23 +144,37 @@ class Collector:
                 if isinstance(found, Fault):
                     faults.append(explained(file, 0, builder, found))
                     continue
-                detected = self._detect(found, self._chosen(found))
-                counts.update(detected.counts)
-                first_of_type = {**detected.first_of_type, **first_of_type}
+                for position, held in self._types_of(found):
+                    for one in held:
+                        counts[one["type"]] += one["record_count"]
+                        place = position, one["first_record_index"]
+                        first_of_type.setdefault(one["type"], place)
                 builder.add(0, found.batches, self._indexes(found))
         return snapshot_of(file, builder, faults, counts, first_of_type)
 
     def _content_of(self, window: Window) -> list[int]:
         """The index of each batch's content."""
         ids = window.batches.batch_ids
-        self._detect(window, [row for row in self._chosen(window) if ids[row] not in self._known])
+        self._look_at(window, [row for row in self._chosen(window) if ids[row] not in self._known])
         return self._indexes(window)
 
+    def _types_of(self, window: Window) -> Iterator[tuple[int, list[TypeCount]]]:
+        """The position of each batch that is looked at, and what types of records it holds."""
+        ids, rows = window.batches.batch_ids, self._chosen(window)
+        fresh = [row for row in rows if ids[row] not in self._types]
+        decoded = self._look_at(window, fresh)
+        if decoded is not None:
+            held = type_counts(window, decoded, fresh).to_pylist()
+            self._types |= zip([ids[row] for row in fresh], held, strict=True)
+        for row in rows:
+            yield int(window.batches.positions[row]), self._types[ids[row]]
+
     def _chosen(self, window: Window) -> list[int]:
-        """The batches of a window whose records are looked at."""
+        """The sound batches of a window whose records are looked at."""
+        chosen = window.batches.crc_valid
         if self.only_controls:
-            return np.flatnonzero(window.batches.headers["attributes"] & CONTROL).tolist()
-        return list(range(len(window.batches)))
+            chosen = chosen & (window.batches.headers["attributes"] & CONTROL != 0)
+        return np.flatnonzero(chosen).tolist()
 
     def _indexes(self, window: Window) -> list[int]:
         valid = window.batches.crc_valid.tolist()
@@ -163,24 +183,25 @@ class Collector:
             for one, sound in zip(window.batches.batch_ids, valid, strict=True)
         ]
 
-    def _detect(self, window: Window, rows: Iterable[int]) -> Detected:
+    def _look_at(self, window: Window, rows: Sequence[int]) -> DecodedRows | None:
         """Look at batches by columns; only the remarkable ones are decoded one by one."""
-        valid = window.batches.crc_valid
-        chosen = [row for row in rows if valid[row]]
+        if not rows:
+            return None
         limit = self.limits.decompressed_size_bytes
-        detected = detect(window, chosen, self.redactor, limit)
-        for row in chosen:
+        decoded = decode_window(window, None, self.redactor, limit, rows)
+        odd = remarkable(window, decoded)
+        for row in rows:
             batch_id = window.batches.batch_ids[row]
             if batch_id in self._known:
                 continue
-            if batch_id not in detected.remarkable:
+            if batch_id not in odd:
                 self._known[batch_id] = UNREMARKABLE
                 continue
             start = int(window.batches.positions[row]) - window.position
             size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
             batch = window.buffer[start : start + size]
             self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
-        return detected
+        return decoded
 
     def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
         """The decoded records of a batch; none where the file no longer holds it."""

@@ -1,8 +1,8 @@
 """Checks of what the records say: the state at each offset, and snapshots against replays.
 
-The replays themselves happen in `replays`; here their results become findings. After a hole in a
-log its state is not known: what could not be judged is skipped with the reason. Source: R25, R45,
-R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
+The history itself is gone through in `state_history`; here its results become findings. After a
+hole in a log its state is not known: what could not be judged is skipped with the reason. Source:
+R25, R45, R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,52 +1,20 @@
-"""Which batches of a window are remarkable, found by columns: for logs too long to decode record by
-record.
+"""Which batches of a window are remarkable, found by columns.
 
-In: a window, or what was decoded of it. Out: the ids of batches whose records a check may ask for
+In: a window, and what was decoded of it. Out: the ids of batches whose records a check may ask for
 (control records, transactions, faults, records that break a rule), and how many records of each
 type there are. What is remarkable is then decoded by the definition.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.decode.columnar import decode_window
-from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
 from kraftlog.quorum.content import FEATURE, TRANSACTION_TYPES
 from kraftlog.state.shapes import newer_level
-
-
-@dataclass(frozen=True, slots=True)
-class Detected:
-    """Ids of remarkable batches; per record type the count, and (batch position, record index) of
-    the first.
-    """
-
-    remarkable: frozenset[str]
-    counts: dict[str, int]
-    first_of_type: dict[str, tuple[int, int]]
-
-
-def detect(window: Window, chosen: Sequence[int], redactor: Redactor, limit: int) -> Detected:
-    """Look at the batches of a window at the chosen indexes, whose CRCs are right."""
-    decoded = decode_window(window, None, redactor, limit, chosen)
-    places = dict(zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True))
-    counts: dict[str, int] = {}
-    first: dict[str, tuple[int, int]] = {}
-    for name, rows in (*decoded.control.items(), *decoded.records.items()):
-        if rows.num_rows == 0:
-            continue
-        counts[name] = rows.num_rows
-        first[name] = (
-            places[str(rows.column("batch_id")[0])],
-            rows.column("record_index")[0].as_py(),
-        )
-    return Detected(remarkable(window, decoded), counts, first)
 
 
 def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:

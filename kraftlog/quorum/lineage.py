@@ -6,7 +6,6 @@ out; where copies differ, the majority's batch is taken. So each content is repl
 altered copy does not spoil the state of all. Source: R25, R119.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,21 +13,6 @@ import numpy as np
 from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One batch of the history: `log` and `row` are one copy of it, `labels` all that hold it."""
-
-    base_offset: int
-    end_offset: int
-    log: LogView
-    row: int
-    labels: tuple[str, ...]
-
-    @property
-    def batch_id(self) -> str:
-        return self.log.evidence.log.id_text(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +44,6 @@ def whole(log: LogView) -> Chain:
     rows = np.asarray(log.rows, np.int64)
     base, end = np.asarray(log.base, np.int64), np.asarray(log.last, np.int64) + 1
     return Chain((log,), base, end, log.evidence.log.ids[rows], np.zeros_like(rows), rows)
-
-
-def history(quorum: Quorum) -> Iterator[Link]:
-    """The links in offset order; a link that does not begin where the one before it ended follows
-    a hole.
-    """
-    every, epoch = _copies(quorum)
-    taken = _without_overlaps(_chosen(every, epoch))
-    holders: dict[tuple[int, bytes], list[str]] = {}
-    for base, content, log in zip(every.base.tolist(), every.ids, every.log.tolist(), strict=True):
-        holders.setdefault((base, content.tobytes()), []).append(every.logs[log].label)
-    for at in range(len(taken)):
-        base, content = int(taken.base[at]), taken.ids[at].tobytes()
-        yield Link(
-            base,
-            int(taken.end[at]),
-            taken.logs[int(taken.log[at])],
-            int(taken.row[at]),
-            tuple(dict.fromkeys(holders[base, content])),
-        )
 
 
 def _copies(quorum: Quorum) -> tuple[Chain, Longs]:

@@ -11,6 +11,7 @@ Memory: the rows, and some 200 bytes for each; runs in tasks, one per part of th
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,11 +108,13 @@ def fold_last(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: 
     return Last(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied)
 
 
+@cache
 def _schema() -> pa.Schema:
     plain = history_tables()["partitions"].schema
     return pa.schema([field.with_type(coded(field.type)) for field in plain])
 
 
+@cache
 def value_schema() -> pa.Schema:
     """The columns of a version without its validity."""
     shown = SHOWN["partitions"]

@@ -18,7 +18,7 @@ from kraftlog.decode.rows import row_schema
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied, fold_last
 from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent, cleared, topic_events
-from kraftlog.state.partition_events import coded
+from kraftlog.state.partition_events import coded, distinct
 from kraftlog.state.replay import FaultyRecord, Replay
 from kraftlog.state.standing import CHANGE, PUT, Longs, Standing, Topics, as_base
 from kraftlog.state.state import Change, State
@@ -172,7 +172,7 @@ class Known:
         for clear in outline.clears:
             changed |= set(names) if clear.topic_id is None else {clear.topic_id}
         found.append(known.of_topics(changed))
-        return _distinct(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
 
 def _cuts(marks: list[tuple[int, str]], is_open: bool) -> Iterator[tuple[int, str]]:
@@ -210,8 +210,3 @@ def _topics(rows: pa.Table, name: str) -> pa.DictionaryArray:
 def _field(rows: pa.Table, name: str, field: str) -> pa.Array:
     struct = pa.chunked_array(rows.column(name.lower())).combine_chunks()
     return pc.struct_field(struct, field)
-
-
-def _distinct(keys: Longs) -> Longs:
-    ascending = np.sort(keys)
-    return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(keys) else keys

@@ -72,7 +72,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         "timestamps": _numbers(parts, "timestamp"),
         "epochs": _numbers(parts, "batch_leader_epoch"),
     }
-    extra = _of_outline(outline, _distinct(row_keys), codes.dictionary)
+    extra = _of_outline(outline, distinct(row_keys), codes.dictionary)
     merged = {name: np.concatenate([columns[name], extra[name]]) for name in columns}
     order = _by_key_and_offset(merged["keys"], merged["offsets"])
     sorted_columns = {name: values[order] for name, values in merged.items()}
@@ -92,7 +92,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
     )
 
 
-def _distinct(keys: Longs) -> Longs:
+def distinct(keys: Longs) -> Longs:
     """The keys that occur, in order; sorting is several times as fast as numpy's own `unique`."""
     ascending = np.sort(keys)
     return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(keys) else keys
