@@ -37,7 +37,7 @@ def _steps_back(quorum: Quorum) -> list[_StepBack]:
     for log in quorum.logs:
         columns = log.evidence.log
         stamps = columns.max_timestamps[log.rows]
-        for index in (np.flatnonzero(np.diff(stamps) < 0) + 1).tolist():
+        for index in (np.flatnonzero(stamps[1:] < stamps[:-1]) + 1).tolist():
             row = int(log.rows[index])
             one = _StepBack(
                 log,
@@ -68,7 +68,7 @@ def timestamps(quorum: Quorum) -> Iterator[BadRow]:
 
 def _pattern(steps: list[_StepBack]) -> BadRow:
     backs = sorted(one.back_ms for one in steps)
-    times = np.array([one.at_ms for one in steps])
+    times = np.array([one.at_ms for one in steps], np.float64)
     every = int(np.median(np.abs(np.diff(times)))) / 1000
     first, last = moment(int(times.min())), moment(int(times.max()))
     span = f" between {first:%Y-%m-%d %H:%M:%S} and {last:%Y-%m-%d %H:%M:%S} UTC" * bool(

@@ -21,7 +21,7 @@ from kraftlog.decode.rows import Decoded as DecodedRows
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
-from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
@@ -96,10 +96,13 @@ class Collector:
             if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
         )
         problems += [
-            FileProblem(one.path, kind, one.problem, False)
+            FileProblem(told.path, kind, told.problem, False)
             for kind, (field, _) in NODE_FILES.items()
-            if kind in _TOLD_NOWHERE_ELSE and (one := side.get(field)) is not None and one.problem
+            if kind in _TOLD_NOWHERE_ELSE and (told := side.get(field)) is not None and told.problem
         ]
+        for one in files:
+            if one.kind == names.LOG_DELETED and not _is_folder(one, problems):
+                problems += _damage(self._snapshot(one))
         read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
         problems += [problem for one in read for problem in _read_problem(one)]
         return ReplicaEvidence(
@@ -139,17 +142,16 @@ class Collector:
         builder, faults = ColumnBuilder(), list[Fault]()
         counts: Counter[str] = Counter()
         first_of_type: dict[str, tuple[int, int]] = {}
-        if file.kind in SNAPSHOT_KINDS:
-            for found in walk_file(file, self.limits):
-                if isinstance(found, Fault):
-                    faults.append(explained(file, 0, builder, found))
-                    continue
-                for position, held in self._types_of(found):
-                    for one in held:
-                        counts[one["type"]] += one["record_count"]
-                        place = position, one["first_record_index"]
-                        first_of_type.setdefault(one["type"], place)
-                builder.add(0, found.batches, self._indexes(found))
+        for found in walk_file(file, self.limits):
+            if isinstance(found, Fault):
+                faults.append(explained(file, 0, builder, found))
+                continue
+            for position, held in self._types_of(found):
+                for one in held:
+                    counts[one["type"]] += one["record_count"]
+                    place = position, one["first_record_index"]
+                    first_of_type.setdefault(one["type"], place)
+            builder.add(0, found.batches, self._indexes(found))
         return snapshot_of(file, builder, faults, counts, first_of_type)
 
     def _content_of(self, window: Window) -> list[int]:
@@ -298,6 +300,18 @@ def _read_problem(one: SegmentEvidence | SnapshotEvidence) -> Iterator[FileProbl
 
 _TOLD_NOWHERE_ELSE = (names.PARTITION_METADATA, names.SERVER_PROPERTIES)
 """Side files that no check has as its own: what cannot be read in them is a file's problem."""
+
+
+def _damage(left_over: SnapshotEvidence) -> Iterator[FileProblem]:
+    """What is damaged in a segment that waits to be removed; its end may be anywhere."""
+    bad = left_over.batches.positions[~left_over.batches.crc_valid].tolist()
+    bad += [one.position for one in left_over.faults if one.kind in _NO_END]
+    if bad:
+        text = f"{len(bad):,} ranges of it are damaged, the first at byte {min(bad):,}"
+        yield FileProblem(left_over.path, left_over.kind, text, False)
+
+
+_NO_END = RANGE_KINDS - {FaultKind.TORN_BATCH, FaultKind.ZEROS}
 
 
 def _is_log(file: LogFile, problems: list[FileProblem]) -> bool:

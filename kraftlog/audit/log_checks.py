@@ -16,6 +16,7 @@ from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.quorum.evidence import SegmentEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 
 def at_end(fault: Fault, size_bytes: int) -> bool:
@@ -62,14 +63,12 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(np.flatnonzero(~batches.crc_valid)):
             yield BadRow(
                 snapshot.replica,
-                f"a record batch of {int(batches.sizes[row]):,} bytes in "
-                f"{snapshot.evidence.name} does "
-                "not match its CRC-32C, so this snapshot cannot be loaded; take the file of the "
-                "same "
-                f"name, or an older one, from another replica{and_more(more)}",
+                f"a record batch of {int(batches.sizes[row]):,} bytes in {snapshot.evidence.name} "
+                f"does not match its CRC-32C; {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
+                severity="warning" if snapshot.is_leftover else None,
                 evidence={"size_bytes": int(batches.sizes[row]), "more": more},
             )
 
@@ -104,26 +103,47 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 snapshot.replica,
                 f"a batch of {snapshot.evidence.name} says {int(batches.record_counts[row]):,} "
-                "records "
-                f"and offsets for {int(span[row]):,}; do not load this snapshot{and_more(more)}",
+                f"records and offsets for {int(span[row]):,}; {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
+                severity="warning" if snapshot.is_leftover else None,
                 evidence={"record_count": int(batches.record_counts[row]), "more": more},
             )
         for fault in snapshot.evidence.faults:
-            # The end of a snapshot is its footer's matter; a bootstrap checkpoint may have none.
             ends = at_end(fault, snapshot.evidence.size_bytes)
-            cut = ends and snapshot.evidence.kind == names.BOOTSTRAP
-            if cut or in_middle(fault, snapshot.evidence.size_bytes):
+            if (ends and _is_damaged_end(snapshot, fault)) or in_middle(
+                fault, snapshot.evidence.size_bytes
+            ):
                 yield BadRow(
                     snapshot.replica,
-                    f"{snapshot.evidence.name}: {fault.detail}; this snapshot cannot be loaded, "
-                    "take "
-                    "another replica's",
+                    f"{snapshot.evidence.name}: {fault.detail}; {_use_of(snapshot)}",
                     snapshot.path,
                     fault.position,
+                    severity="warning" if snapshot.is_leftover else None,
                     evidence=_fault_evidence(fault),
                 )
+
+
+def _is_damaged_end(snapshot: SnapshotView, fault: Fault) -> bool:
+    """Whether an end that is no batch is damage. That of a snapshot is its footer's matter; a
+    bootstrap checkpoint may have none, and one that was never finished may end anywhere.
+    """
+    if snapshot.evidence.kind != names.CHECKPOINT_PART:
+        return snapshot.is_leftover or snapshot.evidence.kind == names.BOOTSTRAP
+    return fault.kind == FaultKind.GARBAGE or fault.offset is not None
+
+
+def _use_of(snapshot: SnapshotView) -> str:
+    """What damage means for whoever wants the file."""
+    if snapshot.is_leftover:
+        return (
+            "no node loads this file, and Kafka removes it at its next start, but a disk or a copy "
+            "that changes bytes may have changed others: copy it again and compare"
+        )
+    return (
+        "this snapshot cannot be loaded: take the file of the same name, or an older one, from "
+        "another replica"
+    )
 
 
 def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
@@ -358,7 +378,7 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
 def epochs(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
-        back = np.flatnonzero(np.diff(log.raw_epochs) < 0) + 1
+        back = np.flatnonzero(log.raw_epochs[1:] < log.raw_epochs[:-1]) + 1
         for index, more in capped(back):
             row = int(log.rows[index])
             was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.collect import SNAPSHOT_KINDS, Collector, explained, segment_of, snapshot_of
+from kraftlog.audit.collect import Collector, explained, segment_of, snapshot_of
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.quorum.columns import ColumnBuilder
@@ -57,20 +57,19 @@ class RecordedCollector(Collector):
         return segment_of(file, first, len(builder), faults)
 
     def _snapshot(self, file: LogFile) -> SnapshotEvidence:
-        builder, faults = ColumnBuilder(), list[Fault]()
+        builder = ColumnBuilder()
         counts: Counter[str] = Counter()
         first_of_type: dict[str, tuple[int, int]] = {}
-        if file.kind in SNAPSHOT_KINDS:
-            rows = self.recorded.batches_of(file.path)
-            faults = self._laid_out(file, 0, builder, rows)
-            valid = rows.filter(rows.column("crc_valid"))
-            types = self.recorded.types_of(valid.column("batch_id").combine_chunks())
-            positions = valid.column("position").to_pylist()
-            for position, held in zip(positions, types.to_pylist(), strict=True):
-                for one in held or ():
-                    counts[one["type"]] += one["record_count"]
-                    place = position, one["first_record_index"]
-                    first_of_type.setdefault(one["type"], place)
+        rows = self.recorded.batches_of(file.path)
+        faults = self._laid_out(file, 0, builder, rows)
+        valid = rows.filter(rows.column("crc_valid"))
+        types = self.recorded.types_of(valid.column("batch_id").combine_chunks())
+        positions = valid.column("position").to_pylist()
+        for position, held in zip(positions, types.to_pylist(), strict=True):
+            for one in held or ():
+                counts[one["type"]] += one["record_count"]
+                place = position, one["first_record_index"]
+                first_of_type.setdefault(one["type"], place)
         return snapshot_of(file, builder, faults, counts, first_of_type)
 
     def _laid_out(

@@ -406,7 +406,8 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     rows = np.array([one.row for one in starts], np.int64)
     if not len(rows):
         return
-    times = np.sort(log.evidence.log.base_timestamps[rows])
+    # As floats: a wild time does not wrap around.
+    times = np.sort(log.evidence.log.base_timestamps[rows].astype(np.float64))
     within = np.searchsorted(times, times + 3_600_000, "left") - np.arange(len(times))
     busiest = int(within.argmax())
     epochs = np.array([one.epoch for one in log.epoch_starts], np.int64)

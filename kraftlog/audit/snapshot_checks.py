@@ -395,10 +395,12 @@ def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.every_snapshot:
         batches = one.evidence.batches
         # A broken file is told already; Kafka gives these numbers no meaning (R44).
-        if one.is_damaged or not len(batches):
+        is_cut = one.evidence.kind == names.CHECKPOINT_PART
+        if (one.is_damaged and not is_cut) or not len(batches):
             continue
         due = np.concatenate([[0], batches.last_offsets[:-1] + 1])
-        odd = np.flatnonzero((batches.base_offsets != due) | (batches.epochs != batches.epochs[0]))
+        epoch = one.epoch if one.is_leftover else batches.epochs[0]
+        odd = np.flatnonzero((batches.base_offsets != due) | (batches.epochs != epoch))
         if len(odd):
             row = int(odd[0])
             base, epoch = int(batches.base_offsets[row]), int(batches.epochs[row])

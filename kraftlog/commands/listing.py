@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from kraftlog.commands.times import time_ms
+from kraftlog.commands.types import record_types
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -45,7 +46,7 @@ def _batches(chosen: argparse.Namespace) -> int:
 
 def _records(chosen: argparse.Namespace) -> int:
     wanted = RecordFilter(
-        frozenset(chosen.type) if chosen.type else None,
+        record_types(chosen.type),
         chosen.from_offset,
         chosen.to_offset,
         time_ms(chosen.since),

@@ -6,7 +6,7 @@ calls `add_commands`.
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kraftlog.commands.place import (
     path_and_place,
     place_of,
 )
+from kraftlog.commands.types import record_types
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.plain import tell
@@ -113,13 +114,14 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _state(chosen: argparse.Namespace) -> int:
+    types = record_types(chosen.type)
     image, committed = images_of(chosen, _redactor(chosen)).at(chosen.path, place_of(chosen))
     _notes(image, committed)
-    print_rows(state_rows(image, chosen.type), chosen.format)
+    print_rows(state_rows(image, types), chosen.format)
     return 0
 
 
-def state_rows(image: Image, types: list[str] | None) -> Iterator[Row]:
+def state_rows(image: Image, types: Collection[str] | None) -> Iterator[Row]:
     """The image's records in canonical order; only some types where they are named."""
     records = [one for one in image_records(image.state) if types is None or one.type in types]
     for one in sorted(records, key=lambda record: (canonical_line(record) + "\n").encode()):

@@ -14,6 +14,8 @@ from pathlib import PurePosixPath
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.names import FileName, classify
+from kraftlog.log.resync import Search
+from kraftlog.log.segment import Limits
 from kraftlog.log.storage import (
     Entry,
     absolute,
@@ -22,6 +24,7 @@ from kraftlog.log.storage import (
     is_inside,
     is_remote,
     list_folder,
+    open_file,
     real_path,
 )
 from kraftlog.plain import tell_once
@@ -145,10 +148,25 @@ def _is_outside(entry: Entry, folder: str) -> bool:
 
 
 def _single_file(root: str, entry: Entry) -> Replica:
+    kind = classify(entry.name).kind
+    if kind not in names.RECORD_KINDS and not (kind == names.UNKNOWN and _holds_batches(entry)):
+        raise InputError(
+            f"{root} is not a metadata log: it has no name of a segment or checkpoint, "
+            "and no record batch is in it"
+        )
     path = PurePosixPath(entry.path)
     holder = path.parent.parent.name if path.parent.name == names.LOG_FOLDER else path.parent.name
     label = holder or path.name
     return Replica(label, root, entry.path, (_log_file(label, entry, root),))
+
+
+def _holds_batches(entry: Entry) -> bool:
+    """Whether a file whose name says nothing holds a record batch; one that cannot be read may."""
+    try:
+        with open_file(entry.path) as file:
+            return Search(file, Limits().batch_size_bytes).next_batch(0) < file.size_bytes
+    except OSError:
+        return True
 
 
 def _replica(root: str, folder: Entry) -> Replica:

@@ -11,9 +11,21 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from kraftlog.decode.records import Record, read_records
 from kraftlog.decode.redaction import Redactor
+from kraftlog.log.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Headers,
+)
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import newer_level
 
@@ -21,8 +33,9 @@ UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
 a tagged field or the level of a feature is unknown.
 """
-RULES = ("header", "key", "timestamp_delta", "offset_delta", "empty_value")
+RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
+BATCH_HEADER = RULES[0]
 
 TRANSACTION_TYPES = frozenset(
     {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
@@ -46,6 +59,9 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     records: list[Record] = []
     issues: list[RecordIssue] = []
     counts: Counter[str] = Counter()
+    for text in header_oddities(np.frombuffer(batch, HEADER, 1)[0]):
+        counts[BATCH_HEADER] += 1
+        issues.append(RecordIssue(BATCH_HEADER, 0, text))
     for found in read_records(batch, 0, redactor, limit):
         if isinstance(found, Record):
             records.append(found)
@@ -59,6 +75,40 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     if issues or controls or transactions:
         content = Content(batch_id, tuple(issues), counts.total(), controls, transactions)
     return Decoded(tuple(records), content)
+
+
+def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
+    """Which batches have a header as no KRaft controller writes it."""
+    odd = headers["attributes"] & ~(CODEC_MASK | CONTROL) != 0
+    for name in _PRODUCER:
+        odd |= headers[name] != -1
+    odd |= headers["base_timestamp"] > headers["max_timestamp"]
+    deltas = np.maximum(headers["last_offset_delta"], 0).astype(np.int64)
+    odd |= headers["base_offset"] > LAST_OFFSET - deltas
+    return np.asarray(odd, np.bool_)
+
+
+def header_oddities(header: Any) -> Iterator[str]:
+    """What is odd about the header of such a batch, in words."""
+    producer = [int(header[name]) for name in _PRODUCER]
+    if any(value != -1 for value in producer):
+        yield "its batch names producer {}, of epoch {}, with sequence {}".format(*producer)
+    attributes = int(header["attributes"])
+    if attributes & TRANSACTIONAL:
+        yield "its batch belongs to a transaction of a producer"
+    if attributes & LOG_APPEND_TIME:
+        yield "its batch is stamped with the time at which a broker appended it"
+    unknown = attributes & ~(CODEC_MASK | CONTROL | TRANSACTIONAL | LOG_APPEND_TIME)
+    if unknown:
+        yield f"the attributes of its batch have bits that no log of this kind has ({unknown:#x})"
+    base, largest = int(header["base_timestamp"]), int(header["max_timestamp"])
+    if base > largest:
+        yield f"its batch begins at time {base} and says that its largest time is {largest}"
+    if int(header["base_offset"]) + int(header["last_offset_delta"]) > LAST_OFFSET:
+        yield "the last offset of its batch is more than an offset can be"
+
+
+_PRODUCER = ("producer_id", "producer_epoch", "base_sequence")
 
 
 def _control(record: Record) -> ControlRecord:

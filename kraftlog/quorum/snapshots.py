@@ -45,6 +45,11 @@ class SnapshotView:
         """
         return self.evidence.kind == names.CHECKPOINT and self.evidence.end_offset is not None
 
+    @property
+    def is_leftover(self) -> bool:
+        """A file that no node loads: never finished, or waiting to be removed."""
+        return self.evidence.kind in (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
+
     @cached_property
     def controls(self) -> tuple[tuple[int, ControlRecord], ...]:
         """Its control records of known types in file order, each with its batch's row."""

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.source.files import file_rows
+from kraftlog.state.encode import encode_batch
 
 SEGMENT = names.segment_name(0)
 
@@ -194,9 +196,38 @@ def test_a_split_metadata_log_dir(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [SEGMENT, "renamed.bin", names.checkpoint_name(5, 1)])
 def test_a_single_file(tmp_path: Path, name: str) -> None:
     path = make_log(tmp_path / "node-1", name) / name
+    if name == "renamed.bin":
+        path.write_bytes(b"damaged" + encode_batch([], 0, 1, 1))
     (found,) = find_replicas([str(path)])
     assert (found.label, [file.name for file in found.files]) == ("node-1", [name])
     assert [file.path for file in record_files([found])] == [str(path)]
+
+
+@pytest.mark.parametrize("name", ["some.txt", "server.log", "quorum-state", "meta.properties"])
+@pytest.mark.parametrize("content", [b"", b"a text\n" * 100, bytes(range(256)) * 40])
+def test_a_file_that_is_no_metadata_log(
+    tmp_path: Path, name: str, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    for words in (["audit", "--input"], ["records"], ["batches"], ["state"]):
+        assert main([*words, str(path)]) == 2
+        captured = capsys.readouterr()
+        assert f"{name} is not a metadata log" in captured.err
+        assert captured.err.count("\n") == 1
+        assert not captured.out
+
+
+@pytest.mark.parametrize("command", ["records", "state"])
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [("TOPIC", "TOPIC_RECORD"), ("partition_record", "PARTITION_RECORD"), ("xx", "CONFIG_RECORD")],
+)
+def test_a_type_that_no_record_has(
+    command: str, given: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "nowhere", "--type", given]) == 2
+    assert near in capsys.readouterr().err
 
 
 def test_files_say_what_they_are(tmp_path: Path) -> None:

@@ -2,8 +2,13 @@
 
 import struct
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+
+from kraftlog.log.batch import HEADER, HEADER_SIZE
 from kraftlog.log.segment import Limits
+from tests.property.engines import sealed
 from tests.unit.audit_logs import (
     HEADER_SIZE,
     NO_OP,
@@ -17,7 +22,7 @@ from tests.unit.audit_logs import (
     overwrite,
     topic,
 )
-from tests.unit.faults.table import AT, END_POSITION, LATER, appended, everywhere, fault
+from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, everywhere, fault
 
 
 @fault(
@@ -85,6 +90,37 @@ def _(nodes: list[Node]) -> None:
     payload = frame(0, None, NO_OP) + frame(5, None, NO_OP)
     for node in nodes:
         node.append(Batch(12, 2, (NO_OP, NO_OP), None, LATER, payload=payload))
+
+
+def _headed(field: str, value: int, replica: int = 0) -> Damage:
+    """One copy goes on with a batch whose header holds a value that Kafka does not write there."""
+
+    def damage(nodes: list[Node]) -> None:
+        raw = bytearray(Batch(12, 2, (NO_OP,), None, LATER).raw())
+        header = np.frombuffer(raw[:HEADER_SIZE], HEADER).copy()
+        header[field] = value
+        raw[:HEADER_SIZE] = header.tobytes()
+        last = sorted(nodes[replica].folder.glob("*.log"))[-1]
+        last.write_bytes(last.read_bytes() + sealed(bytes(raw)))
+
+    return damage
+
+
+for _field, _value, _says in (
+    ("producer_id", 7, "names producer 7, of epoch -1"),
+    ("producer_epoch", 0, "names producer -1, of epoch 0"),
+    ("base_sequence", 5, "with sequence 5"),
+    ("attributes", 0x10, "belongs to a transaction"),
+    ("attributes", 0x08, "a broker appended it"),
+    ("attributes", 0x40, "(0x40)"),
+    ("attributes", 0x100, "(0x100)"),
+    ("base_timestamp", LATER + 1, "its largest time is"),
+    ("max_timestamp", -(1 << 63), "its largest time is -9223372036854775808"),
+):
+    fault(
+        "record_rules", "warning", "1", 12, END_POSITION, _says,
+        sound=_headed("producer_id", -1),
+    )(_headed(_field, _value))  # fmt: skip
 
 
 @fault("record_rules", "warning", offset=12, says="its value is empty", also="record_decodes")
@@ -258,3 +294,15 @@ def _(nodes: list[Node]) -> None:
     path = nodes[1].segment(0)
     overwrite(path, AT[3] + HEADER_SIZE + 1, b"\x7f")
     overwrite(path, AT[4] + 16, b"\x07")
+
+
+def _deleted(nodes: list[Node]) -> Path:
+    """The first segment once more, renamed as one that waits to be removed."""
+    path = nodes[0].segment(3).with_suffix(".log.deleted")
+    path.write_bytes(nodes[0].segment(0).read_bytes()[AT[3] : -5])
+    return path
+
+
+@fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)
+def _(nodes: list[Node]) -> None:
+    overwrite(_deleted(nodes), 70, b"\xee")

@@ -3,6 +3,7 @@
 import os
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 from tests.unit.audit_logs import (
     START_MS,
@@ -122,3 +123,46 @@ def _(nodes: list[Node]) -> None:
     """A change is no state; what nobody knows may be one."""
     stored = [*STORED, Batch(0, 1, (remove_topic(2),))]
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+def _part(node: Node) -> Path:
+    """A snapshot that was never finished: the first half of the whole one."""
+    whole = node.checkpoint(6, 1).read_bytes()
+    path = node.checkpoint(9, 2).with_suffix(".checkpoint.part")
+    path.write_bytes(snapshot([STORED[0], STORED[1], STORED[0]], 2, START_MS)[: len(whole) + 20])
+    return path
+
+
+def _unfinished(nodes: list[Node]) -> None:
+    _part(nodes[0])
+
+
+@fault("batch_crc_valid", "warning", "1", position=FIRST, says="no node loads this file",
+       sound=_unfinished)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    overwrite(_part(nodes[0]), FIRST + 70, b"\xee")
+
+
+@fault("batch_header_valid", "warning", "1", position=0, says="no node loads this file",
+       sound=_unfinished)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    overwrite(_part(nodes[0]), 16, b"\x01")
+
+
+@fault("batch_header_valid", "warning", "1", says="no record batch", sound=_unfinished)
+def _(nodes: list[Node]) -> None:
+    """An end that cannot be the beginning of a batch."""
+    path = _part(nodes[0])
+    path.write_bytes(path.read_bytes()[:FIRST] + b"\xee" * 300)
+
+
+@fault("snapshot_headers_in_order", "info", "1", says="is due", sound=_unfinished)
+def _(nodes: list[Node]) -> None:
+    overwrite(_part(nodes[0]), FIRST + 12, struct.pack(">i", 1))
+
+
+@fault("batch_crc_valid", "warning", "1", says="no node loads this file")
+def _(nodes: list[Node]) -> None:
+    """A deleted snapshot that still waits to be removed is whole."""
+    path = nodes[0].checkpoint(6, 1)
+    overwrite(path.rename(path.with_suffix(".checkpoint.deleted")), FIRST + 70, b"\xee")
