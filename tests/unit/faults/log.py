@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kraftlog.log.batch import HEADER, HEADER_SIZE
+from kraftlog.log.batch import HEADER
 from kraftlog.log.segment import Limits
 from tests.property.engines import sealed
 from tests.unit.audit_logs import (
