@@ -75,6 +75,16 @@ def _families(command: str) -> tuple[ModuleType, ...]:
 
     if command in ("state", "diff", "checkpoint"):
         return (state,)
-    from kraftlog.commands import audit, collect, explain, plan, pull, recover, restorable, run
+    from kraftlog.commands import (
+        audit,
+        collect,
+        explain,
+        lake,
+        plan,
+        pull,
+        recover,
+        restorable,
+        run,
+    )
 
-    return run, audit, listing, state, restorable, explain, recover, plan, pull, collect
+    return run, audit, listing, state, restorable, explain, recover, plan, pull, collect, lake

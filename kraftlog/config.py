@@ -32,6 +32,8 @@ class Options:
     master: str
     lease_seconds: int
     wait_seconds: Count
+    keep_runs: int
+    verify: bool
     fail_on: FailOn
     strict: bool
     reveal_secrets: bool

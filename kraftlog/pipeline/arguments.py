@@ -9,11 +9,13 @@ from kraftlog.config import option_names, option_texts, switches
 _FIRST_SENTENCE = re.compile(r"(?:Bytes\. )?(.*?)\.(?= |$)")
 
 
-def add_options(parser: argparse.ArgumentParser, *, but: frozenset[str] = frozenset()) -> None:
-    """One argument per option of `conf/kraftlog.toml`, whose first sentence on it is its help."""
+def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None = None) -> None:
+    """One argument per option of `conf/kraftlog.toml`, or of some of them; its help is the first
+    sentence there.
+    """
     texts = option_texts()
     for option in option_names():
-        if option in but:
+        if only is not None and option not in only:
             continue
         flag = "--" + option.replace("_", "-")
         if option == "input":

@@ -5,6 +5,7 @@ Only files that are new or have changed are read, and only contents that no run 
 decoded. Driver side.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import absolute, entry_of
 from kraftlog.pipeline.choice import choose
 from kraftlog.pipeline.contents import decode_bin
+from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run, lake_key, lake_of
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import WrittenFile, run_tasks
@@ -38,6 +40,8 @@ from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import decoded_tables
 
 Written = dict[str, list[AddedFile]]
+_TOLD = 10
+"""So many changed files are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
     changes = _changes(lake, files)
-    if not changes:
+    again = _unchanged(replicas, changes) if options.verify else frozenset()
+    if not changes and not again:
         return finished
     redactor = redactor_of(options, lake_key(lake))
     run = Run(
@@ -76,15 +81,20 @@ def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
         limits_of(options, redactor),
         redactor,
     )
-    read = [file for file in record_files(replicas) if file.path in changes.read]
+    read = [file for file in record_files(replicas) if file.path in changes.read | again]
     made = _written(start_spark, run, read, options.split_size_bytes)
     written, counts = _by_table(made)
     _check_reach(lake, written, read)
+    rotten = changed_in_place(lake, written["batches"], again)
+    _tell_verified(again, rotten)
+    if not changes and not rotten:
+        return finished
+    changes = Changes(changes.read | again, changes.gone)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(run, written, changes, files)
     lake.write(
         decoded_tables()["runs"],
-        _run_row(run, started, options, replicas, changes, counts),
+        _run_row(run, started, options, replicas, changes, counts, len(rotten)),
         run.number,
     )
     return run.number
@@ -101,6 +111,24 @@ def _changes(lake: Lake, files: pa.Table) -> Changes:
         frozenset(one[0] for one in now - known),
         frozenset(one[0] for one in known if one[0] not in paths),
     )
+
+
+def _unchanged(replicas: list[Replica], changes: Changes) -> frozenset[str]:
+    """Files that hold record batches, and look as they did when they were read."""
+    return frozenset(file.path for file in record_files(replicas)) - changes.read
+
+
+def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:
+    """Say what reading again has found."""
+    for path, position in sorted(rotten.items())[:_TOLD]:
+        print(
+            f"kraftlog: {path}: its content has changed under the same size and time, first at "
+            f"byte {position:,}: a disk or a copy is at fault; this run judges what is there now",
+            file=sys.stderr,
+        )
+    if again:
+        what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
+        print(f"kraftlog: {len(again):,} files read again, {what}", file=sys.stderr)
 
 
 def _run_id(files: pa.Table, number: int) -> str:
@@ -207,6 +235,7 @@ def _run_row(
     replicas: list[Replica],
     changes: Changes,
     counts: dict[str, int],
+    rotten_count: int,
 ) -> pa.Table:
     row = {
         "run_id": run.run_id,
@@ -218,6 +247,7 @@ def _run_row(
         "replica_count": len(replicas),
         "file_count": sum(len(one.files) for one in replicas),
         "read_file_count": len(changes.read),
+        "changed_in_place_count": rotten_count,
         "batch_count": counts["batches"],
         "new_batch_count": counts["contents"],
         "record_count": counts["records"] + counts["control_records"],

@@ -17,7 +17,7 @@ from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
-from kraftlog.pipeline.run import lake_of
+from kraftlog.pipeline.run import lake_of, newest_run
 from kraftlog.pipeline.writing import writing
 
 StartSpark = Callable[[], SparkContext]
@@ -83,7 +83,9 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         metrics_job(start_spark, options)
         broken = _contracts(options)
         _page(options)
-    return Outcome(code or broken, is_new)
+        rotten = is_new and newest_run(lake)["changed_in_place_count"] > 0
+    told = 1 if rotten and options.fail_on != "never" else 0
+    return Outcome(code or broken or told, is_new)
 
 
 def _meanwhile(start_spark: StartSpark) -> StartSpark:

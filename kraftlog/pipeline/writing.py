@@ -9,21 +9,29 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kraftlog.config import Options
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
 from kraftlog.plain import tell
 from kraftlog.quorum.side_evidence import read_side_file
+from kraftlog.tables.damage import damages
 from kraftlog.tables.derived import all_tables
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, held, holding
+from kraftlog.tables.mend import mend
 from kraftlog.tables.place import require_place, state_of
-from kraftlog.tables.register import Published
+from kraftlog.tables.register import REGISTER, Published
+from kraftlog.tables.upkeep import compact, expire, expire_register
 
-KEPT_RUNS = 5
+_SMALL_FILES = 8
+"""So many small files of one table become one."""
 
 
 @contextmanager
@@ -44,11 +52,10 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
     with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
         lake = lake_of(options)
-        if lease.is_taken_over:
-            tell(f"{root}: the run before this one was killed; its work is taken over")
-            lake.fence(all_tables().values())
+        mended = _made_whole(lake, lease, options, reads_input)
         yield lake
-        _publish(lake, lease)
+        _tell_lost(lake, mended)
+        _publish(lake, lease, options.keep_runs)
 
 
 def _replicas(root: str, options: Options) -> list[Replica]:
@@ -81,17 +88,76 @@ def _cluster_ids(replicas: list[Replica]) -> Counter[str]:
     return Counter(sorted(one["cluster.id"] for one in read if one.get("cluster.id")))
 
 
-def _publish(lake: Lake, lease: Lease) -> None:
+def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> pa.Array:
+    """Shut a dead owner out, and take out of the lake what is damaged, for the steps to write it
+    again; the ids of the record batches that are to be decoded again.
+
+    Raises LakeError for damage where the input is not to be read."""
+    published = lease.state.published
+    last = published[-1] if published else None
+    found = list(damages(lake, last, deep=options.verify))
+    if lease.is_taken_over:
+        tell(f"{lake.root}: the run before this one was killed; its work is taken over")
+        broken = {one.table for one in found if not one.has_log}
+        lake.fence(spec for name, spec in all_tables().items() if name not in broken)
+    if not found:
+        return pa.array([], pa.string())
+    if not reads_input:
+        one = found[0]
+        raise LakeError(
+            f"{lake.path(one.table)} is damaged: {one.what}; run over the input, which rebuilds it"
+        )
+    for one in found:
+        tell(f"{lake.path(one.table)} is damaged: {one.what}; it is rebuilt from the input")
+    finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
+    return mend(lake, found, max(finished, last.run if last else 0))
+
+
+def _tell_lost(lake: Lake, mended: pa.Array) -> None:
+    """Name what the input no longer holds."""
+    if not len(mended):
+        return
+    stored = lake.read("contents", ["batch_id"]).column("batch_id")
+    found = pc.sum(pc.is_in(mended, value_set=stored.combine_chunks())).as_py() or 0
+    if found < len(mended):
+        tell(
+            f"{lake.root}: {len(mended) - found:,} record batches that the damaged tables held are "
+            "no longer in the input, so that their records are lost"
+        )
+
+
+def _publish(lake: Lake, lease: Lease, keep_runs: int) -> None:
     """Tell readers which versions of the tables belong together, once the newest run has written
-    each table that an earlier one had.
+    each table that an earlier one had; and keep the lake small.
     """
-    marks = lake.marks(all_tables())
-    number = marks["runs"].run if "runs" in marks else 0
     before = lease.state.published
     last = before[-1] if before else None
-    names_before = set(last.versions) if last else set()
-    is_whole = all(name in marks and marks[name].run >= number for name in names_before)
-    versions = {name: mark.version for name, mark in marks.items()}
-    if number and is_whole and (last is None or versions != dict(last.versions)):
-        kept = tuple(one for one in before if one.run != number)[-KEPT_RUNS + 1 :]
-        lease.say(published=(*kept, Published(number, versions)))
+    marks = lake.marks(all_tables())
+    number = marks["runs"].run if "runs" in marks else 0
+    expected = last.versions if last else ()
+    is_whole = all(name in marks and marks[name].run >= number for name in expected)
+    if not number or not is_whole or (last and _versions(marks) == dict(last.versions)):
+        return
+    with step("upkeep"):
+        for name in marks:
+            compact(lake, all_tables()[name], _SMALL_FILES)
+        marks = lake.marks(marks)
+        files = {name: mark.file_count for name, mark in marks.items()}
+        kept = [one for one in before if one.run != number]
+        kept = [*kept, Published(number, _versions(marks), files)][-keep_runs:]
+        lease.say(published=tuple(kept))
+        expire_all(lake, lease)
+
+
+def expire_all(lake: Lake, lease: Lease) -> int:
+    """Delete what no published version needs; how many files that were."""
+    count = 0
+    for name, version in lease.state.published[-1].versions.items():
+        known = (one.versions[name] for one in lease.state.published if name in one.versions)
+        count += expire(lake, name, min(known, default=version), lease.check)
+    expire_register(lake, REGISTER, lease.check)
+    return count
+
+
+def _versions(marks: dict[str, Mark]) -> dict[str, int]:
+    return {name: mark.version for name, mark in marks.items()}

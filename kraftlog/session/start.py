@@ -41,10 +41,24 @@ START_NOISE = (
 
 
 def spark_session(
-    app_name: str, *, conf: Mapping[str, str] | None = None, master: str | None = None
+    app_name: str,
+    *,
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    lake: str | None = None,
 ) -> "SparkSession":
-    """The running session, spark-submit's, or a new one; `conf` wins over everything else."""
-    given = dict(conf or {})
+    """The running session, spark-submit's, or a new one; `conf` wins over everything else. With a
+    lake, each of its tables is a view, as the newest whole run has left it.
+    """
+    session = _session(app_name, dict(conf or {}), master)
+    if lake is not None:
+        from kraftlog.session.views import lake_views
+
+        lake_views(session, lake)
+    return session
+
+
+def _session(app_name: str, given: dict[str, str], master: str | None) -> "SparkSession":
     running = _running()
     if running is not None:
         return _adjusted(running, given)

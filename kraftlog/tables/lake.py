@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -44,10 +44,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A table's version, and the number of the run that wrote it last."""
+    """A table's version, the number of the run that wrote it last, and how many files it has."""
 
     version: int
     run: int
+    file_count: int
+
+
+class Replaced(Protocol):
+    """A file, or none, that takes the place of others."""
+
+    @property
+    def added(self) -> AddedFile | None: ...
+    @property
+    def removed(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,8 @@ class Lake:
             ) from error
         except (DeltaError, OSError) as error:
             raise LakeError(
-                f"{self.path(name)}: it cannot be read as a Delta table ({error})"
+                f"{self.path(name)}: it cannot be read as a Delta table "
+                f"({' '.join(str(error).split())}); run over the input to build it anew"
             ) from error
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -140,7 +151,8 @@ class Lake:
             if self.exists(name):
                 table = self.open(name)
                 run = table.transaction_version(_APPLICATION) or 0
-                found[name] = Mark(int(table.version()), int(run))
+                count = len(table.file_uris())
+                found[name] = Mark(int(table.version()), int(run), count)
         return found
 
     def written_ms(self, name: str) -> int:
@@ -189,7 +201,7 @@ class Lake:
             return int(table.version())
         actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
         if replaces is not None and not overwrite:
-            actions += _removals(table, replaces)
+            actions += _removals(table, lambda _, held: replaces(held))
         return self._write(spec, table, actions, run_number, overwrite=overwrite)
 
     def _write(
@@ -229,11 +241,42 @@ class Lake:
         marks = [Transaction(_APPLICATION, run_number), Transaction(_WRITER, self.token)]
         return CommitProperties(app_transactions=marks, max_commit_retries=0)
 
+    def replace(self, spec: TableSpec, done: Iterable[Replaced], *, is_data: bool = False) -> None:
+        """Put files in place of others, in one commit that counts for the run before; `is_data`
+        where rows are lost or gained.
+        """
+        table = self.open(spec.name)
+        gone: set[str] = set()
+        actions: list[AddAction | RemoveAction] = []
+        for one in done:
+            gone.update(one.removed)
+            if one.added is not None:
+                actions.append(_add(one.added, is_data))
+        actions += _removals(table, lambda path, _: path in gone, is_data)
+        self._write(spec, table, actions, table.transaction_version(_APPLICATION) or 0)
+
+    def empty(self, spec: TableSpec, run_number: int = 0, added: Iterable[AddedFile] = ()) -> None:
+        """Put some files, or none, in place of all others, as if a run had written nothing else."""
+        table = self.open(spec.name)
+        self._write(spec, table, [_add(one) for one in added], run_number, overwrite=True)
+
+    def mark(self, spec: TableSpec, run_number: int) -> None:
+        """Let a table count as written by a run."""
+        self._write(spec, self.ensure(spec), [], run_number)
+
+    def begin_again(self, spec: TableSpec, run_number: int) -> None:
+        """Begin the log of a table anew, without any file; what lies beside it is left to
+        `upkeep`.
+        """
+        filesystem, folder = filesystem_of(self.path(spec.name))
+        if filesystem.get_file_info(f"{folder}/_delta_log").type != pafs.FileType.NotFound:
+            filesystem.delete_dir(f"{folder}/_delta_log")
+        self.mark(spec, run_number)
+
     def fence(self, specs: Iterable[TableSpec]) -> None:
         """Put our token into every table, so that commits of earlier owners of the lake fail."""
         for spec in specs:
-            table = self.ensure(spec)
-            self._write(spec, table, [], table.transaction_version(_APPLICATION) or 0)
+            self.mark(spec, self.run_number(spec.name))
 
     def write(
         self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
@@ -277,9 +320,9 @@ class Lake:
         )
 
 
-def _add(file: AddedFile) -> AddAction:
+def _add(file: AddedFile, is_data: bool = True) -> AddAction:
     return AddAction(
-        file.path, file.size_bytes, file.partition_values, file.modified_ms, True, file.stats
+        file.path, file.size_bytes, file.partition_values, file.modified_ms, is_data, file.stats
     )
 
 
@@ -290,16 +333,18 @@ def _parts(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[dict[str, str | 
         return
     for values in rows.select(list(by)).group_by(list(by)).aggregate([]).to_pylist():
         chosen = reduce(and_, (ds.field(name) == value for name, value in values.items()))
-        yield _as_text(values), rows.filter(chosen)
+        yield as_text(values), rows.filter(chosen)
 
 
-def _removals(table: DeltaTable, replaces: Callable[[Row], bool]) -> list[RemoveAction]:
-    """The files with such partition values."""
+def _removals(
+    table: DeltaTable, chosen: Callable[[str, Row], bool], is_data: bool = True
+) -> list[RemoveAction]:
+    """The files that are chosen by their path, or by what holds of all of their rows."""
     now = int(time.time() * 1000)
     return [
-        RemoveAction(file["path"], True, now, file["size_bytes"], _as_text(values))
+        RemoveAction(unquote(file["path"]), is_data, now, file["size_bytes"], as_text(values))
         for file, values in _files(table)
-        if replaces(held_by_all(file, values))
+        if chosen(unquote(file["path"]), held_by_all(file, values))
     ]
 
 
@@ -330,7 +375,7 @@ def held_by_all(file: Row, values: Row) -> Row:
 _PARTITION, _MINIMUM = "partition.", "min."
 
 
-def _as_text(values: Row) -> dict[str, str | None]:
+def as_text(values: Row) -> dict[str, str | None]:
     """Partition values as Delta's log writes them."""
     texts = {True: "true", False: "false"}
     return {

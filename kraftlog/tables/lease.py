@@ -147,9 +147,9 @@ def _acquired(
             continue
         left = began + wait_seconds - time.monotonic()
         if left <= 0:
-            raise LakeError(f"{register.root}: {_at_work(state)}; run again when it has ended")
+            raise LakeError(f"{register.root}: {at_work(state)}; run again when it has ended")
         if not is_told:
-            tell(f"{register.root}: {_at_work(state)}; waiting for up to {left:.0f} s")
+            tell(f"{register.root}: {at_work(state)}; waiting for up to {left:.0f} s")
             is_told = True
         time.sleep(min(_LOOKS_EVERY, left))
 
@@ -159,7 +159,8 @@ def _next(state: State, **changes: Any) -> State:
     return replace(state, version=state.version + 1, renewed=time.time(), **changes)
 
 
-def _at_work(state: State) -> str:
+def at_work(state: State) -> str:
+    """Who is at work, in words."""
     owner = state.owner
     assert owner is not None
     since = datetime.fromtimestamp(owner.since, UTC)

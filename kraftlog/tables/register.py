@@ -8,6 +8,7 @@ Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Informati
 """
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -23,6 +24,7 @@ LAYOUT = 2
 register.
 """
 
+_LOOKS, _PAUSE = 3, 0.2
 _KEY = "kraftlog"
 _SCHEMA = pa.schema([pa.field("note", pa.string())])
 
@@ -41,10 +43,13 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The versions of all tables when a run had finished: what readers see together."""
+    """The versions of all tables when a run had finished, which readers see together, and how many
+    files each table had.
+    """
 
     run: int
     versions: Mapping[str, int]
+    files: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +83,22 @@ class Register:
         """What it says; None where there is none.
 
         Raises LakeError where it cannot be read."""
-        try:
-            # It may move on meanwhile; then there is more than one, and their numbers are wrong.
-            told = [_state(one[_KEY]) for one in DeltaTable(self.path).history(1)]
-            return max(told, key=lambda one: one.version)
-        except TableNotFoundError:
-            return None
-        except (DeltaError, OSError, KeyError, ValueError, TypeError) as error:
-            raise LakeError(
-                f"{self.path}: the register of the lake is damaged; name an empty folder with "
-                "--lake, where a run builds everything anew from the input"
-            ) from error
+        for left in reversed(range(_LOOKS)):
+            try:
+                # It may move on meanwhile; then there are more than one, wrongly numbered.
+                told = [_state(one[_KEY]) for one in DeltaTable(self.path).history(1)]
+                return max(told, key=lambda one: one.version)
+            except TableNotFoundError:
+                return None
+            except (DeltaError, OSError, KeyError, ValueError, TypeError) as error:
+                # The owner may have deleted old entries of the log while we were listing it.
+                if not left:
+                    raise LakeError(
+                        f"{self.path}: the register of the lake is damaged; name an empty folder "
+                        "with --lake, where a run builds everything anew from the input"
+                    ) from error
+                time.sleep(_PAUSE)
+        raise AssertionError("the last look returns or raises")
 
     def create(self, state: State) -> bool:
         """Begin a lake; False where another process has just done so."""

@@ -46,6 +46,11 @@ RUNS = TableSpec(
             column("replica_count", LONG, "replicas found"),
             column("file_count", LONG, "files found"),
             column("read_file_count", LONG, "files read: new ones, and ones that had changed"),
+            column(
+                "changed_in_place_count",
+                LONG,
+                "files read again whose content had changed under the same size and time",
+            ),
             column("batch_count", LONG, "record batches in the files that were read"),
             column("new_batch_count", LONG, "of these, contents that no run had stored before"),
             column("record_count", LONG, "records decoded and stored by this run"),

@@ -20,6 +20,7 @@ from kraftlog import __version__
 from kraftlog.cli import build_parser, main
 from kraftlog.log.sidefiles import read_meta_properties
 from kraftlog.reference.commands import every_parser
+from kraftlog.session.views import lake_views
 from tests.documents import DOCS, ROOT, arguments, blocks, commands, documents
 from tests.fake_controller import FakeController, serving
 
@@ -172,6 +173,13 @@ def test_python_blocks(
             block = re.sub(rf'(?<=["`]){re.escape(name)}', str(folder / name), block)
         exec(compile(block, path.name, "exec"), scope)
     capsys.readouterr()
+
+
+def test_the_readmes_query(folder: Path, spark: SparkSession) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (query,) = (one for one in re.findall(r"(?:^ {4}.*\n)+", text, re.M) if "SELECT" in one)
+    lake_views(spark, str(folder / ".lake"))
+    assert spark.sql(query).columns == ["leader", "isr", "record_offset", "record_type"]
 
 
 @pytest.mark.parametrize("query", blocks(DOCS / "analyst.md", "sql"))

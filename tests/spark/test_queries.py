@@ -11,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kraftlog.config import load_options
-from kraftlog.pipeline.decode import decode
-from kraftlog.pipeline.materialize import materialize
-from kraftlog.pipeline.metrics import metrics
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.measures import MEASURES
 
@@ -44,13 +43,12 @@ class Runs:
 
     def measure(self) -> None:
         options = load_options({"input": [str(self.root)], "lake": self.lake.root})
-        decode(lambda: self.spark.sparkContext, options)
-        materialize(lambda: self.spark.sparkContext, options)
-        metrics(options)
+        for step in ("decode", "materialize", "metrics"):
+            STEPS[step](lambda: self.spark.sparkContext, options)
+        lake_views(self.spark, self.lake.root)
 
     def ask(self, question: str) -> list[Row]:
-        query = BLOCKS[question].replace("delta.`lake/", f"delta.`{self.lake.root}/")
-        return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
+        return [row.asDict(recursive=True) for row in self.spark.sql(BLOCKS[question]).collect()]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +102,19 @@ def test_a_second_run_adds_its_rows_and_no_others(runs: Runs) -> None:
         assert {row["run_id"] for row in rows} <= {first, second}
         assert [row for row in rows if row["run_id"] == first] == before
     assert {row["run_id"] for row in runs.lake.read("growth").to_pylist()} == {first, second}
+
+
+def test_views_show_whole_runs_only(runs: Runs) -> None:
+    """What a run has written so far is not seen, also where it has written `runs` already."""
+    count = "SELECT count(*) AS n FROM runs"
+    (before,) = runs.spark.sql(count).collect()
+    log = next((runs.root / "2" / "__cluster_metadata-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:20_000])
+    options = load_options({"input": [str(runs.root)], "lake": runs.lake.root})
+    STEPS["decode"](lambda: runs.spark.sparkContext, options)
+    lake_views(runs.spark, runs.lake.root)
+    assert runs.spark.sql(count).collect() == [before]
+    assert runs.lake.read("runs").num_rows == before.n + 1
 
 
 def _by_number(lake: Lake) -> list[Row]:

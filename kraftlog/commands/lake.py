@@ -1,0 +1,67 @@
+"""`lake check|compact|expire`: whether a lake is whole, and keeping it small.
+
+A run does all of it by itself; these are for lakes that other tools have touched, and for those who
+want to see.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from kraftlog.config import Options, load_options
+from kraftlog.pipeline.arguments import add_options
+
+_OWN = frozenset({"lake", "lease_seconds", "wait_seconds", "keep_runs", "verify"})
+_ENOUGH = 2
+"""So many small files of one table become one, where it is asked for."""
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `lake` with its three."""
+    parser = commands.add_parser(
+        "lake",
+        help="check a lake, keep it small",
+        description="Check a lake, or keep its files and versions few. Runs do the same as they "
+        "go; nothing here reads an input.",
+    )
+    inner = parser.add_subparsers(required=True, metavar="WHAT")
+    for name, function, told in (
+        ("check", _check, "name what is damaged or missing; --verify reads every page"),
+        ("compact", _compact, "make one file of small ones that lie together"),
+        ("expire", _expire, "delete what no version of the last --keep-runs runs needs"),
+    ):
+        one = inner.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+        one.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
+        add_options(one, only=_OWN)
+        one.set_defaults(command=function)
+
+
+def _options(chosen: argparse.Namespace) -> Options:
+    given = {name: getattr(chosen, name) for name in _OWN}
+    return load_options(given, chosen.conf)
+
+
+def _check(chosen: argparse.Namespace) -> int:
+    """0 for a lake without damage, 1 for one that the next run has to mend."""
+    from kraftlog.pipeline.keeping import check
+
+    lines = check(_options(chosen))
+    for line in lines.damaged:
+        print(line)
+    print(lines.summary, file=sys.stderr)
+    return 1 if lines.damaged else 0
+
+
+def _compact(chosen: argparse.Namespace) -> int:
+    from kraftlog.pipeline.keeping import compact_lake
+
+    print(compact_lake(_options(chosen), _ENOUGH), file=sys.stderr)
+    return 0
+
+
+def _expire(chosen: argparse.Namespace) -> int:
+    from kraftlog.pipeline.keeping import expire_lake
+
+    print(expire_lake(_options(chosen)), file=sys.stderr)
+    return 0

@@ -1,0 +1,64 @@
+"""A lake looked at, and kept small, without a run: what `kraftlog lake` does. Driver side.
+
+In: options. Out: sentences. Checking writes nothing and needs no lease; the others hold it.
+"""
+
+from dataclasses import dataclass
+
+from kraftlog.config import Options
+from kraftlog.errors import LakeError
+from kraftlog.pipeline.run import lake_of
+from kraftlog.pipeline.writing import expire_all, writing
+from kraftlog.tables.damage import damages
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lease import at_work, held
+from kraftlog.tables.place import state_of
+from kraftlog.tables.upkeep import compact
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A sentence per damaged table, and one about the lake."""
+
+    damaged: list[str]
+    summary: str
+
+
+def check(options: Options) -> Checked:
+    """What is damaged or missing.
+
+    Raises LakeError where there is no lake, or a run is at work on it."""
+    lake = lake_of(options)
+    state = state_of(lake.root)
+    if state.owner is not None:
+        raise LakeError(f"{lake.root}: {at_work(state)}; check again when it has ended")
+    last = state.published[-1] if state.published else None
+    found = list(damages(lake, last, deep=options.verify))
+    if found:
+        told = [f"{lake.path(one.table)}: {one.what}" for one in found]
+        return Checked(told, "the next run over the input rebuilds what the input still holds")
+    marks = lake.marks(all_tables())
+    files = sum(one.file_count for one in marks.values())
+    how = "read and compared with their checksums" if options.verify else "there in full size"
+    return Checked([], f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}")
+
+
+def compact_lake(options: Options, least: int) -> str:
+    """Make one file of each group of small ones; in words, how many."""
+    with writing(options) as lake:
+        names = lake.marks(all_tables())
+        count = sum(compact(lake, all_tables()[name], least) for name in names)
+    return f"{lake.root}: {count:,} small files are in larger ones now"
+
+
+def expire_lake(options: Options) -> str:
+    """Forget all but the last runs' versions; in words, how many files that deleted."""
+    with writing(options) as lake:
+        lease = held(lake.root)
+        assert lease is not None
+        if not lease.state.published:
+            return f"{lake.root}: no run has been published yet"
+        lease.say(published=lease.state.published[-options.keep_runs :])
+        count = expire_all(lake, lease)
+        kept = [str(one.run) for one in lease.state.published]
+    return f"{lake.root}: {count:,} files deleted; readable are the runs {', '.join(kept)}"

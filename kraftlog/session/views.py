@@ -1,0 +1,37 @@
+"""The tables of a lake as views of a Spark session, all as of one run.
+
+In: a session, and the folder of a lake. Out: a temporary view per table, of the version that the
+newest whole run has published: what a run at work has written so far is not seen. Delta wants
+absolute paths, and so do views.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from kraftlog.errors import LakeError
+from kraftlog.log.storage import absolute
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_AT_ONCE = 8
+
+
+def lake_views(spark: "SparkSession", lake: str) -> None:
+    """Make a view of every table; those of an earlier call are replaced.
+
+    Raises LakeError where no run has finished."""
+    found = Lake(absolute(lake))
+    published = state_of(found.root).published
+    if not published:
+        raise LakeError(f"{found.root}: no run has finished yet; run the pipeline first")
+
+    def view(table: tuple[str, int]) -> None:
+        name, version = table
+        rows = spark.read.format("delta").option("versionAsOf", version).load(found.path(name))
+        rows.createOrReplaceTempView(name)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(view, published[-1].versions.items()))

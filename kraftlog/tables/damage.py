@@ -1,0 +1,104 @@
+"""What is missing or broken in a lake: whole tables, their logs, Parquet files that are gone, cut,
+or no longer hold what was written.
+
+In: a lake, and what its register has published last. Out: `Damage`s. Files are listed and compared
+with Delta's log; only where it is asked for is every page of them read, against the checksum that
+it was written with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from kraftlog.errors import LakeError
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.register import Published
+
+GONE, UNREADABLE = "it is gone", "its log cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
+    be read any more. Without a log nothing of a table can be read.
+    """
+
+    table: str
+    what: str
+    lost: frozenset[str] = frozenset()
+    has_log: bool = True
+
+
+def damages(lake: Lake, published: Published | None, *, deep: bool = False) -> Iterator[Damage]:
+    """Every table that is damaged; `deep` reads all files.
+
+    Raises LakeError where something else lies in a table's place."""
+    known = dict(published.versions) if published else {}
+    for name in all_tables():
+        found = _damage(lake, name, known.get(name), published, deep)
+        if found is not None:
+            yield found
+
+
+def _damage(
+    lake: Lake, name: str, version: int | None, published: Published | None, deep: bool
+) -> Damage | None:
+    if not lake.exists(name):
+        return None if version is None else Damage(name, GONE, has_log=False)
+    try:
+        now = int(lake.open(name).version())
+        files = lake.files(name)
+        if version is not None and published is not None:
+            if now < version:
+                return Damage(name, "its log has lost its newest entries")
+            then = len(files)
+            if now != version:
+                then = len(DeltaTable(lake.path(name), version=version).file_uris())
+            if then != published.files.get(name):
+                return Damage(name, "its log has lost entries")
+    except Exception as error:
+        # Whatever a reader of logs says of bytes that are no log.
+        return Damage(name, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
+    lost = _lost_files(lake, name, [(one["path"], one["size_bytes"]) for one, _ in files], deep)
+    if not lost:
+        return None
+    kinds = ", ".join(sorted(set(lost.values())))
+    return Damage(name, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
+
+
+def _lost_files(lake: Lake, name: str, files: list[tuple[str, int]], deep: bool) -> dict[str, str]:
+    """The files that are not there as they were written, and how each differs."""
+    filesystem, folder = filesystem_of(lake.path(name))
+    listed = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+    sizes = {one.path.removeprefix(f"{folder}/"): one.size for one in listed if one.is_file}
+    found = {}
+    for path, size in files:
+        if path not in sizes:
+            found[path] = "missing"
+        elif sizes[path] != size:
+            found[path] = "of another size"
+        elif deep and not _is_whole(filesystem, f"{folder}/{path}"):
+            found[path] = "with broken content"
+    return found
+
+
+def _is_whole(filesystem: pafs.FileSystem, path: str) -> bool:
+    """Whether every page of a file has the checksum that it was written with."""
+    try:
+        with pq.ParquetFile(path, filesystem=filesystem, page_checksum_verification=True) as file:
+            for _ in file.iter_batches():
+                pass
+    except (OSError, pa.ArrowException):
+        return False
+    return True
+
+
+def _first_words(error: Exception) -> str:
+    text = str(error.__cause__ or error) if isinstance(error, LakeError) else str(error)
+    return " ".join(text.split())[:120]

@@ -1,0 +1,132 @@
+"""A damaged lake → one that the next steps make whole: what is broken is taken out of the tables,
+and whatever is not there is written again from the input.
+
+In: `Damage`s, under our lease. Out: the ids of the record batches that are to be decoded again.
+Tables of contents keep every batch that they still hold in full, as the disks may not hold it any
+more; tables of what is, and of what follows, are told anew; tables that hold rows per run keep
+those of earlier runs that are left.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from kraftlog.tables.damage import Damage
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import filesystem_of, write_file
+from kraftlog.tables.rewrite import Rewritten, without_batches
+from kraftlog.tables.spec import CONTENT, PER_RUN, TableSpec, decoded_tables
+
+CONTENTS = ("records", "control_records", "record_faults", "contents")
+ON_DISKS = ("files", "batches", "faults")
+_NO_IDS = pa.array([], pa.string())
+
+
+def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
+    """Take out what is broken; `number` is that of the last run. The ids of the contents that are
+    no longer stored in full.
+    """
+    for damage in found:
+        spec = all_tables()[damage.table]
+        if not damage.has_log:
+            lake.begin_again(spec, number if spec.mode == CONTENT or spec.name == "runs" else 0)
+        elif spec.mode == CONTENT or spec.name == "runs":
+            _drop(lake, spec, damage.lost)
+        elif spec.mode == PER_RUN:
+            _keep_earlier_runs(lake, spec, damage.lost, number)
+        else:
+            lake.empty(spec)
+    names = {one.table for one in found}
+    if "runs" in names:
+        lake.mark(all_tables()["runs"], number)
+    if not names & set(decoded_tables()):
+        return _NO_IDS
+    # Without these the next run reads every file again, and says anew what lies on the disks.
+    for name in ON_DISKS:
+        if lake.exists(name):
+            lake.empty(all_tables()[name], number)
+    return _forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS
+
+
+def _drop(lake: Lake, spec: TableSpec, lost: Iterable[str]) -> None:
+    gone = tuple(lost)
+    if gone:
+        lake.replace(spec, [Rewritten(None, gone)], is_data=True)
+
+
+def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number: int) -> None:
+    """The rows of the last run are written again by its steps, those of other runs cannot be."""
+    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
+    filesystem, folder = filesystem_of(lake.path(spec.name))
+    whole = [
+        f"{folder}/{one['path']}" for one, _ in lake.files(spec.name) if one["path"] not in lost
+    ]
+    source = ds.dataset(whole, schema=spec.schema, filesystem=filesystem, format="parquet")
+    rows = source.to_table(filter=ds.field("run_id") != runs.get(number, ""))
+    added = [write_file(lake.path(spec.name), rows)] if rows.num_rows else []
+    lake.empty(spec, number - 1, added)
+
+
+def _forget_incomplete(lake: Lake) -> pa.Array:
+    """Take every batch that is not stored in full out of all tables of contents."""
+    for name in CONTENTS:
+        lake.ensure(all_tables()[name])
+    ids = _incomplete(lake)
+    if len(ids):
+        for name in CONTENTS:
+            done = list(without_batches(lake.path(name), lake.files(name), ids))
+            if done:
+                lake.replace(all_tables()[name], done, is_data=True)
+    return ids
+
+
+def _incomplete(lake: Lake) -> pa.Array:
+    """The ids of batches of which a table holds fewer or more rows than their header says, or that
+    only some tables know. Where a record could not be read nobody can tell: such batches count.
+    """
+    declared = _rows_of(lake, "contents", ["batch_id", "record_count"])
+    stored = pa.concat_tables([_counted(lake, name) for name in ("records", "control_records")])
+    stored = stored.group_by("batch_id").aggregate([("rows", "sum")])
+    faulty = pc.unique(_rows_of(lake, "record_faults", ["batch_id"]).column("batch_id"))
+    ids = declared.column("batch_id").combine_chunks()
+    counts = stored.column("rows_sum").combine_chunks()
+    place = pc.index_in(ids, value_set=stored.column("batch_id").combine_chunks())
+    held = np.where(
+        place.is_valid().to_numpy(zero_copy_only=False),
+        counts.take(place).fill_null(0).to_numpy(zero_copy_only=False),
+        0,
+    )
+    wrong = ids.filter(pa.array(held != declared.column("record_count").to_numpy()))
+    known = pc.is_in(stored.column("batch_id"), value_set=ids)
+    strangers = stored.column("batch_id").filter(pc.invert(known)).combine_chunks()
+    found = pa.concat_arrays([_plain(one) for one in (wrong, strangers, faulty)])
+    return pc.unique(found)
+
+
+def _plain(ids: pa.Array) -> pa.Array:
+    return ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+
+
+def _counted(lake: Lake, name: str) -> pa.Table:
+    """How many rows of each batch a table holds."""
+    rows = _rows_of(lake, name, ["batch_id"])
+    counted = rows.group_by("batch_id").aggregate([([], "count_all")])
+    return counted.rename_columns(["batch_id", "rows"])
+
+
+def _rows_of(lake: Lake, name: str, columns: list[str]) -> pa.Table:
+    """Some columns of all files of a table."""
+    filesystem, folder = filesystem_of(lake.path(name))
+    schema = pa.schema([all_tables()[name].schema.field(one) for one in columns])
+    parts = [
+        pq.read_table(
+            f"{folder}/{file['path']}", columns=columns, filesystem=filesystem, partitioning=None
+        ).cast(schema)
+        for file, _ in lake.files(name)
+    ]
+    return pa.concat_tables([schema.empty_table(), *parts])

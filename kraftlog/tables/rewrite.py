@@ -1,0 +1,86 @@
+"""Parquet files of one table → fewer, with the same rows, or without those of some batches.
+
+In: files as `Lake.files` tells them. Out: a `Rewritten` per group of files that have the same
+partition values and slices: what to add, and what it takes the place of. Rows that lie by slices go
+on to (see `parquet.write_file`). Memory is that of one group.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kraftlog.tables.lake import Row, as_text
+from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of, write_file
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One file, or none where no row is left, in place of others (paths below the table)."""
+
+    added: AddedFile | None
+    removed: tuple[str, ...]
+
+
+def merged(table_path: str, files: Iterable[tuple[Row, Row]], least: int) -> Iterator[Rewritten]:
+    """One file for each group of at least so many."""
+    for (values, _), paths in _groups(table_path, files).items():
+        if len(paths) >= least:
+            yield _rewritten(table_path, dict(values), paths, None)
+
+
+def without_batches(
+    table_path: str, files: Iterable[tuple[Row, Row]], ids: pa.Array
+) -> Iterator[Rewritten]:
+    """Each file that holds rows of some batches, without them."""
+    filesystem, folder = filesystem_of(table_path)
+    for file, values in files:
+        path = f"{folder}/{file['path']}"
+        held = pq.read_table(path, columns=["batch_id"], filesystem=filesystem, partitioning=None)
+        if pc.any(pc.is_in(held.column("batch_id"), ids), min_count=0).as_py():
+            yield _rewritten(table_path, as_text(values), [file["path"]], ids)
+
+
+_Group = tuple[tuple[tuple[str, str | None], ...], int]
+
+
+def _groups(table_path: str, files: Iterable[tuple[Row, Row]]) -> dict[_Group, list[str]]:
+    """Paths by their partition values and their number of slices."""
+    filesystem, folder = filesystem_of(table_path)
+    found: dict[_Group, list[str]] = defaultdict(list)
+    for file, values in sorted(files, key=lambda one: one[0]["modification_time"]):
+        told = pq.read_metadata(f"{folder}/{file['path']}", filesystem=filesystem)
+        found[tuple(as_text(values).items()), slices_of(told)[0]].append(file["path"])
+    return found
+
+
+def _rewritten(
+    table_path: str, values: dict[str, str | None], paths: list[str], ids: pa.Array | None
+) -> Rewritten:
+    filesystem, folder = filesystem_of(table_path)
+    slices: dict[int, list[pa.Table]] = defaultdict(list)
+    count = 1
+    for path in paths:
+        with pq.ParquetFile(f"{folder}/{path}", filesystem=filesystem) as file:
+            count, held = slices_of(file.metadata)
+            for group, number in enumerate(held):
+                rows = file.read_row_group(group)
+                if ids is not None:
+                    rows = rows.filter(pc.invert(pc.is_in(rows.column("batch_id"), ids)))
+                slices[number].append(rows)
+    parts = [_joined(slices[one]) for one in sorted(slices)]
+    rows = pa.concat_tables(parts, promote_options="permissive") if parts else None
+    if rows is None or not rows.num_rows:
+        return Rewritten(None, tuple(paths))
+    sizes = [sum(part.num_rows for part in slices[number]) for number in range(count)]
+    added = write_file(table_path, rows, values, sizes if count > 1 else ())
+    return Rewritten(added, tuple(paths))
+
+
+def _joined(parts: list[pa.Table]) -> pa.Table:
+    """Rows as one table; in the order of their offsets, where they have any."""
+    rows = pa.concat_tables(parts, promote_options="permissive")
+    return rows.sort_by("offset") if "offset" in rows.column_names else rows

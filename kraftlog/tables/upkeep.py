@@ -1,0 +1,112 @@
+"""Files and versions stay few: small files become one, and what no kept run needs is deleted.
+
+In: a lake under our lease. Out: counts. Kept are the versions of the tables as the last runs have
+published them, so that a reader of one of them goes on undisturbed. Delta's own clean-up goes by
+time, and a lake that is run every minute would keep a week of files of each minute. Source: the
+Delta protocol, "Checkpoints" and "Delta Log Entries".
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import unquote
+
+import pyarrow.fs as pafs
+from deltalake import DeltaTable
+
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.rewrite import merged
+from kraftlog.tables.spec import CURRENT, TableSpec
+
+SMALL_BYTES = 32 << 20
+"""Larger files are left as they are."""
+_LOG = "_delta_log"
+_ENTRIES = 10
+"""After so many commits a table gets a checkpoint of its log, before which entries can go."""
+_NAMED = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)$")
+
+
+def compact(lake: Lake, spec: TableSpec, least: int) -> int:
+    """Make one file of each group of at least so many small ones; how many files it has replaced.
+
+    Tables that are replaced path by path, or as a whole, have no small files to gather."""
+    if spec.mode == CURRENT and not spec.partition_by:
+        return 0
+    small = [one for one in lake.files(spec.name) if one[0]["size_bytes"] < SMALL_BYTES]
+    if len(small) < least:
+        return 0
+    done = list(merged(lake.path(spec.name), small, least))
+    if done:
+        lake.replace(spec, done)
+    return sum(len(one.removed) for one in done)
+
+
+def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int:
+    """Delete what no version of a table from `oldest` on needs; how many files that were.
+
+    `check` raises where the lake is no longer ours; it is called right before files are deleted."""
+    table = lake.open(name)
+    filesystem, folder = filesystem_of(lake.path(name))
+    log = _log_entries(filesystem, folder)
+    if table.version() - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
+        table.create_checkpoint()
+        log["checkpoint.parquet"][int(table.version())] = ""
+    try:
+        needed = {file["path"] for file, _ in lake.files(name)}
+        needed |= set(_removed_since(filesystem, log["json"], oldest, int(table.version())))
+    except LookupError:
+        return 0  # a part of the log is missing: the damage is told elsewhere
+    floor = max((one for one in log["checkpoint.parquet"] if one <= oldest), default=0)
+    gone = [path for path in _data_files(filesystem, folder) if path not in needed]
+    paths = [f"{folder}/{path}" for path in gone]
+    paths += [path for kind in log.values() for version, path in kind.items() if version < floor]
+    check()
+    for path in paths:
+        filesystem.delete_file(path)
+    return len(paths)
+
+
+def expire_register(lake: Lake, register: str, check: Callable[[], None]) -> None:
+    """The same for the register, of which only the newest version counts."""
+    table = DeltaTable(f"{lake.root}/{register}")
+    filesystem, folder = filesystem_of(f"{lake.root}/{register}")
+    log = _log_entries(filesystem, folder)
+    if table.version() - max(log["checkpoint.parquet"], default=0) < _ENTRIES:
+        return
+    table.create_checkpoint()
+    check()
+    for kind in log.values():
+        for version, path in kind.items():
+            if version < table.version():
+                filesystem.delete_file(path)
+
+
+def _log_entries(filesystem: pafs.FileSystem, folder: str) -> dict[str, dict[int, str]]:
+    """The paths of commits and checkpoints, by version."""
+    found: dict[str, dict[int, str]] = {"json": {}, "checkpoint.parquet": {}}
+    for info in filesystem.get_file_info(pafs.FileSelector(f"{folder}/{_LOG}")):
+        if named := _NAMED.search(info.path):
+            found[named[2]][int(named[1])] = info.path
+    return found
+
+
+def _removed_since(
+    filesystem: pafs.FileSystem, commits: Mapping[int, str], oldest: int, newest: int
+) -> Iterator[str]:
+    """The files that commits after a version have removed: that version needs them.
+
+    Raises KeyError where such a commit is missing."""
+    for version in range(oldest + 1, newest + 1):
+        with filesystem.open_input_stream(commits[version]) as stream:
+            for line in stream.read().decode("utf-8").splitlines():
+                if removed := json.loads(line).get("remove"):
+                    yield unquote(removed["path"])
+
+
+def _data_files(filesystem: pafs.FileSystem, folder: str) -> Iterator[str]:
+    """The Parquet files of a table, below its folder; those of killed runs too."""
+    for info in filesystem.get_file_info(pafs.FileSelector(folder, recursive=True)):
+        path = info.path.removeprefix(f"{folder}/")
+        if info.is_file and path.endswith(".parquet") and not path.startswith("_"):
+            yield path

@@ -1,0 +1,192 @@
+"""What was deleted or damaged in a lake is noticed by the next run, and rebuilt from the input;
+what a disk has changed in silence is found where all is read again.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kraftlog.config import load_options
+from kraftlog.errors import LakeError
+from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
+from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.register import Register
+from kraftlog.tables.spec import PER_RUN
+from tests.golden.cases import DATA
+
+Row = dict[str, Any]
+CLOCKS = {"run_id", "number", "started", "finished", "load_ms", "predicted_load_ms"}
+COUNTS = {"read_file_count", "batch_count", "new_batch_count", "record_count", "fault_count"}
+
+
+class Lab:
+    """A copy of a golden quorum, and a lake that one run has written."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.root, self.lake = spark, folder / "replicas", Lake(str(folder / "lake"))
+        shutil.copytree(DATA / "isolated" / "replicas", self.root)
+        self.run()
+        self.known = self.contents()
+        self.whole = folder / "whole"
+        shutil.copytree(self.lake.root, self.whole)
+
+    def again(self) -> None:
+        """The lake as the first run left it."""
+        shutil.rmtree(self.lake.root)
+        shutil.copytree(self.whole, self.lake.root)
+
+    def run(self, **more: object) -> Outcome:
+        given = {"input": [str(self.root)], "lake": self.lake.root, **more}
+        return run_pipeline(lambda: self.spark.sparkContext, load_options(given))
+
+    def contents(self) -> dict[str, list[str]]:
+        """The rows of all tables; of those that hold rows per run, of the newest."""
+        newest = max(self.lake.read("runs").to_pylist(), key=lambda row: row["number"])["run_id"]
+        found = {}
+        for name, spec in all_tables().items():
+            rows = self.lake.read(name).to_pylist()
+            if spec.mode == PER_RUN:
+                rows = [row for row in rows if row["run_id"] == newest]
+            without = CLOCKS | (COUNTS if name == "runs" else set())
+            found[name] = sorted(repr({k: v for k, v in row.items() if k not in without})
+                                 for row in rows)  # fmt: skip
+        return found
+
+    def file_of(self, table: str, part: str = "") -> Path:
+        """A Parquet file of a table."""
+        chosen = [one["path"] for one, _ in self.lake.files(table) if part in one["path"]]
+        return Path(self.lake.path(table)) / min(chosen)
+
+
+@pytest.fixture(scope="module")
+def lab(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return Lab(spark, tmp_path_factory.mktemp("mending"))
+
+
+def remove_table(name: str) -> Callable[[Lab], None]:
+    return lambda lab: shutil.rmtree(lab.lake.path(name))
+
+
+def remove_file(name: str, part: str = "") -> Callable[[Lab], None]:
+    return lambda lab: lab.file_of(name, part).unlink()
+
+
+def cut_file(name: str) -> Callable[[Lab], None]:
+    return lambda lab: os.truncate(lab.file_of(name), 200)
+
+
+def remove_log(name: str, at: int) -> Callable[[Lab], None]:
+    def harm(lab: Lab) -> None:
+        sorted((Path(lab.lake.path(name)) / "_delta_log").glob("*.json"))[at].unlink()
+
+    return harm
+
+
+def remove_every(*names: str) -> Callable[[Lab], None]:
+    def harm(lab: Lab) -> None:
+        for name in names:
+            shutil.rmtree(lab.lake.path(name))
+
+    return harm
+
+
+HARM: dict[str, Callable[[Lab], None]] = {
+    "records": remove_table("records"),
+    "records file": remove_file("records", "TOPIC_RECORD"),
+    "contents file": cut_file("contents"),
+    "control log": remove_log("control_records", 0),
+    "runs": remove_table("runs"),
+    "newest batches": remove_log("batches", -1),
+    "derived": remove_every("topics", "partitions", "findings", "growth", "lineages"),
+    "derived files": remove_file("contract_results"),
+}
+
+
+@pytest.mark.parametrize("what", HARM)
+def test_what_is_damaged_is_told_and_rebuilt(
+    what: str, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.again()
+    options = load_options({"lake": lab.lake.root})
+    assert not check(options).damaged
+    HARM[what](lab)
+    damaged = check(options).damaged
+    assert damaged
+    assert lab.run().exit_code == 0
+    said = capsys.readouterr().err
+    assert all(f"{one.partition(':')[0]} is damaged" in said for one in damaged)
+    assert "lost" not in said.replace("has lost its newest entries", "")
+    assert lab.contents() == lab.known
+    assert not check(options).damaged
+    assert not lab.run().is_new, "it is whole"
+
+
+def test_what_the_input_no_longer_holds_is_named(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.again()
+    before = lab.lake.read("records").num_rows
+    tails = ("2", "12")
+    for node in tails:
+        shutil.move(lab.root / node, tmp_path / node)
+    shutil.rmtree(Path(lab.lake.path("records")) / "type=TOPIC_RECORD")
+    lab.run()
+    for node in tails:
+        shutil.move(tmp_path / node, lab.root / node)
+    assert "are no longer in the input, so that their records are lost" in capsys.readouterr().err
+    assert 0 < lab.lake.read("records").num_rows < before, "what was whole has stayed"
+    lab.run()
+    assert lab.contents()["records"] == lab.known["records"]
+
+
+def test_a_step_without_input_does_not_build_on_damage(lab: Lab, spark: SparkSession) -> None:
+    lab.again()
+    lab.file_of("records").unlink()
+    with pytest.raises(LakeError, match="run over the input, which rebuilds it"):
+        STEPS["audit"](lambda: spark.sparkContext, load_options({"lake": lab.lake.root}))
+
+
+def test_a_bit_that_was_turned_in_silence_is_found(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.again()
+    log = next((lab.root / "1" / "__cluster_metadata-0").glob("*.log"))
+    status, raw = log.stat(), bytearray(log.read_bytes())
+    assert not lab.run(verify=True).is_new
+    assert "all as the lake knows them" in capsys.readouterr().err
+    raw[20_000] ^= 1
+    log.write_bytes(raw)
+    os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert not lab.run().is_new, "size and time are the same"
+    outcome = lab.run(verify=True)
+    said = capsys.readouterr().err
+    assert (outcome.is_new, outcome.exit_code) == (True, 1)
+    assert f"{log}: its content has changed under the same size and time" in said
+    (row,) = (one for one in lab.lake.read("runs").to_pylist() if one["number"] == 2)
+    assert row["changed_in_place_count"] == 1
+    raw[20_000] ^= 1
+    log.write_bytes(raw)
+    os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_lake_is_kept_small_by_hand(lab: Lab) -> None:
+    lab.again()
+    options = load_options({"lake": lab.lake.root, "keep_runs": 1})
+    compact_lake(options, 2)
+    assert "readable are the runs 1" in expire_lake(options)
+    assert lab.contents() == lab.known
+    state = Register(lab.lake.root).read()
+    assert state is not None
+    for name, version in state.published[-1].versions.items():
+        assert lab.lake.open(name).version() == version
+    folders = (Path(lab.lake.path(name)) for name in all_tables())
+    on_disk = sum(len(list(one.rglob("part-*.parquet"))) for one in folders)
+    assert on_disk == sum(len(lab.lake.files(name)) for name in all_tables())
+    assert check(load_options({"lake": lab.lake.root, "verify": True})).damaged == []

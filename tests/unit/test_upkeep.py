@@ -1,0 +1,215 @@
+"""Files and versions stay few, readers of a kept run see the same rows, and what is damaged in a
+table is noticed.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from kraftlog.errors import LakeError
+from kraftlog.tables.damage import Damage, damages
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.lease import holding
+from kraftlog.tables.parquet import slices_of, write_file
+from kraftlog.tables.register import REGISTER, Published, Register
+from kraftlog.tables.upkeep import compact, expire, expire_register
+
+TABLES = all_tables()
+FINDINGS, RECORDS, BATCHES = TABLES["findings"], TABLES["records"], TABLES["batches"]
+
+
+def nothing() -> None:
+    """A lease that is held."""
+
+
+def run(lake: Lake, number: int) -> None:
+    rows = [{"run_id": str(number), "check": "c", "offset": at} for at in range(3)]
+    lake.write(FINDINGS, pa.Table.from_pylist(rows, schema=FINDINGS.schema), number)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = Lake(str(tmp_path))
+    for number in range(1, 21):
+        run(found, number)
+    return found
+
+
+def rows(lake: Lake, name: str = "findings", version: int | None = None) -> list[str]:
+    table = DeltaTable(lake.path(name), version=version)
+    return sorted(map(repr, table.to_pyarrow_table().to_pylist()))
+
+
+def on_disk(lake: Lake, name: str, ending: str) -> list[Path]:
+    return sorted(Path(lake.path(name)).rglob(f"*{ending}"))
+
+
+def test_small_files_become_one_and_the_rows_stay(lake: Lake) -> None:
+    before = rows(lake)
+    assert compact(lake, FINDINGS, 8) == 20
+    assert rows(lake) == before
+    assert len(lake.files("findings")) == 1
+    assert lake.run_number("findings") == 20, "the step has been done, still"
+    assert compact(lake, FINDINGS, 2) == 0
+
+
+def test_few_small_files_stay_as_they_are(lake: Lake) -> None:
+    assert compact(lake, FINDINGS, 21) == 0
+    assert len(lake.files("findings")) == 20
+
+
+def test_files_of_other_partitions_do_not_mix(tmp_path: Path) -> None:
+    lake, spec = Lake(str(tmp_path)), TABLES["topics"]
+    for number in range(1, 7):
+        values = {"lineage": "main" if number % 2 else "2", "is_current": "false"}
+        part = pa.Table.from_pylist([{"name": str(number)}], schema=spec.schema)
+        lake.commit(spec, [write_file(lake.path("topics"), part, values)], number)
+    before = rows(lake, "topics")
+    assert compact(lake, spec, 3) == 6
+    assert rows(lake, "topics") == before
+    assert sorted(values["lineage"] for _, values in lake.files("topics")) == ["2", "main"]
+
+
+def test_slices_stay_apart(tmp_path: Path) -> None:
+    """Rows that lie by slices, a row group each, do so afterwards."""
+    lake = Lake(str(tmp_path))
+    for number, sizes in enumerate(([2, 0, 1, 1], [1, 1, 0, 3]), 1):
+        marks = [f"{number}-{at}" for at, size in enumerate(sizes) for _ in range(size)]
+        part = pa.table({"batch_id": marks})
+        values: dict[str, str | None] = {"type": "PARTITION_RECORD"}
+        added = write_file(lake.path("records"), part, values, sizes)
+        lake.commit(RECORDS, [added], number)
+    assert compact(lake, RECORDS, 2) == 2
+    ((file, _),) = lake.files("records")
+    found = pq.ParquetFile(Path(lake.path("records")) / file["path"])
+    count, held = slices_of(found.metadata)
+    assert (count, held) == (4, [0, 1, 2, 3])
+    slices = [found.read_row_group(at).column("batch_id").to_pylist() for at in range(4)]
+    assert slices == [["1-0", "1-0", "2-0"], ["2-1"], ["1-2"], ["1-3", "2-3", "2-3", "2-3"]]
+
+
+def test_what_no_kept_version_needs_is_deleted(lake: Lake) -> None:
+    kept = {version: rows(lake, version=version) for version in range(15, 21)}
+    compact(lake, FINDINGS, 8)
+    stray = write_file(lake.path("findings"), pa.table({"run_id": ["killed"]}))
+    newest = rows(lake)
+    assert expire(lake, "findings", 15, nothing)
+    assert stray.path not in {one.name for one in on_disk(lake, "findings", ".parquet")}
+    assert rows(lake) == newest
+    for version, before in kept.items():
+        assert rows(lake, version=version) == before
+    expire(lake, "findings", 21, nothing)
+    assert rows(lake) == newest
+    assert len(on_disk(lake, "findings", ".zstd.parquet")) == 1
+
+
+def test_a_log_does_not_grow_with_the_runs(lake: Lake) -> None:
+    """Commits and checkpoints of 200 runs, of which the last five stay readable."""
+    sizes = []
+    for number in range(21, 221):
+        run(lake, number)
+        compact(lake, FINDINGS, 8)
+        expire(lake, "findings", lake.open("findings").version() - 6, nothing)
+        sizes.append(sum(one.is_file() for one in Path(lake.path("findings")).rglob("*")))
+    assert max(sizes[-10:]) <= max(sizes[10:30])
+    assert max(sizes) < 60
+    assert len(rows(lake)) == 220 * 3
+
+
+def test_nothing_is_deleted_by_who_has_lost_the_lake(lake: Lake) -> None:
+    before = sorted(map(str, Path(lake.root).rglob("*.parquet")))
+
+    def lost() -> None:
+        raise LakeError("taken over")
+
+    with pytest.raises(LakeError, match="taken over"):
+        expire(lake, "findings", 20, lost)
+    checkpoints = {str(one) for one in on_disk(lake, "findings", ".checkpoint.parquet")}
+    assert set(map(str, Path(lake.root).rglob("*.parquet"))) - checkpoints == set(before)
+
+
+def test_the_registers_log_stays_short(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for _ in range(30):
+        with holding(root, 60, 0, lambda _: None) as lease:
+            expire_register(Lake(root), REGISTER, lease.check)
+    assert len(on_disk(Lake(root), REGISTER, ".json")) < 25
+    known = Register(root).read()
+    assert known is not None
+    assert known.token == 30
+
+
+# --- Damage ---------------------------------------------------------------------------------------
+
+
+def published(lake: Lake) -> Published:
+    marks = lake.marks(TABLES)
+    versions = {name: one.version for name, one in marks.items()}
+    return Published(20, versions, {name: one.file_count for name, one in marks.items()})
+
+
+def log(lake: Lake, at: int) -> Path:
+    return on_disk(lake, "findings", ".json")[at]
+
+
+def one_file(lake: Lake) -> Path:
+    return on_disk(lake, "findings", ".zstd.parquet")[3]
+
+
+def flip(path: Path) -> None:
+    """Turn the last bit of a column's last page."""
+    column = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    start = column.dictionary_page_offset or column.data_page_offset
+    raw = bytearray(path.read_bytes())
+    raw[start + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(raw)
+
+
+HARM: dict[str, Callable[[Lake], object]] = {
+    "it is gone": lambda lake: Path(lake.path("findings")).rename(f"{lake.root}/elsewhere"),
+    "1 of its 20 files: missing": lambda lake: one_file(lake).unlink(),
+    "1 of its 20 files: of another size": lambda lake: os.truncate(one_file(lake), 100),
+    "1 of its 20 files: with broken content": lambda lake: flip(one_file(lake)),
+    "its log has lost its newest entries": lambda lake: log(lake, -1).unlink(),
+    "its log has lost entries": lambda lake: log(lake, 7).write_text(""),
+    "its log cannot be read (Kernel error: Gen": lambda lake: log(lake, 7).unlink(),
+    "its log cannot be read (Kernel error: Jso": lambda lake: log(lake, 7).write_text("{"),
+}
+
+
+@pytest.mark.parametrize("what", HARM)
+def test_damage_is_named(lake: Lake, what: str) -> None:
+    known = published(lake)
+    HARM[what](lake)
+    (found,) = damages(lake, known, deep=True)
+    assert found.table == "findings"
+    assert found.what.startswith(what)
+    assert "\n" not in found.what
+
+
+def test_bits_are_compared_only_where_it_is_asked_for(lake: Lake) -> None:
+    flip(one_file(lake))
+    assert not list(damages(lake, published(lake)))
+    assert list(damages(lake, published(lake), deep=True))
+
+
+def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
+    """With runs after the published one, and small files in one."""
+    known = published(lake)
+    run(lake, 21)
+    compact(lake, FINDINGS, 8)
+    assert list(damages(lake, known, deep=True)) == []
+    assert list(damages(lake, None, deep=True)) == []
+
+
+def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
+    lost = one_file(lake)
+    lost.unlink()
+    (found,) = damages(lake, None)
+    assert found == Damage("findings", found.what, frozenset({lost.name}))
