@@ -51,6 +51,10 @@ EXAMPLES = {
     "plan election": ("kraftlog plan election --input replicas/",),
     "plan snapshot": ("kraftlog plan snapshot --input replicas/ --bandwidth 1000000",),
     "plan replicas": ("kraftlog plan replicas --input replicas/ --selector rack-aware",),
+    "lake": ("kraftlog lake check --lake lake/",),
+    "lake check": ("kraftlog lake check --lake lake/ --verify",),
+    "lake compact": ("kraftlog lake compact --lake lake/",),
+    "lake expire": ("kraftlog lake expire --lake lake/ --keep-runs 1",),
 }
 _HEADING = "examples:\n"
 

@@ -5,7 +5,6 @@ want to see.
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +48,19 @@ def _check(chosen: argparse.Namespace) -> int:
     lines = check(_options(chosen))
     for line in lines.damaged:
         print(line)
-    print(lines.summary, file=sys.stderr)
+    print(lines.summary)
     return 1 if lines.damaged else 0
 
 
 def _compact(chosen: argparse.Namespace) -> int:
     from kraftlog.pipeline.keeping import compact_lake
 
-    print(compact_lake(_options(chosen), _ENOUGH), file=sys.stderr)
+    print(compact_lake(_options(chosen), _ENOUGH))
     return 0
 
 
 def _expire(chosen: argparse.Namespace) -> int:
     from kraftlog.pipeline.keeping import expire_lake
 
-    print(expire_lake(_options(chosen)), file=sys.stderr)
+    print(expire_lake(_options(chosen)))
     return 0

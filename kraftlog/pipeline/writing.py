@@ -30,7 +30,7 @@ from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
 from kraftlog.tables.upkeep import compact, expire, expire_register
 
-_SMALL_FILES = 8
+_SMALL_FILES = 5
 """So many small files of one table become one."""
 
 
@@ -134,7 +134,7 @@ def _publish(lake: Lake, lease: Lease, keep_runs: int) -> None:
     last = before[-1] if before else None
     marks = lake.marks(all_tables())
     number = marks["runs"].run if "runs" in marks else 0
-    expected = last.versions if last else ()
+    expected = set(last.versions if last else ()) & set(all_tables())
     is_whole = all(name in marks and marks[name].run >= number for name in expected)
     if not number or not is_whole or (last and _versions(marks) == dict(last.versions)):
         return

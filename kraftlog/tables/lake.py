@@ -180,7 +180,13 @@ class Lake:
                 description=spec.grain,
                 configuration=_CONFIGURATION,
             )
-        return self.open(spec.name)
+        table = self.open(spec.name)
+        if [one.name for one in table.schema().fields] != spec.schema.names:
+            raise LakeError(
+                f"{path}: its columns are those of another version of kraftlog; name an empty "
+                "folder with --lake, where a run builds everything anew from the input"
+            )
+        return table
 
     def commit(
         self,

@@ -22,7 +22,7 @@ from kraftlog.tables.spec import CURRENT, TableSpec
 SMALL_BYTES = 32 << 20
 """Larger files are left as they are."""
 _LOG = "_delta_log"
-_ENTRIES = 10
+_ENTRIES = 6
 """After so many commits a table gets a checkpoint of its log, before which entries can go."""
 _NAMED = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)$")
 

@@ -3,6 +3,7 @@ killed.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -128,3 +129,10 @@ def test_a_file_where_a_table_should_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "batches").write_text("")
     with pytest.raises(LakeError, match="a file where a table should be"):
         Lake(str(tmp_path)).ensure(BATCHES)
+
+
+def test_a_table_of_other_columns_is_one_sentence(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.ensure(replace(BATCHES, schema=pa.schema([("path", pa.string())])))
+    with pytest.raises(LakeError, match="those of another version of kraftlog"):
+        lake.commit(BATCHES, [], 1)

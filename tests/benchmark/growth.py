@@ -1,0 +1,111 @@
+"""A small quorum that grows a little before each of many runs: does its lake stay as small and as
+fast as in the beginning?
+
+    .venv/bin/python -m tests.benchmark.growth --runs 200
+
+Three voters hold the same log; before each run four batches are appended to each of them. All runs
+are of one process, so that Spark starts once. The tables at the end must be those of one run over
+the same quorum, or nothing is printed.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import astuple, dataclass
+from io import StringIO
+from pathlib import Path
+from statistics import mean
+
+from kraftlog.config import load_options
+from kraftlog.pipeline.job import starter
+from kraftlog.pipeline.steps import run_pipeline
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import decoded_tables, state_tables
+from tests.unit.audit_logs import NO_OP, START_MS, Batch, Node, change_isr, quorum
+
+_TEN = 10
+_FIRST_OFFSET = 12
+_SAME = ("records", "control_records", "contents", *state_tables())
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run left, and how long it took."""
+
+    seconds: float
+    files: int
+    commits: int
+    size_bytes: int
+
+
+def grow(nodes: Sequence[Node], number: int) -> None:
+    """Four more batches: an ISR that shrinks and grows again, and two without effect."""
+    base, ms = _FIRST_OFFSET + 4 * number, START_MS + 60_000 * (number + 1)
+    values = (NO_OP, change_isr(1, [1]), change_isr(1, [1, 2]), NO_OP)
+    batches = [Batch(base + at, 2, (one,), ms=ms + at) for at, one in enumerate(values)]
+    for node in nodes:
+        node.append(*batches)
+
+
+def run(root: Path, lake: Path, keep_runs: int) -> float:
+    options = load_options(
+        {
+            "input": [str(root)],
+            "lake": str(lake),
+            "redaction_key": "k",
+            "keep_runs": keep_runs,
+            "fail_on": "never",
+        }
+    )
+    began = time.monotonic()
+    with redirect_stderr(StringIO()):
+        outcome = run_pipeline(starter("growth", options), options)
+    assert outcome.is_new
+    assert outcome.exit_code == 0
+    return time.monotonic() - began
+
+
+def measured(lake: Path, seconds: float) -> Measured:
+    files = [one for one in lake.rglob("*") if one.is_file()]
+    commits = sum(one.suffix == ".json" and one.parent.name == "_delta_log" for one in files)
+    return Measured(seconds, len(files), commits, sum(one.stat().st_size for one in files))
+
+
+def rows(lake: Path, name: str) -> list[str]:
+    return sorted(map(repr, Lake(str(lake)).read(name).to_pylist()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--keep-runs", type=int, default=5)
+    chosen = parser.parse_args()
+    assert set(_SAME) <= {*decoded_tables(), *state_tables()}
+    folder = Path(tempfile.mkdtemp(prefix="growth-"))
+    try:
+        nodes = quorum(folder / "replicas")
+        found = []
+        for number in range(chosen.runs):
+            grow(nodes, number)
+            seconds = run(folder / "replicas", folder / "lake", chosen.keep_runs)
+            found.append(measured(folder / "lake", seconds))
+        run(folder / "replicas", folder / "anew", chosen.keep_runs)
+        for name in _SAME:
+            assert rows(folder / "lake", name) == rows(folder / "anew", name), name
+    finally:
+        shutil.rmtree(folder)
+    print("| runs | seconds | files | commits in logs | MB |\n|---|---|---|---|---|")
+    for start in sorted({0, _TEN, chosen.runs // 2, chosen.runs - _TEN}):
+        some = [astuple(one) for one in found[start : start + _TEN]]
+        seconds, files, commits, size = (mean(one) for one in zip(*some, strict=True))
+        print(
+            f"| {start + 1} to {start + _TEN} | {seconds:.2f} | {files:.0f} | {commits:.0f} "
+            f"| {size / 1e6:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
