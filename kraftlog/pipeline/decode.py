@@ -5,7 +5,6 @@ Only files that are new or have changed are read, and only contents that no run 
 decoded. Driver side.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run, lake_key, lake_of
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import WrittenFile, run_tasks
+from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.source.settings import limits_of, redactor_of
@@ -121,14 +121,13 @@ def _unchanged(replicas: list[Replica], changes: Changes) -> frozenset[str]:
 def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:
     """Say what reading again has found."""
     for path, position in sorted(rotten.items())[:_TOLD]:
-        print(
-            f"kraftlog: {path}: its content has changed under the same size and time, first at "
-            f"byte {position:,}: a disk or a copy is at fault; this run judges what is there now",
-            file=sys.stderr,
+        tell(
+            f"{path}: its content has changed under the same size and time, first at "
+            f"byte {position:,}: a disk or a copy is at fault; this run judges what is there now"
         )
     if again:
         what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
-        print(f"kraftlog: {len(again):,} files read again, {what}", file=sys.stderr)
+        tell(f"{len(again):,} files read again, {what}")
 
 
 def _run_id(files: pa.Table, number: int) -> str:

@@ -10,6 +10,7 @@ the same quorum, or nothing is printed.
 
 import argparse
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -92,6 +93,7 @@ def main() -> None:
             grow(nodes, number)
             seconds = run(folder / "replicas", folder / "lake", chosen.keep_runs)
             found.append(measured(folder / "lake", seconds))
+            print(number + 1, found[-1], file=sys.stderr, flush=True)
         run(folder / "replicas", folder / "anew", chosen.keep_runs)
         for name in _SAME:
             assert rows(folder / "lake", name) == rows(folder / "anew", name), name
