@@ -108,10 +108,8 @@ def main() -> None:
     for start in sorted({0, _TEN, chosen.runs // 2, chosen.runs - _TEN}):
         some = [astuple(one) for one in found[start : start + _TEN]]
         seconds, cpu, files, commits, size = (mean(one) for one in zip(*some, strict=True))
-        print(
-            f"| {start + 1} to {start + _TEN} | {seconds:.2f} | {cpu:.2f} | {files:.0f} | {commits:.0f} "
-            f"| {size / 1e6:.2f} |"
-        )
+        numbers = f"{seconds:.2f} | {cpu:.2f} | {files:.0f} | {commits:.0f} | {size / 1e6:.2f}"
+        print(f"| {start + 1} to {start + _TEN} | {numbers} |")
 
 
 if __name__ == "__main__":
