@@ -77,6 +77,7 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         return (state,)
     from kraftlog.commands import (
         audit,
+        changes,
         collect,
         explain,
         lake,
@@ -87,4 +88,5 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         run,
     )
 
-    return run, audit, listing, state, restorable, explain, recover, plan, pull, collect, lake
+    looks = (audit, listing, state, restorable, explain, changes)
+    return run, *looks, recover, plan, pull, collect, lake

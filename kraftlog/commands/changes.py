@@ -1,0 +1,122 @@
+"""`changes`: what is different since the last run of a lake, or between two offsets. No Spark.
+
+In: a lake and two of its runs, or a quorum's files and two offsets. Out: findings, replicas,
+elections and objects that are new, gone or changed.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from rich.markup import escape
+
+from kraftlog.config import load_options
+from kraftlog.errors import InputError, UsageError
+from kraftlog.explain.moments import Source
+from kraftlog.explain.net import net, object_rows
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.pipeline.progress import waiting
+from kraftlog.plain import printable
+from kraftlog.quorum.model import Quorum
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.terminal import console_on
+from kraftlog.source.settings import limits_of, redactor_of
+
+Row = dict[str, Any]
+_DESCRIPTION = """\
+What changed since the last run of a lake: findings, replicas, elections and objects that are new,
+gone or changed. With --input, objects and elections between two offsets of the quorum's history.
+"""
+_EXAMPLES = """examples:
+  kraftlog changes --lake lake                     the newest run against the one before it
+  kraftlog changes --lake lake --since 3           against run 3
+  kraftlog changes --input replicas --from 176 --to 362
+"""
+_TITLES = {
+    "finding": "Findings",
+    "history": "History",
+    "replica": "Replicas",
+    "election": "Elections",
+    "object": "Objects",
+}
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `changes`."""
+    parser = commands.add_parser(
+        "changes",
+        help="what is different between two runs of a lake, or two offsets",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--lake", metavar="FOLDER", help="a lake with two runs or more")
+    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    parser.add_argument("--run", type=int, metavar="N", help="the later run; default: the newest")
+    parser.add_argument(
+        "--since", type=int, metavar="N", help="the earlier run; default: before it"
+    )
+    parser.add_argument("--from", type=int, metavar="N", dest="first", help="the state before N")
+    parser.add_argument("--to", type=int, metavar="N", dest="end", help="against that before N")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    parser.set_defaults(command=_changes)
+
+
+def _changes(chosen: argparse.Namespace) -> int:
+    rows = list(_of_lake(chosen) if chosen.lake else _of_files(chosen))
+    if chosen.format == "json":
+        print_rows(rows, "json")
+        return 0
+    console = console_on()
+    for kind, title in _TITLES.items():
+        held = [row for row in rows if row["kind"] == kind]
+        if held:
+            console.print(f"[bold]{title}[/bold]")
+        for row in held:
+            console.print(escape(printable(f"  {row['change']:8} {_told(row)}")))
+    if not rows:
+        console.print("nothing is different")
+    return 0
+
+
+def _told(row: Row) -> str:
+    return f"{row['name']}: {row['text']}" if row["kind"] == "finding" else str(row["text"])
+
+
+def _of_lake(chosen: argparse.Namespace) -> Iterator[Row]:
+    if chosen.first is not None or chosen.end is not None:
+        raise UsageError("--from and --to are offsets of --input; runs are --run and --since")
+    from kraftlog.pipeline.changed import changes_in, two_runs
+
+    before, after = two_runs(chosen.lake, chosen.run, chosen.since)
+    print(f"kraftlog: run {after['number']} against run {before['number']}", file=sys.stderr)
+    yield from changes_in(chosen.lake, before, after)
+
+
+def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
+    if chosen.first is None or chosen.end is None or chosen.first >= chosen.end:
+        raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
+    options = load_options({"input": chosen.input})
+    with waiting("changes"):
+        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    source = Source(quorum, redactor_of(options), limits_of(options), frozenset())
+    found = net(source.moments(), chosen.first, chosen.end)
+    if found.begins > chosen.first:
+        raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")
+    yield from elections(quorum, chosen.first, chosen.end)
+    yield from object_rows(found)
+
+
+def elections(quorum: Quorum, first: int, end: int) -> Iterator[Row]:
+    """The epochs that begin in a range of offsets, each once."""
+    told: dict[int, tuple[int, int | None]] = {}
+    for log in quorum.peers:
+        for one in log.epoch_starts:
+            if first <= one.start_offset < end and one.certain:
+                told.setdefault(one.epoch, (one.start_offset, log.leaders.get(one.epoch)))
+    for epoch, (offset, leader) in sorted(told.items()):
+        who = "nobody that a record names" if leader is None else leader
+        text = f"leader {who} in epoch {epoch}, from offset {offset} on"
+        yield {"kind": "election", "change": "new", "name": str(epoch), "text": text}

@@ -1,0 +1,68 @@
+"""What is different between two offsets of a history: each object once, from what to what.
+
+In: moments, and two offsets. Out: `Change`s against the first of the two, in the order of the
+tables, and rows of them. What came and went in between is no difference.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.explain.moments import SNAPSHOT, Moment
+from kraftlog.explain.words import object_name, sentences
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.state.declare import Key
+from kraftlog.state.state import Change
+from kraftlog.state.tables import TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The changes from `first` to `end` (both exclusive ends of states), how topics are called, and
+    where the history at hand begins: later than `first` where the beginning is missing.
+    """
+
+    first: int
+    end: int
+    changes: tuple[Change, ...]
+    names: Mapping[str, str]
+    begins: int
+
+    def name(self, topic_id: str) -> str:
+        """How a topic is called."""
+        return self.names.get(topic_id, f"(id {topic_id})")
+
+
+def object_rows(found: Net) -> Iterator[dict[str, Any]]:
+    """One row per object that differs."""
+    for one in found.changes:
+        change = "changed"
+        if one.before is None or one.after is None:
+            change = "new" if one.before is None else "gone"
+        title = object_name(one, found.name)
+        text = "; ".join(sentences(one, found.name))
+        yield {"kind": "object", "change": change, "name": title, "text": text}
+
+
+def net(moments: Iterable[Moment], first: int, end: int) -> Net:
+    """What the records that became visible in [first, end) changed together, along `main`."""
+    found: dict[tuple[str, Key], Change] = {}
+    names: dict[str, str] = {}
+    begins = 0
+    for one in moments:
+        if one.lineage != MAIN:
+            break
+        for change in one.changes:
+            if change.table == "topics":
+                names[change.key[0]] = (change.after or change.before or {})["name"]
+        if one.record_type == SNAPSHOT:
+            begins = one.offset
+        elif first <= one.seen_offset < end:
+            for change in one.changes:
+                at = change.table, change.key
+                before = found[at].before if at in found else change.before
+                found[at] = change._replace(before=before)
+    order = {name: index for index, name in enumerate(TABLE)}
+    told = [one for one in found.values() if one.before != one.after]
+    told.sort(key=lambda one: (order[one.table], str(one.key)))
+    return Net(first, end, tuple(told), names, begins)

@@ -1,0 +1,117 @@
+"""What changed between two runs of a lake: findings that are new or gone, elections, objects.
+
+In: a lake and two of its runs. Out: rows. Findings of two runs are the same where check, severity,
+replica, file, offset and the node that they are about are. Source: the tables of the lake alone.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kraftlog.errors import LakeError, UsageError
+from kraftlog.explain.net import net, object_rows
+from kraftlog.explain.subject import Subject
+from kraftlog.log.storage import absolute
+from kraftlog.pipeline.explained import moments_in
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.tables.lake import Lake
+
+Row = dict[str, Any]
+_ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
+"""What of a finding's evidence says what it is about, where it is about no place."""
+
+
+def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row, Row]:
+    """(the earlier run, the later one): the newest two unless their numbers are given.
+
+    Raises UsageError where there are no two such runs."""
+    runs = {row["number"]: row for row in Lake(absolute(path)).read("runs").to_pylist()}
+    if not runs:
+        raise LakeError(f"{path}: no run has finished yet; run the decode job first")
+    later = max(runs) if number is None else number
+    earlier = max((one for one in runs if one < later), default=0) if since is None else since
+    for one in (later, earlier):
+        if one not in runs:
+            known = ", ".join(map(str, sorted(runs)))
+            raise UsageError(f"the lake has no run {one or 'before the first'}: it has {known}")
+    if earlier >= later:
+        raise UsageError(f"run {earlier} is not before run {later}")
+    return runs[earlier], runs[later]
+
+
+def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
+    """Everything that differs, findings first."""
+    lake = Lake(absolute(path))
+    yield from _findings(lake, before, after)
+    yield from _replicas(lake, before, after)
+    yield from _elections(lake, before, after)
+    first, end = (_end(lake, one["run_id"]) for one in (before, after))
+    if end < first:
+        text = f"the shared history ends at offset {end}, before {first}: a log was cut"
+        yield {"kind": "history", "change": "gone", "name": MAIN, "text": text}
+        first, end = end, first
+    subject = Subject("offsets", f"{first}-{end - 1}", frozenset(), first=first, end=end)
+    if end > first:
+        yield from object_rows(net(moments_in(path, subject), first, end))
+
+
+def _findings(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
+    old, new = (
+        {_key(row): row for row in lake.rows_of_run("findings", run["run_id"])}
+        for run in (before, after)
+    )
+    for kind, ours, theirs in (("new", new, old), ("gone", old, new)):
+        for key, row in ours.items():
+            if key not in theirs:
+                yield _finding(kind, row)
+    for key, row in new.items():
+        if key in old and _names(row) != _names(old[key]):
+            yield _finding("changed", row)
+
+
+def _finding(change: str, row: Row) -> Row:
+    name = f"{row['severity']} {row['check']}"
+    return {"kind": "finding", "change": change, "name": name, "text": row["message"]}
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    evidence = json.loads(row["evidence"])
+    about = tuple(str(evidence.get(name)) for name in _ABOUT)
+    place = (row["path"], row["offset"]) if row["replica"] is not None else ()
+    return (row["check"], row["severity"], row["replica"], *place, *about)
+
+
+def _names(row: Row) -> Any:
+    return json.loads(row["evidence"]).get("names")
+
+
+def _replicas(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
+    old, new = (
+        {row["replica"]: row for row in lake.rows_of_run("replicas", run["run_id"])}
+        for run in (before, after)
+    )
+    for label in sorted({*old, *new}):
+        if label not in old or label not in new:
+            change = "new" if label in new else "gone"
+            yield {"kind": "replica", "change": change, "name": label, "text": f"replica {label}"}
+            continue
+        ends = old[label]["log_end_offset"], new[label]["log_end_offset"]
+        if ends[0] != ends[1]:
+            text = f"the log of {label} ends at {ends[1]}, not at {ends[0]}"
+            yield {"kind": "replica", "change": "changed", "name": label, "text": text}
+
+
+def _elections(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
+    old, new = (
+        {row["batch_leader_epoch"]: row for row in lake.rows_of_run("epochs", run["run_id"])}
+        for run in (before, after)
+    )
+    for epoch in sorted(new.keys() - old.keys()):
+        row = new[epoch]
+        text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"
+        yield {"kind": "election", "change": "new", "name": str(epoch), "text": text}
+
+
+def _end(lake: Lake, run_id: str) -> int:
+    rows = lake.rows_of_run("lineages", run_id, ["lineage", "end_offset"])
+    return max((row["end_offset"] for row in rows if row["lineage"] == MAIN), default=0)
