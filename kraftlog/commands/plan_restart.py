@@ -38,6 +38,8 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
 def _restart(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen), decodes=True)
     rows = [_row(quorum, one) for one in restarts(quorum)]
+    if chosen.format == "table":
+        rows = [row | {"lost": _in_words(row["lost"])} for row in rows]
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 
@@ -70,3 +72,24 @@ def _lost(quorum: Quorum, one: Restart) -> Iterator[Row]:
         return
     for found in differences(before.state, after.state):
         yield found._asdict() | {"key": list(found.key)}
+
+
+def _in_words(lost: list[Row]) -> str:
+    """How many objects of each kind, and the first names; `--format json` has them whole."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for one in lost:
+        if "fault" in one:
+            return str(one["fault"])
+        name = (one["after"] or one["before"] or {}).get("name") if one["field"] is None else None
+        key = str(name or "/".join(str(part) for part in one["key"]))
+        found.setdefault((one["table"], one["change"]), {})[key] = None
+    told = []
+    for (table, change), keys in found.items():
+        shown = list(keys)[:_NAMED]
+        more = ", …" if len(keys) > _NAMED else ""
+        told.append(f"{len(keys)} {table} {change} ({', '.join(shown)}{more})")
+    return "; ".join(told)
+
+
+_NAMED = 3
+"""So many objects of each kind are named in a table."""

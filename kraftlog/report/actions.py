@@ -93,7 +93,7 @@ ACTIONS = (
     Action(
         "watch",
         "Look into the running cluster",
-        "The files are sound; what they tell of the cluster deserves a look.",
+        "This is about the cluster, and not about its files.",
         tuple(
             "partitions_have_leaders partitions_reach_min_isr brokers_unfenced elections_clean "
             "replicas_registered folders_match_topics controllers_are_voters features_recorded "
