@@ -27,8 +27,7 @@ what is lost, what is unknown, and what to do in which order. Review it; nothing
 nothing is written but the new folder.
 """
 _EXAMPLE = """example:
-  kraftlog recover --input replicas/ --out new-quorum/ --voters \\
-      1@host1:9093:nxOpeKMeTXCDlz7dwIMJkA 2@host2:9093:yD7wSNglQZe1f8nw8v9c1Q
+  kraftlog recover --input replicas/ --out new/ --voters 1@host1:9093:nxOpeKMeTXCDlz7dwIMJkA
 """
 
 
