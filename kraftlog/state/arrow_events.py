@@ -41,10 +41,16 @@ def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iter
     table = table.set_column(1, "timestamp", milliseconds(table.column("timestamp")))
     for row in table.to_pylist():
         origin = Origin(row["offset"], row["timestamp"], row["batch_leader_epoch"], name)
-        data = None
-        if spec is not None and row["record_version"] in spec.versions:
-            data = data_of(spec, row["record_version"], row.get(payload))
-        yield Event(origin, is_control, data)
+        yield Event(origin, is_control, _data(spec, row["record_version"], row.get(payload)))
+
+
+def _data(spec: MessageSpec | None, version: int, row: dict[str, Any] | None) -> Any:
+    """What a row holds; of a version that is not known, what was read by the newest that is."""
+    if spec is None:
+        return None
+    if version in spec.versions:
+        return data_of(spec, version, row)
+    return None if row is None else data_of(spec, spec.versions.last, row)
 
 
 def milliseconds(times: Any) -> Any:

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult
 from kraftlog.audit.state_history import EQUALS, RULE_CHECKS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.lineage import chain
+from kraftlog.quorum.model import Quorum
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
+from kraftlog.state.known import Known
+from kraftlog.state.standing import by_key
 from kraftlog.state.write import canonical_lines
 from tests.unit.audit_logs import (
     FOLDER,
@@ -30,6 +37,7 @@ from tests.unit.audit_logs import (
     topic,
     uvarint,
 )
+from tests.unit.faults.health import change
 
 UNKNOWN_TYPE = b"\x01\x4d\x00" + text("anything") + b"\0"
 TAG = uvarint(40) + uvarint(3) + b"abc"
@@ -203,3 +211,23 @@ def test_a_newer_metadata_version_is_written_by_the_newest_known_rules(tmp_path:
     quorum_with(tmp_path, Batch(12, 2, (feature("metadata.version", 99),)))
     lines = canonical_lines(image(tmp_path).state)
     assert any('"featureLevel":99' in one for one in lines)
+
+
+def test_records_by_columns_give_the_same_state(tmp_path: Path) -> None:
+    """What a long log goes through, and a lake: records in Arrow, folded window by window."""
+    newer_topic_e = newer_topic("e", 10, b"\x01" + TAG)
+    newer_change = b"\x01\x05\x09" + change(isr=[2], leader=2)[3:]
+    records = (*FUTURE.values(), newer_topic_e, newer_change)
+    quorum_with(tmp_path, Batch(12, 2, records), Batch(12 + len(records), 2, (topic("last", 44),)))
+    expected = image(tmp_path).state
+    quorum = Quorum(collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None), replay=False))
+    links, known = chain(quorum), Known()
+    for window in FileRecords(Redactor(None), Limits()).windows(links, 0, len(links)):
+        known.advance(window)
+    for table in ("topics", "features"):
+        assert known.small.state.rows(table) == expected.rows(table)
+    assert "e" in {row["name"] for row in expected.rows("topics").values()}
+    partitions = by_key(known.visible.versions(known.visible.keys))
+    assert partitions == dict(expected.rows("partitions"))
+    (changed,) = partitions.values()
+    assert (changed["isr"], changed["leader"]) == ([2], 2)
