@@ -528,6 +528,44 @@ def test_a_fault_is_found_where_it_is_and_nothing_else_is_critical(
     assert critical <= one.critical, told
 
 
+OF_FILES = {"file_readable", "log_start_covered", "segment_name_matches"}
+"""Checks that tell of a whole file."""
+MOVED = {"offsets_contiguous", "batch_header_valid", "batch_crc_valid", "epochs_monotonic"}
+"""Checks of headers that cannot be believed: what they tell is worked out from their neighbours."""
+
+
+@pytest.mark.parametrize("one", FAULTS, ids=case)
+def test_a_finding_says_where_it_is(one: Fault, audited: Audited) -> None:
+    """Its place in a log leads to the batch that it tells of: by offset, epoch and replica."""
+    result, _ = audited(one)
+    for finding in result.findings:
+        row = finding.row
+        assert row.offset is None or row.end_offset is None or row.offset < row.end_offset
+        if row.path is None:
+            continue
+        path = Path(row.path)
+        assert row.replica is not None
+        assert f"/{row.replica}/" in row.path
+        if path.suffix != ".log" or finding.check in OF_FILES:
+            continue
+        assert row.position is not None
+        assert row.offset is not None
+        unread = "fault" in row.evidence or finding.check == "record_decodes"
+        assert unread or row.batch_leader_epoch is not None
+        header = path.read_bytes()[row.position : row.position + HEADER_SIZE]
+        if len(header) < HEADER_SIZE or finding.check in MOVED:
+            continue
+        base, epoch, delta = (
+            struct.unpack_from(form, header, at)[0]
+            for form, at in ((">q", 0), (">i", 12), (">i", 23))
+        )
+        if row.batch_leader_epoch is not None:
+            assert row.batch_leader_epoch == epoch, row.message
+            # A record that is missing in its batch lies behind the batch's last one.
+            last = base + max(delta, row.evidence.get("record_index", 0))
+            assert base <= row.offset <= last, row.message
+
+
 @pytest.mark.parametrize("one", [one for one in FAULTS if one.sound], ids=case)
 def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
     assert one.sound
