@@ -270,6 +270,13 @@ def test_two_limits_and_a_crash_between(tmp_path: Path) -> None:
     )
 
 
+def test_what_a_request_asks_for(tmp_path: Path) -> None:
+    one = Assembler(tmp_path, ID)
+    one.take(Piece(None, ID, 10, 0, b"0123", True))
+    assert one.ask(1000, 5, "c") == Ask(ID, 4, 1000, 5, "c")
+    assert one.ask(1000, 5).cluster_id is None
+
+
 def test_a_crash_before_the_renaming(tmp_path: Path) -> None:
     one = Assembler(tmp_path, ID)
     one.part.write_bytes(LIVE.read_bytes())
