@@ -7,7 +7,7 @@ judge. Partitions that nothing is to be said of are only counted. Source: KIP-63
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
@@ -92,27 +92,19 @@ class Past:
 
     def leaders(self, window: RecordWindow) -> None:
         """Take in which partitions a window leaves without a leader, and which get one."""
-        for name in _LEADS:
-            if window.has(name):
-                self._leaders(window.records[name], name.lower())
-
-    def _leaders(self, rows: pa.Table, payload: str) -> None:
-        values = rows.column(payload)
-        leader = pc.struct_field(values, "leader")
-        kept = pc.equal(leader, NO_LEADER)
-        if self.leaderless:
-            topics = pa.array(sorted({key[0] for key in self.leaderless}), pa.string())
-            ids = pc.struct_field(values, "topic_id").cast(pa.string())
-            kept = pc.or_(kept, pc.is_in(ids, value_set=topics))
-        kept = pc.fill_null(kept, False)
-        chosen = rows.select(["offset", "timestamp", payload]).filter(kept)
-        times = milliseconds(chosen.column("timestamp")).to_pylist()
-        for row, time in zip(chosen.to_pylist(), times, strict=True):
-            value = row[payload]
-            key = value["topic_id"], value["partition_id"]
-            if value["leader"] == NO_LEADER:
-                self.leaderless.setdefault(key, Since(row["offset"], time))
-            elif value["leader"] != NO_CHANGE:
+        held = [(name.lower(), window.records[name]) for name in _LEADS if window.has(name)]
+        topics = {key[0] for key in self.leaderless}
+        for payload, rows in held:
+            lost = pc.equal(pc.struct_field(rows.column(payload), "leader"), NO_LEADER)
+            topics.update(_topics(rows.column(payload).filter(lost)).to_pylist())
+        if not topics:
+            return
+        asked = pa.array(sorted(topics), pa.string())
+        found = [one for payload, rows in held for one in _leads(rows, payload, asked)]
+        for offset, time, key, leader in sorted(found):
+            if leader == NO_LEADER:
+                self.leaderless.setdefault(key, Since(offset, time))
+            elif leader != NO_CHANGE:
                 self.leaderless.pop(key, None)
 
     def copy(self) -> "Past":
@@ -124,6 +116,22 @@ class Past:
             self.voters_removed[change.key] = now
         elif change.before is None and change.key in self.voters_removed:
             self.voters_back[change.key] = self.voters_removed[change.key], now
+
+
+def _topics(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.struct_field(values, "topic_id").cast(pa.string())
+
+
+def _leads(
+    rows: pa.Table, payload: str, topics: pa.Array
+) -> Iterator[tuple[int, int, tuple[str, int], int]]:
+    """Offset, time in ms, partition and leader of each record of some topics."""
+    rows = rows.select(["offset", "timestamp", payload])
+    rows = rows.filter(pc.is_in(_topics(rows.column(payload)), value_set=topics))
+    times = milliseconds(rows.column("timestamp")).to_pylist()
+    for row, time in zip(rows.to_pylist(), times, strict=True):
+        value = row[payload]
+        yield row["offset"], time, (value["topic_id"], value["partition_id"]), value["leader"]
 
 
 @dataclass(frozen=True, slots=True)
