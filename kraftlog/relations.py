@@ -179,9 +179,7 @@ REPLICAS = Relation(
             ),
             column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
             column("committed_lower", LONG, "every offset below it is known to be committed"),
-            column(
-                "committed_upper", LONG, "no offset at or above it can be known to be committed"
-            ),
+            column("committed_upper", LONG, "none from it on was ever committed; null: not proven"),
         ]
     ),
 )

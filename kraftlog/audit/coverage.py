@@ -8,6 +8,7 @@ object of a kind is none.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile
 from kraftlog.quorum.logview import LogView
@@ -39,6 +40,27 @@ class Coverage:
 
 
 Subject = Callable[[Quorum], Coverage]
+
+
+class Judged(NamedTuple):
+    """Offsets [start, end) of a replica's log that a check looked at; of the history of all copies
+    together where `replica` is None.
+    """
+
+    replica: str | None
+    start_offset: int | None
+    end_offset: int | None
+
+
+def places(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[Judged, ...]:
+    """Where a check looked: the logs of the replicas that it judged, or for a check `of_state` the
+    stretches of their history whose state is known.
+    """
+    found = quorum.evidence.state
+    if of_state and found is not None and covered.judged:
+        return tuple(Judged(None, start, end) for start, end in found.ranges)
+    logs = [quorum.by_label[label] for label in covered.judged]
+    return tuple(Judged(log.label, log.start_offset, log.end_offset) for log in logs)
 
 
 def logs(quorum: Quorum) -> Coverage:

@@ -146,7 +146,7 @@ def _other_directories(quorum: Quorum) -> str:
 def _expected_voters(quorum: Quorum) -> Coverage:
     if quorum.voter_set is None:
         return Coverage((), ((None, "nothing at hand says who votes"),))
-    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs) or ("-",))
+    return Coverage(tuple(log.label for log in quorum.peers))
 
 
 def _own_files(quorum: Quorum) -> Coverage:

@@ -11,7 +11,7 @@ from typing import Any
 from kraftlog.audit.brief import brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
-from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.coverage import Coverage, Judged, places
 from kraftlog.audit.end_checks import MISSING
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.quorum.evidence import QuorumEvidence
@@ -23,7 +23,7 @@ PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one check. `judged` are the replicas that it looked at. `reason` says why it
+    """What became of one check. `judged` says over which copies and offsets. `reason` says why it
     was skipped or errored. `is_gap`: something that a person could supply was missing, so that it
     judged less than it should. `finding_count` counts what was cut off too.
     """
@@ -34,7 +34,7 @@ class CheckResult:
     result: str
     reason: str | None
     finding_count: int
-    judged: tuple[str, ...] = ()
+    judged: tuple[Judged, ...] = ()
     is_gap: bool = False
 
 
@@ -86,7 +86,8 @@ class AuditResult:
             yield finding.as_row()
         for one in self.results:
             if one.result != FAILED:
-                row = BadRow(None, one.reason or HOLDS)
+                judged = [place._asdict() for place in one.judged]
+                row = BadRow(None, one.reason or HOLDS, evidence={"judged": judged})
                 yield _line(one.check, one.severity, one.scope, one.result, None, row)
 
 
@@ -155,8 +156,9 @@ def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]
     gap = bool(covered.gaps)
+    judged = places(quorum, covered, check.scope == "state")
     result = CheckResult(
-        check.name, check.severity, check.scope, outcome, reason, count, covered.judged, gap
+        check.name, check.severity, check.scope, outcome, reason, count, judged, gap
     )
     return result, kept
 

@@ -46,7 +46,7 @@ def _write(lake: Lake, result: AuditResult, run: Row) -> None:
             "finding_count": one.finding_count,
             "reason": one.reason,
             "source": BY_NAME[one.check].source,
-            "judged": list(one.judged),
+            "judged": [place._asdict() for place in one.judged],
             "is_gap": one.is_gap,
         }
         for one in result.results

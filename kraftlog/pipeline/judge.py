@@ -75,5 +75,6 @@ def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
         if row["result"] != "failed":
             known = {name: row[name] for name in ("check", "severity", "scope", "result")}
             message = row["reason"] or HOLDS
-            rows.append({**nothing, **known, "message": message, "evidence": {}})
+            evidence = {"judged": row["judged"]}
+            rows.append({**nothing, **known, "message": message, "evidence": evidence})
     return rows

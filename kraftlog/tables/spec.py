@@ -60,6 +60,14 @@ RUNS = TableSpec(
     PER_RUN,
 )
 
+_JUDGED = pa.struct(
+    [
+        column("replica", TEXT, "label of the copy; null: the history of all copies together"),
+        column("start_offset", LONG, "first offset that was looked at"),
+        column("end_offset", LONG, "end of what was looked at (exclusive)"),
+    ]
+)
+
 CHECK_RESULTS = TableSpec(
     "check_results",
     "one row per check and run",
@@ -72,7 +80,7 @@ CHECK_RESULTS = TableSpec(
             column("result", TEXT, "passed, failed, errored or skipped"),
             column("finding_count", LONG, "bad rows"),
             column("reason", TEXT, "what it could not judge and why, or what error it met"),
-            column("judged", pa.list_(TEXT), "the replicas that it looked at"),
+            column("judged", pa.list_(_JUDGED), "over which copies and offsets it judged"),
             column("is_gap", BOOL, "whether it lacked something that a person could supply"),
             column("source", TEXT, "requirement or real case behind it"),
         ]
