@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-browser lint type check mutants bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ mutants: .venv/.stamp ## Change the code in one place, see whether a test fails;
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target .mutants/tools \
 	    -r tests/mutants/requirements.txt
 	$(BIN)/python -m tests.mutants $(ROOM)
+
+SECONDS ?= 60
+
+fuzz: .venv/.stamp ## Whole audits of damaged folders, for a minute or for hours (SECONDS=36000)
+	$(BIN)/python -m tests.property.test_fuzz $(SECONDS)
 
 check: lint type ## Lint and types, without the tests
 

@@ -6,6 +6,7 @@ text is shown unless it was written for users, as it may hold what lies in a fil
 """
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from kraftlog.errors import KraftlogError
 from kraftlog.plain import printable, tell
 
 FAILED, INTERRUPTED = 2, 130
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_TEXT_LIMIT = 300
 DEBUG = "--debug"
 
 
@@ -55,7 +58,9 @@ def _sentence(error: Exception) -> str:
 
 def _of_system(error: OSError) -> str:
     """What the system refused, and about which file."""
-    why = os.strerror(error.errno) if error.errno else type(error).__name__
+    # Stores give no number but a text of their own, some of it in colours.
+    text = _COLOUR.sub("", " ".join(str(error).split()))[:_TEXT_LIMIT]
+    why = os.strerror(error.errno) if error.errno else text or type(error).__name__
     return f"{error.filename}: {why}" if error.filename else f"the system refused: {why}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kraftlog.audit.brief import brief, brief_text
+from kraftlog.audit.brief import REASON_LIMIT, brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, Judged, places
@@ -151,7 +151,7 @@ def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
     except Exception as error:
         broken = brief_text(f"{type(error).__name__}: {error}", 300)
         broke = f"the check broke: {broken}"
-    reason = broke or covered.reason
+    reason = brief_text(broke or covered.reason or "", REASON_LIMIT) or None
     outcome = ERRORED if broke else FAILED if rows else SKIPPED if reason else PASSED
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]

@@ -6,6 +6,7 @@ from kraftlog.audit.issues import ISSUE_LIMIT
 from kraftlog.audit.run import AuditResult
 from kraftlog.quorum.content import ISSUE_LIMIT as CONTENT_LIMIT
 from tests.unit.audit_logs import (
+    NO_OP,
     START_MS,
     Batch,
     audit,
@@ -70,3 +71,18 @@ def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path
     assert {one.row.offset for one in rows} == {end + 30}
     (state,) = [one for one in result.results if one.check == "references_exist"]
     assert f"offset {end + 30} cannot be read" in (state.reason or "")
+
+
+def test_reasons_are_cut_too(tmp_path: Path) -> None:
+    """A hole at every second offset is no line of megabytes."""
+    for node in quorum(tmp_path)[:1]:
+        end = healthy_log()[-1].end
+        raw = [bytearray(Batch(end + one, 2, (NO_OP,), ms=LATER).raw()) for one in range(800)]
+        for batch in raw[::2]:
+            batch[-1] ^= 1
+        path = node.segment(6)
+        path.write_bytes(path.read_bytes() + b"".join(raw))
+    result = audit(tmp_path)
+    reasons = [one.reason for one in result.results if one.reason]
+    assert any("more characters" in one for one in reasons)
+    assert max(map(len, reasons)) < 1000
