@@ -77,7 +77,7 @@ def _unread(log: LogView) -> str:
     """Why a log could not be read at all; empty where some of it could."""
     problems = [one.problem for one in log.evidence.segments if one.problem]
     some = len(problems) < len(log.evidence.segments)
-    return "" if some else f"its log cannot be read ({problems[0]})"
+    return "" if some or not problems else f"its log cannot be read ({problems[0]})"
 
 
 def files(quorum: Quorum) -> Coverage:

@@ -86,3 +86,12 @@ def test_reasons_are_cut_too(tmp_path: Path) -> None:
     reasons = [one.reason for one in result.results if one.reason]
     assert any("more characters" in one for one in reasons)
     assert max(map(len, reasons)) < 1000
+
+
+def test_a_voter_without_any_segment_breaks_no_check(tmp_path: Path) -> None:
+    """Its folder holds a snapshot, and no log at all."""
+    node = quorum(tmp_path)[2]
+    for path in node.folder.glob("*.log"):
+        path.unlink()
+    result = audit(tmp_path)
+    assert not [one for one in result.results if one.result == "errored"]
