@@ -5,7 +5,6 @@ elections and objects that are new, gone or changed.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from kraftlog.explain.moments import Source
 from kraftlog.explain.net import net, object_rows
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
-from kraftlog.plain import printable
+from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.report.terminal import console_on
@@ -30,7 +29,6 @@ gone or changed. With --input, objects and elections between two offsets of the 
 """
 _EXAMPLES = """examples:
   kraftlog changes --lake lake                     the newest run against the one before it
-  kraftlog changes --lake lake --since 3           against run 3
   kraftlog changes --input replicas --from 176 --to 362
 """
 _TITLES = {
@@ -91,7 +89,10 @@ def _of_lake(chosen: argparse.Namespace) -> Iterator[Row]:
     from kraftlog.pipeline.changed import changes_in, two_runs
 
     before, after = two_runs(chosen.lake, chosen.run, chosen.since)
-    print(f"kraftlog: run {after['number']} against run {before['number']}", file=sys.stderr)
+    if before is None:
+        tell("the lake has one run: there is nothing to compare it with yet")
+        return
+    tell(f"run {after['number']} against run {before['number']}")
     yield from changes_in(chosen.lake, before, after)
 
 

@@ -4,7 +4,6 @@ only.
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
+from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
@@ -27,7 +27,7 @@ what is lost, what is unknown, and what to do in which order. Review it; nothing
 nothing is written but the new folder.
 """
 _EXAMPLE = """example:
-  kraftlog recover --input replicas/ --out new/ --voters 1@host1:9093:nxOpeKMeTXCDlz7dwIMJkA
+  kraftlog recover --input replicas/ --out new/ --voters 1@c1:9093:nxOpeKMeTXCDlz7dwIMJkA
 """
 
 
@@ -82,6 +82,5 @@ def _recover(chosen: argparse.Namespace) -> int:
         print_rows([values], "json")
     else:
         print(text, end="")
-    note = f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear"
-    print(f"kraftlog: {note}", file=sys.stderr)
+    tell(f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear")
     return 0

@@ -21,13 +21,16 @@ _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "d
 """What of a finding's evidence says what it is about, where it is about no place."""
 
 
-def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row, Row]:
-    """(the earlier run, the later one): the newest two unless their numbers are given.
+def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | None, Row]:
+    """(the earlier run, the later one): the newest two unless their numbers are given; None for the
+    earlier where there is only one.
 
-    Raises UsageError where there are no two such runs."""
+    Raises UsageError where there is no run of a given number."""
     runs = {row["number"]: row for row in Lake(absolute(path)).read("runs").to_pylist()}
     if not runs:
         raise LakeError(f"{path}: no run has finished yet; run the decode job first")
+    if number is None and since is None and len(runs) == 1:
+        return None, next(iter(runs.values()))
     later = max(runs) if number is None else number
     earlier = max((one for one in runs if one < later), default=0) if since is None else since
     for one in (later, earlier):

@@ -31,6 +31,11 @@ NOTEBOOK = ROOT / "examples" / "analyst.ipynb"
 
 
 CONTROLLER = "c1:9093"
+AUTHORIZER_LINE = (
+    "[2026-11-21 12:00:00,000] DEBUG Principal = User:ann is Allowed operation = CREATE from host "
+    "= 10.0.0.7 on resource = Topic:LITERAL:orders for request = CreateTopics with "
+    "resourceRefCount = 1 based on rule MatchingAcl (kafka.authorizer.logger)\n"
+)
 
 
 def places(folder: Path, controller: str = CONTROLLER) -> dict[str, str]:
@@ -82,6 +87,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     shutil.copytree(ROOT / "conf", root / "conf")
     (root / "describe.txt").write_text("HighWatermark: 362\n")
     (root / "client.properties").write_text("security.protocol=PLAINTEXT\n")
+    (root / "kafka-authorizer.log").write_text(AUTHORIZER_LINE, encoding="utf-8")
     assert main(arguments(LAKE_COMMAND, places(root))[1:]) == 0
     return root
 
