@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kraftlog.errors import UsageError
 from kraftlog.log.names import LOG_FOLDER
+from kraftlog.log.storage import refuse_below_input
 from kraftlog.recover.voters import NewVoter
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.image import Image
@@ -38,10 +39,8 @@ def new_folder(out: Path, inputs: Sequence[str]) -> Path:
 
     Raises UsageError where it holds something, or lies below an input, which is never written to.
     """
+    refuse_below_input("the new folder", str(out), inputs)
     target = out.resolve()
-    for root in inputs:
-        if "://" not in root and target.is_relative_to(Path(root).resolve()):
-            raise UsageError(f"{out} lies below the input {root}: name another --out")
     try:
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):
