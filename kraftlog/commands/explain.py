@@ -4,6 +4,8 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,9 @@ from kraftlog.commands.times import time_ms
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
-from kraftlog.explain.moments import Source
-from kraftlog.explain.subject import FORMS, subject_of
-from kraftlog.explain.timeline import Known, entry_rows, timeline
+from kraftlog.explain.moments import Moment, Source
+from kraftlog.explain.subject import FORMS, Subject, subjects_of
+from kraftlog.explain.timeline import Entry, Known, entry_rows, timeline
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
@@ -66,30 +68,21 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _explain(chosen: argparse.Namespace) -> int:
-    subject = subject_of(chosen.what)
+    subjects = subjects_of(chosen.what)
     low, high = (time_ms(text) for text in chosen.between or (None, None))
     if low is not None and high is not None and low > high:
         raise UsageError("--between names an end that lies before its beginning")
     accesses = _accesses(chosen.authorizer_log)
-    if chosen.lake:
-        from kraftlog.pipeline.explained import known_in, moments_in
-
-        known, moments = known_in(chosen.lake), moments_in(chosen.lake, subject)
-    else:
-        given = {
-            "input": chosen.input,
-            "quorum_describe": chosen.quorum_describe,
-            "reveal_secrets": chosen.reveal_secrets or None,
-        }
-        options = load_options(given)
-        with waiting("explain"):
-            quorum = Quorum(evidence_of(list(options.input), options, replay=False))
-        offsets = range(subject.first, subject.end)
-        redactor = redactor_of(options)
-        limits = limits_of(options, redactor)
-        source = Source(quorum, redactor, limits, subject.tables, offsets)
-        known, moments = Known.of(quorum), source.moments()
-    entries = timeline(moments, subject, known, (low, high), accesses)
+    history = _lake_history(chosen.lake) if chosen.lake else _file_history(chosen)
+    subject = subjects[0]
+    entries: Iterator[Entry] = iter(())
+    for subject in subjects:
+        known, moments = history(subject)
+        told = timeline(moments, subject, known, (low, high), accesses)
+        first = next(told, None)
+        if first is not None:
+            entries = chain((first,), told)
+            break
     if chosen.format == "json":
         print_rows(entry_rows(entries), "json")
         return 0
@@ -97,6 +90,36 @@ def _explain(chosen: argparse.Namespace) -> int:
     if accesses and count:
         tell("records name no principal: who asked is likely, not proven")
     return 0
+
+
+History = Callable[[Subject], tuple[Known, Iterator[Moment]]]
+"""A subject → what is known of the whole history, and the moments of what the subject lives in."""
+
+
+def _lake_history(lake: str) -> History:
+    from kraftlog.pipeline.explained import known_in, moments_in
+
+    known = known_in(lake)
+    return lambda subject: (known, moments_in(lake, subject))
+
+
+def _file_history(chosen: argparse.Namespace) -> History:
+    given = {
+        "input": chosen.input,
+        "quorum_describe": chosen.quorum_describe,
+        "reveal_secrets": chosen.reveal_secrets or None,
+    }
+    options = load_options(given)
+    with waiting("explain"):
+        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    known, redactor = Known.of(quorum), redactor_of(options)
+    limits = limits_of(options, redactor)
+
+    def history(subject: Subject) -> tuple[Known, Iterator[Moment]]:
+        offsets = range(subject.first, subject.end)
+        return known, Source(quorum, redactor, limits, subject.tables, offsets).moments()
+
+    return history
 
 
 def _accesses(path: str | None) -> list[Access]:

@@ -118,6 +118,17 @@ def subject_of(words: Sequence[str]) -> Subject:
     return _named("topic", text)
 
 
+def subjects_of(words: Sequence[str]) -> list[Subject]:
+    """What the words can mean, the likeliest first: `orders-3` by itself is a topic of that name,
+    else a partition.
+    """
+    found = subject_of(words)
+    is_bare = len(words) == 1 and found.kind == "topic" and found.name == words[0]
+    if is_bare and _PARTITION.fullmatch(found.name):
+        return [found, _named("partition", found.name)]
+    return [found]
+
+
 def _named(kind: str, name: str) -> Subject:
     if kind == "offsets":
         found = _OFFSETS.fullmatch(name)

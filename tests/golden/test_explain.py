@@ -55,6 +55,15 @@ def test_a_partition_from_what_to_what_under_which_leader(
     assert "an unclean election: records may be lost" in text
 
 
+def test_a_bare_name_is_a_topic_or_else_a_partition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = explained(capsys, "offline", "solo-2")
+    assert named == explained(capsys, "offline", "partition", "solo-2")
+    assert explained(capsys, "offline", "solo") == explained(capsys, "offline", "topic", "solo")
+    assert not explained(capsys, "offline", "nobody-2")
+
+
 @pytest.mark.parametrize(
     "partition, offset", [("solo-1", 138), ("pair-5", 139), ("alerts.raw-2-1", 140)]
 )
