@@ -238,10 +238,10 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
     """Whether any of a tail was committed, why that is known, and what to do."""
     granted = ", ".join(map(str, sorted(quorum.granted(newer) or ())))
     if proven:
-        return (
-            f"none of it was committed, because the leader of epoch {newer} was elected by "
-            f"{granted} without it; do again what its clients still want"
-        )
+        reason = f"the leader of epoch {newer} was elected by {granted} without it"
+        if not granted:
+            reason = "the running quorum has committed other records there"
+        return f"none of it was committed, because {reason}; do again what its clients still want"
     bounds = quorum.bounds
     wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
     copies = f" (copies of voters {', '.join(map(str, wanted))} may tell)" if wanted else ""

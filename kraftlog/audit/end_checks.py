@@ -116,13 +116,22 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         if decides
         else "a divergence or a loss on the missing one cannot be seen from here"
     )
+    advice, pulled = "copy the rest as well before you decide about a restart", quorum.pulled
+    if pulled is not None:
+        consequence = (
+            f"{pulled.label} was pulled from the running leader and holds all that is committed "
+            f"below {bounds.lower}, so that the copies at hand can be held against it"
+        )
+        advice = "what lies on the missing disks themselves was not looked at"
     others = _other_directories(quorum)
     yield BadRow(
         None,
         f"{missing_voters_text(quorum)}{others}: {at_hand} of the {len(members.ids)} voters "
         f"{', '.join(map(str, members.ids))} (by {members.source} of {members.replica}) were "
-        f"copied; {consequence}; copy the rest as well before you decide about a restart",
+        f"copied; {consequence}; {advice}",
+        severity=None if pulled is None else "info",
         evidence={
+            "pulled": None if pulled is None else pulled.label,
             "voters": list(members.ids),
             "missing_voters": list(bounds.missing_voters),
             "majority": bounds.majority,

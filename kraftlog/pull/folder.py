@@ -13,7 +13,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -199,7 +199,7 @@ def refuse_foreign(path: Path) -> None:
         if one.name == names.LOG_FOLDER:
             raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
         meta = one / META_PROPERTIES
-        if meta.exists() and _node_id(meta) != PULLED_ID:
+        if meta.exists() and _identity(meta).get("node.id") != PULLED_ID:
             raise UsageError(f"{one}: it is a node's own folder; name a new one as --out")
     if not path.exists():
         return
@@ -212,19 +212,19 @@ def refuse_foreign(path: Path) -> None:
         raise UsageError(f"{path}: it holds other things; name a new folder as --out")
 
 
-def _node_id(meta: Path) -> str | None:
+def _identity(meta: Path) -> dict[str, str]:
+    """What meta.properties says; nothing where it is none."""
     try:
-        return read_meta_properties(meta.read_bytes()).get("node.id")
+        return read_meta_properties(meta.read_bytes())
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def _directory_id(meta: Path) -> str:
     """The folder's own id, which it keeps."""
-    with suppress(OSError, ValueError):
-        found = read_meta_properties(meta.read_bytes()).get("directory.id")
-        if found:
-            return found
+    found = _identity(meta).get("directory.id")
+    if found:
+        return found
     while True:
         made = uuid_text(secrets.token_bytes(16))
         if not made.startswith("-"):
@@ -244,7 +244,7 @@ def _read(path: Path) -> PulledFolder:
     folder = PulledFolder(path)
     meta = path / META_PROPERTIES
     if meta.exists():
-        folder.cluster_id = read_meta_properties(meta.read_bytes()).get("cluster.id")
+        folder.cluster_id = _identity(meta).get("cluster.id")
     folder.committed = _described_high_watermark(path)
     torn: tuple[Path, int] | None = None
     for file in _segments(path):
@@ -295,9 +295,11 @@ def _described_high_watermark(path: Path) -> int:
     """What the saved describe says to be committed; 0 without one."""
     try:
         text = (path / DESCRIBE).read_text(encoding="utf-8")
+        return read_described(text).high_watermark or 0
     except FileNotFoundError:
         return 0
-    return read_described(text).high_watermark or 0
+    except ValueError as error:
+        raise PullError(f"{path / DESCRIBE}: {error}; {_ANEW}") from error
 
 
 def _cut(file: LogFile, offset: int) -> None:

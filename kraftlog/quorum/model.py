@@ -140,7 +140,9 @@ class Quorum:
         unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
         holders = {one.evidence.node_id for one in self.holding(log, run.start)}
         granted = self.granted(newer)
-        return fate(voters, {one for one in holders if one is not None}, granted, unseen)
+        found = fate(voters, {one for one in holders if one is not None}, granted, unseen)
+        replaced = other is self.pulled and run.start < self.committed_by_describe
+        return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
 
     def granted(self, epoch: int) -> frozenset[int] | None:
         """Who elected the leader of an epoch, by a LeaderChange record at hand."""
@@ -287,6 +289,25 @@ class Quorum:
         described = self.evidence.described
         watermark = described.high_watermark if described is not None else None
         return interval(self.voting, snapshots, watermark, furthest)
+
+    @cached_property
+    def pulled(self) -> LogView | None:
+        """A log that was pulled from the running leader, and that holds all that was committed by
+        the describe that came with it.
+        """
+        mark = self.committed_by_describe
+        whole = (
+            log
+            for log in self.peers
+            if log.evidence.is_pulled and not log.holes and (log.end_offset or 0) >= mark > 0
+        )
+        return next(whole, None)
+
+    @property
+    def committed_by_describe(self) -> int:
+        """The high watermark of a describe; 0 without one."""
+        described = self.evidence.described
+        return (described.high_watermark or 0) if described is not None else 0
 
     # --- majorities ------------------------------------------------------------------------------
 

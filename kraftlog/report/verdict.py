@@ -43,7 +43,10 @@ def headline(
     if not by_severity["critical"] and others:
         parts.append(_warnings(others))
     told = [_sentence("; ".join(parts))] if parts else []
-    return " ".join([*told, *_grade(verdict, bool(told)), *_lag(verdict)])
+    is_pulled = any(
+        row["check"] == "voters_present" and _evidence(row).get("pulled") for row in findings
+    )
+    return " ".join([*told, *_grade(verdict, bool(told), is_pulled), *_lag(verdict)])
 
 
 def committed_words(verdict: Row) -> str:
@@ -58,7 +61,7 @@ def committed_words(verdict: Row) -> str:
     return f"committed below offset {lower:,} for certain; how much further cannot be told"
 
 
-def _grade(verdict: Row, has_parts: bool) -> list[str]:
+def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
     missing, voters = verdict["missing_voters"], verdict["voters"]
     if verdict["verdict"] == "sound":
         number = "the only voter was" if len(voters) == 1 else f"all {len(voters)} voters were"
@@ -74,9 +77,12 @@ def _grade(verdict: Row, has_parts: bool) -> list[str]:
     elif missing:
         which = listed([str(one) for one in missing])
         noun = "voter" if len(missing) == 1 else "voters"
+        advice = "decide about no restart without"
+        if is_pulled:
+            advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
             f"Missing: {'a copy' if len(missing) == 1 else 'copies'} of {noun} {which} "
-            f"(of {len(voters)}); decide about no restart without."
+            f"(of {len(voters)}); {advice}."
         )
     if verdict["not_judged"] and not missing:
         checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))

@@ -6,6 +6,7 @@ The tests share one quorum and go through its life in order.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import threading
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.log.directory import find_replicas
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import PARTITION
 from tests.kafka_quorum import Quorum, Writer
@@ -35,6 +35,8 @@ SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": 100_000,
     "internal.metadata.log.segment.bytes": 100_000,
     "metadata.max.retention.bytes": 1_000_000,
+    # So long goes a leader on whom nobody fetches from, and a little longer.
+    "controller.quorum.fetch.timeout.ms": 6000,
 }
 
 
@@ -61,6 +63,12 @@ def kafkas_own_describe(quorum: Quorum, what: str) -> str:
     )
     done = subprocess.run(called, capture_output=True, encoding="utf-8", check=True)
     return done.stdout
+
+
+def is_settled(quorum: Quorum, out: Path) -> bool:
+    """Pull, and whether all that came was committed."""
+    assert pull(quorum.bootstrap(), out) == 0
+    return int(described(out)["HighWatermark"]) == ends(out)[1]
 
 
 @pytest.mark.parametrize("node", [1, 2, 3, 11], ids=["1", "2", "3", "a broker"])
@@ -176,25 +184,35 @@ def test_what_was_never_committed_is_marked_then_taken_back(
     assert kept.read_bytes() == tail
 
     shutil.copytree(lone.data, copy)
+    # A no-op may be on its way whenever one looks.
+    assert eventually(lambda: is_settled(quorum, pulled), 60)
+    capsys.readouterr()
     main(["replicas", "--input", str(pulled), str(copy), "--format", "json"])
     bound = int(described(pulled)["HighWatermark"])
     assert f'"committed_lower":{bound},"committed_upper":{bound}' in capsys.readouterr().out
     assert main(["audit", "--input", str(pulled), str(copy)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "uncommitted_tail_diverged [suspect]" in told
+    assert re.search(r"uncommitted_tail_diverged \[[^]]*suspect\]", told)
     assert f"offsets {mark} to" in told
+    assert "none of it was committed" in told
     quorum.start(lone.id)
 
 
-def test_an_audit_of_the_pulled_log_alone_is_sound(
+def test_an_audit_of_the_pulled_log_alone_finds_nothing_wrong(
     quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """It says that no voter's disk was looked at, and what is committed all the same."""
     assert pull(quorum.bootstrap(), tmp_path / "live") == 0
+    capsys.readouterr()
     assert main(["audit", "--input", str(tmp_path), "--fail-on", "warning"]) == 0
-    assert "live" not in capsys.readouterr().out
-    (replica,) = find_replicas([str(tmp_path)])
-    assert kafka_judge.batches(sorted((tmp_path / "live" / PARTITION).glob("*.log")))
-    assert replica.label == "live"
+    told = " ".join(capsys.readouterr().out.split())
+    mark = int(described(tmp_path / "live")["HighWatermark"])
+    # Batches above the high watermark may have come, too.
+    assert re.search(rf"pulled instead, and committed (exactly )?below offset {mark:,}\b", told)
+    segments = sorted((tmp_path / "live" / PARTITION).glob("*.log"))
+    judged = [row for row in kafka_judge.batches(segments) if not row.get("summary")]
+    assert len(judged) > 10
+    assert all(row["crc_valid"] for row in judged)
 
 
 def test_a_log_start_that_moves_beyond_the_pulled_log(

@@ -5,6 +5,7 @@ real.
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import struct
@@ -357,6 +358,58 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
     assert ends(out) == (98, ends(SOURCE)[1])
     assert_same_bytes(out, SOURCE)
     assert b"".join(one.read_bytes() for one in sorted(out.rglob("*.log.deleted"))) == kept
+
+
+# --- What the audit makes of it ---------------------------------------------------------------
+
+
+def audit_beside_the_live_quorum(
+    high_watermark: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """One node's disk, which has an uncommitted end, beside the pulled leader."""
+    other = Golden("isolated", "1").folder
+    meta = (other / "meta.properties").read_text()
+    cluster_id = meta.split("cluster.id=")[1].splitlines()[0]
+    controller = FakeController(other, cluster_id, high_watermark=high_watermark)
+    with serving(controller) as address:
+        assert pull(address, tmp_path / "live") == 0
+    shutil.copytree(ISOLATED, tmp_path / "2")
+    capsys.readouterr()
+    main(["audit", "--input", str(tmp_path)])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_disk_beside_the_live_quorum_is_judged_for_certain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What no copy of the other voters says, the pulled leader does: what is committed, and that
+    nothing of the tail is.
+    """
+    told = audit_beside_the_live_quorum(362, tmp_path, capsys)
+    assert "controller 2 carries an uncommitted tail: offsets 176 to 242" in told
+    assert "none of it was committed" in told
+    assert "INFO voters_present" in told
+    assert "the running quorum was pulled instead, and committed exactly below offset 362" in told
+
+
+def test_a_high_watermark_below_the_divergence_proves_nothing_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = audit_beside_the_live_quorum(176, tmp_path, capsys)
+    assert "whether any of it was committed is not proven" in told
+    assert "exactly" not in told
+
+
+def test_a_pulled_folder_is_nobodys_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+    capsys.readouterr()
+    assert main(["replicas", "--input", str(tmp_path), "--format", "json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (row["node_id"], row["role"]) == (None, "observer")
+    assert (row["committed_lower"], row["committed_upper"]) == (120, 120)
 
 
 # --- Whose folder, whose quorum ---------------------------------------------------------------
