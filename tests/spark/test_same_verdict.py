@@ -37,7 +37,13 @@ def both(
     )
 
 
+NAMES = ("batch_id", "content_hash")
+"""Names of contents, which are made under the lake's own key."""
+
+
 def as_lines(rows: list[dict[str, Any]]) -> list[str]:
+    for row in rows:
+        row["evidence"] = {name: one for name, one in row["evidence"].items() if name not in NAMES}
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
 
