@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.register import Register
 from tests.golden.cases import DATA
 
@@ -21,8 +23,8 @@ TIMES = {"runs": {"started", "finished"}, "snapshots": {"load_ms", "predicted_lo
 
 
 def start(lake: str) -> "subprocess.Popen[str]":
-    """One run, as people start it; all with one key, so that masked values compare."""
-    options = ["--redaction-key", "k", "--lease-seconds", "4", "--wait-seconds", "600"]
+    """One run, as people start it."""
+    options = ["--lease-seconds", "4", "--wait-seconds", "600"]
     command = [sys.executable, "-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake]
     return subprocess.Popen(
         [*command, *options, "--master", "local[1]"],
@@ -31,6 +33,15 @@ def start(lake: str) -> "subprocess.Popen[str]":
         text=True,
         start_new_session=True,
     )
+
+
+def with_key(lake: Path) -> str:
+    """A folder with nothing but a key: masks and ids of two lakes compare so."""
+    lake.mkdir()
+    key = lake / KEY_FILE
+    key.write_bytes(b"k" * KEY_SIZE)
+    key.chmod(0o600)
+    return str(lake)
 
 
 def at_work(lake: str) -> int | None:
@@ -63,7 +74,7 @@ def contents(lake: str) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What one run leaves, alone."""
-    lake = str(tmp_path_factory.mktemp("clean") / "lake")
+    lake = with_key(tmp_path_factory.mktemp("clean") / "lake")
     said, _ = start(lake).communicate(timeout=600)
     assert Lake(lake).run_number("contract_results") == 1, said
     return contents(lake)
@@ -71,7 +82,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_runs_at_once_end_like_one(count: int, clean: dict[str, list[str]], tmp_path: Path) -> None:
-    lake = str(tmp_path / "lake")
+    lake = with_key(tmp_path / "lake")
     runs = [start(lake) for _ in range(count)]
     killed = kill_one(lake, runs, random.Random(count).uniform(0, 3))
     for one in runs:
