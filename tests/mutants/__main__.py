@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from tests.mutants.rooms import ROOMS, Room
@@ -134,16 +135,18 @@ def tools() -> Path:
 
 
 def draw(every: Iterable[Mutant], most: int, seed: int) -> list[Mutant]:
-    """At most so many mutants of each module, drawn with a seed; wording is left out."""
+    """At most so many mutants of each module, drawn with a seed; wording is left out. One of each
+    module comes first, so that a run which is stopped has looked at all of them alike.
+    """
     by_module: dict[str, list[Mutant]] = {}
     for one in every:
         if not one.is_wording:
             by_module.setdefault(one.module, []).append(one)
-    return [
-        one
+    drawn = [
+        random.Random(f"{seed} {module}").sample(ones, min(most, len(ones)))
         for module, ones in by_module.items()
-        for one in random.Random(f"{seed} {module}").sample(ones, min(most, len(ones)))
     ]
+    return [one for row in zip_longest(*drawn) for one in row if one is not None]
 
 
 def run(copy: Path, room: Room, drawn: Sequence[Mutant], jobs: int) -> dict[str, str]:
