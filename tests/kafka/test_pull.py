@@ -35,7 +35,7 @@ SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": 100_000,
     "internal.metadata.log.segment.bytes": 100_000,
     "metadata.max.retention.bytes": 1_000_000,
-    # So long goes a leader on whom nobody fetches from, and a little longer.
+    # A leader from whom nobody fetches any more goes on for a little longer than this.
     "controller.quorum.fetch.timeout.ms": 6000,
 }
 
