@@ -110,7 +110,8 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     print("| runs | seconds | CPU | files | commits in logs | MB |\n|---|---|---|---|---|---|")
-    for start in sorted({0, _TEN, chosen.runs // 2, chosen.runs - _TEN}):
+    last = max(chosen.runs - _TEN, 0)
+    for start in sorted({min(one, last) for one in (0, _TEN, chosen.runs // 2, last)}):
         some = [astuple(one) for one in found[start : start + _TEN]]
         seconds, cpu, files, commits, size = (mean(one) for one in zip(*some, strict=True))
         numbers = f"{seconds:.2f} | {cpu:.2f} | {files:.0f} | {commits:.0f} | {size / 1e6:.2f}"
