@@ -377,7 +377,8 @@ def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:
 def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[str]:
     words = quorum.evidence.words
     found = []
-    for row in rows[:_TOLD_RECORDS].tolist():
+    # One batch may stand beside several of the other side.
+    for row in list(dict.fromkeys(rows.tolist()))[:_TOLD_RECORDS]:
         base = int(log.evidence.log.base_offsets[row])
         texts = words.get(log.evidence.log.id_text(row), ())
         found += [f"{base + index}: {text}" for index, text in enumerate(texts)]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check, Severity
+from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check, Severity
 from kraftlog.audit.triage import and_more, at_same_place, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.quorum.evidence import SegmentEvidence
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -287,31 +287,38 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
 
 def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     columns = log.evidence.log
-    unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
-    bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
-    told = 0
-    for hole in log.holes:
-        before = int(log.rows[int(np.searchsorted(log.rows, hole.row)) - 1])
-        files = set(range(int(columns.file[before]), int(columns.file[hole.row]) + 1))
-        # What stands between the two batches explains the hole: another check reports it.
-        if files & unread or ((bad > before) & (bad < hole.row)).any():
-            continue
-        told += 1
-        if told > 20:
-            break
+    found = list(_unexplained(log))
+    for index, hole in enumerate(found[:FINDING_LIMIT]):
+        more = max(0, len(found) - FINDING_LIMIT) if index == FINDING_LIMIT - 1 else 0
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
+        be = "is" if hole.end - hole.start == 1 else "are"
         yield BadRow(
             log.label,
-            f"{offsets_text(hole.start, hole.end)} "
-            f"{'is' if hole.end - hole.start == 1 else 'are'} missing: the batch at offset "
-            f"{hole.end} follows one that ends at {hole.start - 1}; {advice}",
+            f"{offsets_text(hole.start, hole.end)} {be} missing: the batch at offset {hole.end} "
+            f"follows one that ends at {hole.start - 1}; {advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
             hole.end,
             int(columns.epochs[hole.row]),
-            evidence=evidence | {"expected": hole.start, "base_offset": hole.end},
+            evidence=evidence | {"expected": hole.start, "base_offset": hole.end, "more": more},
         )
+
+
+def _unexplained(log: LogView) -> Iterator[Hole]:
+    """Holes that no other check tells: nothing that is damaged or unread stands between the two
+    batches.
+    """
+    columns = log.evidence.log
+    unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
+    bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
+    for hole in log.holes:
+        before = int(log.rows[int(np.searchsorted(log.rows, hole.row)) - 1])
+        files = range(int(columns.file[before]), int(columns.file[hole.row]) + 1)
+        following = int(np.searchsorted(bad, before, "right"))
+        is_told = following < len(bad) and int(bad[following]) < hole.row
+        if not is_told and not (unread and unread.intersection(files)):
+            yield hole
 
 
 def _overlaps(log: LogView) -> Iterator[BadRow]:

@@ -67,6 +67,8 @@ def test_the_dead_leader_and_a_broker_carry_an_uncommitted_tail() -> None:
         assert row.evidence["truncation_offset"] == 176
         assert "LEADER_CHANGE" in row.message
     assert by_node[2].evidence["types_lost"]["TOPIC_RECORD"] == 2
+    for told in by_node[2].evidence["records"].values():
+        assert len(told) == len(set(told)) == 8
     assert (by_node[2].end_offset, by_node[12].end_offset) == (243, 242)
 
 
