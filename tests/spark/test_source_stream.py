@@ -64,7 +64,8 @@ def test_a_stream_follows_a_quorum_through_growth_and_truncation(
     log = root / "1" / LOG
     whole = log.read_bytes()
     log.write_bytes(whole[:-10])
-    query = Query(spark, root, tmp_path, relation="batches", split_size_bytes="8000")
+    options = {"relation": "batches", "split_size_bytes": "8000", "redaction_key": "k"}
+    query = Query(spark, root, tmp_path, **options)
     query.run("parquet")
     assert stored(query) == now(query)
     assert read_rows(query.run("parquet")) == 0
@@ -87,7 +88,7 @@ def test_records_reach_delta_with_their_secrets_masked(spark: SparkSession, tmp_
     table = DeltaTable(query.table).to_pyarrow_table(
         columns=["batch_id", "record_index", "user_scram_credential_record"]
     )
-    expected = batch_rows(root, "records")
+    expected = batch_rows(root, "records", redaction_key="the key")
     for name in ("batch_id", "record_index"):
         assert sorted(table.column(name).to_pylist()) == fields(expected, name)
     payloads = table.column("user_scram_credential_record").to_pylist()

@@ -36,10 +36,10 @@ def options_of(root: Path, relation: str, **more: str) -> dict[str, str]:
     return {"path": str(root), "relation": relation, "redaction_key": "k", **more}
 
 
-def batch_rows(root: Path, relation: str) -> Rows:
+def batch_rows(root: Path, relation: str, **more: str) -> Rows:
     """What `spark.read` gives now."""
     columns = all_relations()[relation].schema.names
-    reader = KraftlogReader(options_of(root, relation), columns)
+    reader = KraftlogReader(options_of(root, relation, **more), columns)
     return as_rows(one for part in reader.partitions() for one in reader.read(part))
 
 

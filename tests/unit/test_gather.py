@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kraftlog.decode.vector import flat_starts, gather, gather_lists, numbers
-from kraftlog.state.partition_events import _by_key_and_offset, _distinct
+from kraftlog.state.partition_events import _by_key_and_offset, distinct
 
 RAW = np.arange(64, dtype=np.uint8)
 
@@ -45,10 +45,10 @@ def test_events_are_in_the_order_of_key_and_offset(largest_id: int) -> None:
     keys, offsets = codes << 32 | ids, random.integers(-2, 40, 500)
     expected = np.lexsort((offsets, keys))
     assert _by_key_and_offset(keys, offsets).tolist() == expected.tolist()
-    assert _distinct(keys).tolist() == sorted(set(keys.tolist()))
+    assert distinct(keys).tolist() == sorted(set(keys.tolist()))
 
 
 def test_no_events() -> None:
     nothing = np.empty(0, np.int64)
     assert _by_key_and_offset(nothing, nothing).tolist() == []
-    assert _distinct(nothing).tolist() == []
+    assert distinct(nothing).tolist() == []

@@ -99,7 +99,7 @@ def test_nothing_stored_of_a_secret_can_be_made_without_the_key(tmp_path: Path) 
     """Two lakes over one log share no hash of what holds a secret: whoever lacks the key of one,
     and knows the log but for the secret, has nothing to hold a guess against.
     """
-    path, one, two = tmp_path / "some.log", *(Lake(str(tmp_path / name)) for name in "ab")
+    path, one, two = tmp_path / f"{0:020d}.log", *(Lake(str(tmp_path / name)) for name in "ab")
     pairs = zip(broken(config_batch(SECRET)), broken(config_batch("hunter3")), strict=True)
     for raw, other in pairs:
         path.write_bytes(raw)
