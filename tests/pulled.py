@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kraftlog.cli import main
+from kraftlog.pull.address import Address, read_addresses
+from kraftlog.pull.connection import Connection
+from kraftlog.pull.folder import pulled_folder
+from kraftlog.pull.leader import LeaderClient
+from kraftlog.pull.puller import Puller
+from kraftlog.pull.security import Security
 from tests.kafka_judge import PARTITION
 
 
@@ -60,6 +66,28 @@ def pull(addresses: str, out: Path, *more: object) -> int:
     """Run `kraftlog pull`."""
     words = ["pull", "--bootstrap-controller", addresses, "--out", str(out), *map(str, more)]
     return main(words)
+
+
+def plaintext(address: Address) -> Connection:
+    """A connection without TLS or SASL."""
+    return Connection(address, Security())
+
+
+def pull_once(
+    addresses: str,
+    out: Path,
+    *,
+    patience: float = 5.0,
+    connect: Callable[[Address], Connection] = plaintext,
+) -> None:
+    """What the command does, with a patience and a way to connect of one's own."""
+    client = LeaderClient(read_addresses(addresses), connect, patience_seconds=patience)
+    try:
+        client.meet()
+        with pulled_folder(out) as folder:
+            Puller(client, folder, lambda _: None).pull()
+    finally:
+        client.close()
 
 
 def eventually(holds: Callable[[], object], seconds: float) -> bool:

@@ -17,7 +17,7 @@ from kraftlog.pull.folder import PulledFolder
 from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
-from kraftlog.simulate.assembler import Assembler, transfer
+from kraftlog.simulate.assembler import Assembler, AssemblyError, transfer
 from kraftlog.simulate.snapshot_server import LARGEST_POSITION, Ask, Piece
 
 ROUNDS = 10
@@ -25,7 +25,7 @@ ROUNDS = 10
 
 
 class _SnapshotGone(PullError):
-    """The leader has dropped a snapshot while it was fetched."""
+    """The leader has dropped or replaced a snapshot while it was fetched."""
 
 
 @dataclass
@@ -80,13 +80,39 @@ class Puller:
                 self.folder.forget_parts()
                 return
             self.folder.forget_parts(but=newest)
+            assembler = Assembler(self.folder.log, newest)
+            is_resumed = assembler.position > 0
             try:
-                transfer(Assembler(self.folder.log, newest), self._piece, 1, 0)
+                transfer(assembler, self._pieces_of_one_file(), 1, 0)
             except _SnapshotGone:
+                self.folder.forget_parts()
+                continue
+            except AssemblyError:
+                if not is_resumed:
+                    raise
+                # What an earlier pull left may be of another leader's file.
+                self.folder.forget_parts()
                 continue
             self.tell(f"snapshot {newest.end_offset}-{newest.epoch} has come")
             return
         raise PullError("the leader drops its snapshots faster than they come; raise the rate")
+
+    def _pieces_of_one_file(self) -> Callable[[Ask], Piece]:
+        """Asks for pieces of a snapshot, all from one node's file: each node writes its own, and
+        what holds the same records need not be the same bytes.
+        """
+        known: tuple[int, int] | None = None
+
+        def answer(ask: Ask) -> Piece:
+            nonlocal known
+            piece = self._piece(ask)
+            found = self.leader.leader.node_id, piece.size_bytes
+            if known not in (None, found):
+                raise _SnapshotGone(f"snapshot {ask.snapshot}: it is of another leader or size now")
+            known = found
+            return piece
+
+        return answer
 
     def _piece(self, ask: Ask) -> Piece:
         piece = self.leader.piece(ask.snapshot, ask.position)

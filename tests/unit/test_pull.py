@@ -10,7 +10,7 @@ import random
 import shutil
 import struct
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,9 @@ from kraftlog.cli import main
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
-from kraftlog.pull.connection import Connection
 from kraftlog.pull.folder import pulled_folder
-from kraftlog.pull.leader import LeaderClient
 from kraftlog.pull.pace import Pace
-from kraftlog.pull.puller import Puller
-from kraftlog.pull.security import Security
+from kraftlog.simulate.snapshot_messages import decode_piece
 from tests.fake_controller import (
     CLUSTER_ID,
     DESCRIBE_QUORUM,
@@ -35,7 +32,7 @@ from tests.fake_controller import (
 )
 from tests.golden.cases import PARTITION
 from tests.golden.cases import Replica as Golden
-from tests.pulled import assert_same_bytes, described, ends, log_bytes, pull
+from tests.pulled import assert_same_bytes, described, ends, log_bytes, pull, pull_once
 
 SOURCE = Golden("combined", "1").folder
 ISOLATED = Golden("isolated", "2").folder
@@ -46,17 +43,6 @@ ISOLATED = Golden("isolated", "2").folder
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(puller, "PAUSE_SECONDS", 0.0)
-
-
-def pull_once(address: str, out: Path, *, patience: float = 5.0) -> None:
-    """What the command does, with a patience of one's own."""
-    connect = partial(Connection, security=Security())
-    client = LeaderClient(read_addresses(address), connect, patience_seconds=patience)
-    try:
-        with pulled_folder(out) as folder:
-            Puller(client, folder, lambda _: None).pull()
-    finally:
-        client.close()
 
 
 @pytest.fixture
@@ -293,6 +279,129 @@ def test_a_batch_that_cannot_be(position: int, value: bytes, problem: str, tmp_p
     with serving(controller) as address, pytest.raises(PullError, match=problem):
         pull_once(address, tmp_path)
     assert not list(tmp_path.rglob("*.log"))
+
+
+# --- A snapshot that goes while it is fetched -------------------------------------------------
+
+NEWEST = "00000000000000000098-0000000002.checkpoint"
+NEWER = "00000000000000000110-0000000002.checkpoint"
+OLDER = "00000000000000000038-0000000001.checkpoint"
+PIECE_BYTES = 2500
+"""More than the older snapshot has, less than the newest one."""
+
+
+@dataclass
+class Meanwhile(FakeController):
+    """Something happens to its files between the first and the second piece of a snapshot."""
+
+    happens: Callable[[Path], None] = lambda folder: None
+    pieces: list[bytes] = field(default_factory=list)
+
+    def answer(self, api_key: int, version: int, body: bytes) -> bytes:
+        if api_key == FETCH_SNAPSHOT:
+            if len(self.pieces) == 1:
+                self.happens(self.folder / PARTITION)
+            self.pieces.append(super().answer(api_key, version, body))
+            return self.pieces[-1]
+        return super().answer(api_key, version, body)
+
+
+def gone_for_a_newer_one(folder: Path) -> None:
+    (folder / NEWEST).rename(folder / NEWER)
+
+
+def gone_for_nothing(folder: Path) -> None:
+    for one in folder.glob("*.checkpoint"):
+        one.unlink()
+
+
+def replaced_by_less(folder: Path) -> None:
+    """The position that is asked for next lies beyond its end."""
+    (folder / NEWEST).write_bytes((SOURCE / PARTITION / OLDER).read_bytes())
+
+
+def replaced_by_more(folder: Path) -> None:
+    (folder / NEWEST).write_bytes(2 * (SOURCE / PARTITION / NEWEST).read_bytes())
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", PIECE_BYTES)
+    return Path(shutil.copytree(SOURCE, tmp_path / "leader"))
+
+
+def pulled_snapshots(out: Path) -> dict[str, bytes]:
+    """Whole or not: the names and bytes of all that lies there of snapshots."""
+    return {one.name: one.read_bytes() for one in (out / PARTITION).glob("*.checkpoint*")}
+
+
+@pytest.mark.parametrize(
+    "happens, error, left",
+    [
+        (gone_for_a_newer_one, "SNAPSHOT_NOT_FOUND", NEWER),
+        (gone_for_nothing, "SNAPSHOT_NOT_FOUND", None),
+        (replaced_by_less, "POSITION_OUT_OF_RANGE", NEWEST),
+        (replaced_by_more, None, NEWEST),
+    ],
+)
+def test_a_snapshot_that_goes_while_it_is_fetched(
+    happens: Callable[[Path], None], error: str | None, left: str | None, copy: Path, tmp_path: Path
+) -> None:
+    """What had come of it is thrown away, and what the leader has now comes from its beginning."""
+    leads, out = Meanwhile(copy, happens=happens), tmp_path / "out"
+    with serving(leads) as address:
+        pull_once(address, out)
+    told = decode_piece(leads.pieces[1], 1)
+    assert told.error == error
+    found = {} if left is None else {left: (copy / PARTITION / left).read_bytes()}
+    assert pulled_snapshots(out) == found
+    assert_same_bytes(out, SOURCE)
+
+
+def test_a_snapshot_of_the_next_leader_is_fetched_from_its_beginning(
+    copy: Path, tmp_path: Path
+) -> None:
+    """Both have one of the same name and size, and not the same bytes."""
+    snapshot = copy / PARTITION / NEWEST
+    other = bytearray(snapshot.read_bytes())
+    other[100] ^= 1
+    snapshot.write_bytes(other)
+    old, out = Meanwhile(copy), tmp_path / "out"
+    old.garble = lambda _, __, frame: frame if len(old.pieces) < 2 else b""
+    with (
+        serving(old) as first,
+        serving(FakeController(SOURCE, node_id=2, epoch=3)) as second,
+    ):
+        pull_once(f"{first},{second}", out)
+    assert len(old.pieces) == 2
+    assert pulled_snapshots(out) == {NEWEST: (SOURCE / PARTITION / NEWEST).read_bytes()}
+
+
+@pytest.mark.parametrize("size", [1000, 3168], ids=["a part", "all of it"])
+def test_what_an_earlier_pull_left_of_another_file(size: int, copy: Path, tmp_path: Path) -> None:
+    """Bytes that cannot be gone on with are thrown away, and no later pull trips over them."""
+    out = tmp_path / "out"
+    with serving(FakeController(copy)) as address:
+        pull_once(address, out)
+        (out / PARTITION / NEWEST).unlink()
+        (out / PARTITION / f"{NEWEST}.part").write_bytes(bytes(size))
+        pull_once(address, out)
+    assert pulled_snapshots(out) == {NEWEST: (SOURCE / PARTITION / NEWEST).read_bytes()}
+
+
+def test_a_snapshot_that_is_damaged_on_the_leaders_disk_is_asked_for_once(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = copy / PARTITION / NEWEST
+    damaged = bytearray(snapshot.read_bytes())
+    damaged[200] ^= 1
+    snapshot.write_bytes(damaged)
+    leads = Meanwhile(copy)
+    with serving(leads) as address:
+        assert pull(address, tmp_path / "out") == 2
+    assert "it must be fetched again" in capsys.readouterr().err
+    assert len(leads.pieces) == 2
+    assert pulled_snapshots(tmp_path / "out") == {}
 
 
 # --- A leader that takes back -----------------------------------------------------------------
