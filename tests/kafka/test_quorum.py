@@ -12,7 +12,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_a_quorum_of_the_newest_version_elects_writes_and_elects_again(tmp_path: Path) -> None:
-    with kafka_quorum.running(tmp_path, kafka_quorum.NEWEST) as quorum:
+    with kafka_quorum.running(tmp_path, kafka_judge.NEWEST) as quorum:
         first = quorum.leader()
         with kafka_quorum.writer(quorum) as writer:
             assert writer.write(60) == 60
