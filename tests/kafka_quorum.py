@@ -108,6 +108,7 @@ class Quorum:
     cluster_id: str
     listeners: Mapping[str, str]
     settings: Mapping[str, object] = field(default_factory=dict)
+    is_static: bool = False
 
     @property
     def controllers(self) -> list[Node]:
@@ -122,15 +123,16 @@ class Quorum:
         return ",".join(one.address(listener) for one in self.controllers)
 
     def format(self, *arguments: str) -> None:
-        """Format all nodes at once, as a dynamic quorum; `arguments` go to the controllers'."""
+        """Format all nodes at once; `arguments` go to the controllers'."""
         voters = ",".join(
             f"{one.id}@{one.address('CONTROLLER')}:{one.directory_id}" for one in self.controllers
         )
+        first = () if self.is_static else ("--initial-controllers", voters)
         running = []
         for node in self.nodes.values():
             node.folder.mkdir(parents=True)
             self._configure(node)
-            own = () if node.is_broker else ("--initial-controllers", voters, *arguments)
+            own = () if node.is_broker else (*first, *arguments)
             given = ("format", "-t", self.cluster_id, "-c", node.folder / "server.properties", *own)
             running.append(self._process(node, "kafka.tools.StorageTool", *given))
         for node, process in zip(self.nodes.values(), running, strict=True):
@@ -143,7 +145,7 @@ class Quorum:
         lines = {
             "process.roles": "broker" if node.is_broker else "controller",
             "node.id": node.id,
-            "controller.quorum.bootstrap.servers": self.bootstrap(),
+            **self._voters(),
             "controller.listener.names": ",".join(self.listeners),
             "listeners": ",".join(f"{name}://{node.address(name)}" for name in names),
             "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
@@ -155,6 +157,13 @@ class Quorum:
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         (node.folder / "server.properties").write_text(text, encoding="utf-8")
         (node.folder / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+
+    def _voters(self) -> dict[str, str]:
+        """How nodes find the quorum: by its addresses, or, in a static one, by its voters."""
+        if not self.is_static:
+            return {"controller.quorum.bootstrap.servers": self.bootstrap()}
+        voters = [f"{one.id}@{one.address('CONTROLLER')}" for one in self.controllers]
+        return {"controller.quorum.voters": ",".join(voters)}
 
     def _process(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
         logging = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
@@ -234,11 +243,13 @@ def running(
     listeners: Mapping[str, str] | None = None,
     settings: Mapping[str, object] | None = None,
     format_arguments: tuple[str, ...] = (),
+    is_static: bool = False,
 ) -> Iterator[Quorum]:
     """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
 
     `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
-    over which they talk to each other; `settings` go into every server.properties.
+    over which they talk to each other; `settings` go into every server.properties. The voters of a
+    static quorum stand there as well, else they are records of its log.
     """
     names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
     ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
@@ -252,7 +263,7 @@ def running(
         )
         for one in ids
     }
-    quorum = Quorum(version, folder, nodes, _random_id(), names, settings or {})
+    quorum = Quorum(version, folder, nodes, _random_id(), names, settings or {}, is_static)
     try:
         quorum.format(*format_arguments)
         quorum.start()
