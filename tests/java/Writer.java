@@ -25,7 +25,12 @@ final class Writer {
     private int written;
 
     private Writer(String addresses) {
-        settings = Map.of("bootstrap.controllers", addresses);
+        // A call ends long before the deadline below, so that another client can try again.
+        settings =
+                Map.of(
+                        "bootstrap.controllers", addresses,
+                        "request.timeout.ms", 5_000,
+                        "default.api.timeout.ms", 10_000);
         admin = Admin.create(settings);
     }
 
