@@ -80,8 +80,15 @@ def _cells(row: Row) -> dict[str, Any]:
         "log end": row["log_end_offset"],
         "epoch": row["last_epoch"],
         "snapshots": len(row["snapshots"] or []),
-        "committed": f"{lower} … {upper}" if upper is not None else f"from {lower}",
+        "committed": _committed(lower, upper),
     }
+
+
+def _committed(lower: int, upper: int | None) -> str:
+    """Below which offset everything is committed; one number where both ends are proven."""
+    if upper is None:
+        return f"at least {lower}"
+    return str(lower) if upper == lower else f"{lower} … {upper}"
 
 
 def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
