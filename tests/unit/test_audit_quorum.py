@@ -2,6 +2,7 @@
 runner itself.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,8 @@ from kraftlog.audit.run import audit_quorum, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import foreign_cluster, read_described
 from kraftlog.quorum.divergence import relation, truncation_offset
 from kraftlog.quorum.evidence import Described, QuorumEvidence
@@ -30,6 +33,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     quorum,
+    replace_batch,
 )
 
 LATER = START_MS + 60_000
@@ -239,3 +243,30 @@ def test_a_batch_that_replicas_share_is_known_once(tmp_path: Path, count: int) -
     assert len(unknown) == count
     columns = [one.log.content for one in evidence.replicas]
     assert all(np.array_equal(columns[0], one) for one in columns)
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "explained"), [(0, False), (1, True), (60_000, True), (60_001, False)]
+)
+def test_only_what_came_right_after_the_copy_is_explained_by_it(
+    tmp_path: Path, after_ms: int, explained: bool
+) -> None:
+    node = quorum(tmp_path)[0]
+    os.utime(node.segment(6), ns=(0, LATER * 1_000_000))
+    found = quorum_of(tmp_path)
+    assert copy_explains(found, found.by_label["1"], LATER + after_ms) is explained
+
+
+def test_a_copy_without_a_segment_explains_nothing(tmp_path: Path) -> None:
+    for path in quorum(tmp_path)[0].folder.glob("*.log"):
+        path.unlink()
+    found = quorum_of(tmp_path)
+    assert not copy_explains(found, found.by_label["1"], LATER)
+
+
+def test_what_is_committed_of_a_copy_ends_where_it_departs(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[2], 4, lambda one: replace(one, values=(NO_OP, NO_OP)).raw())
+    found = quorum_of(tmp_path)
+    assert committed_in(found, "1") == (12, found.bounds.lower_reason)
+    assert committed_in(found, "3") == (4, "the other copies hold other records from offset 4 on")
