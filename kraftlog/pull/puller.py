@@ -74,6 +74,7 @@ class Puller:
         """The newest snapshot, where the folder has none that is as new: a fetch from offset 0 is
         answered with it.
         """
+        problem: PullError | None = None
         for _ in range(ROUNDS):
             newest = self.leader.fetch(0, 0).snapshot
             if newest is None or newest in self.folder.snapshots():
@@ -84,7 +85,8 @@ class Puller:
             is_resumed = assembler.position > 0
             try:
                 transfer(assembler, self._pieces_of_one_file(), 1, 0)
-            except _SnapshotGone:
+            except _SnapshotGone as gone:
+                problem = gone
                 self.folder.forget_parts()
                 continue
             except AssemblyError:
@@ -95,7 +97,11 @@ class Puller:
                 continue
             self.tell(f"snapshot {newest.end_offset}-{newest.epoch} has come")
             return
-        raise PullError("the leader drops its snapshots faster than they come; raise the rate")
+        why = f"the last one: {problem}" if problem else "what comes is no snapshot"
+        raise PullError(
+            f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them "
+            "faster than they come, raise the rate"
+        )
 
     def _pieces_of_one_file(self) -> Callable[[Ask], Piece]:
         """Asks for pieces of a snapshot, all from one node's file: each node writes its own, and

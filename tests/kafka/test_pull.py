@@ -1,7 +1,7 @@
-"""Pulling from a real quorum of Kafka 4.3.1, three controllers and a broker, while it writes,
-elects, makes snapshots, loses what was never committed, and drops the beginning of its log.
+"""Pulling from real quorums of Kafka 4.3.1 and 4.4.0, three controllers and a broker, while they
+write, elect, make snapshots, lose what was never committed, and drop the beginning of their log.
 
-The tests share one quorum and go through its life in order.
+The tests share one quorum of each version and go through its life in order.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.message.spec import MessageSpec
+from kraftlog.pull.address import Address
+from kraftlog.pull.connection import Connection
+from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, decode_piece
 from tests import kafka_judge, kafka_quorum
-from tests.kafka_judge import PARTITION
+from tests.kafka_judge import JUDGE, NEWEST, PARTITION
 from tests.kafka_quorum import Quorum, Writer
 from tests.pulled import (
     assert_same_bytes,
@@ -25,7 +30,9 @@ from tests.pulled import (
     ends,
     eventually,
     log_bytes,
+    plaintext,
     pull,
+    pull_once,
     status,
 )
 
@@ -40,10 +47,12 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
+@pytest.fixture(scope="module", params=[JUDGE, NEWEST])
+def quorum(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Quorum]:
     folder = tmp_path_factory.mktemp("quorum")
-    with kafka_quorum.running(folder, brokers=1, settings=SETTINGS) as found:
+    with kafka_quorum.running(folder, request.param, brokers=1, settings=SETTINGS) as found:
         yield found
 
 
@@ -55,14 +64,53 @@ def writer(quorum: Quorum) -> Iterator[Writer]:
 
 
 def kafkas_own_describe(quorum: Quorum, what: str) -> str:
-    """What kafka-metadata-quorum prints."""
+    """What kafka-metadata-quorum prints; the tools come with one version only."""
     called = kafka_quorum.command(
-        quorum.version,
+        JUDGE,
         "org.apache.kafka.tools.MetadataQuorumCommand",
         *("--bootstrap-controller", quorum.bootstrap(), "describe", what),
     )
     done = subprocess.run(called, capture_output=True, encoding="utf-8", check=True)
     return done.stdout
+
+
+class HeldPull:
+    """A pull that stands still after the first piece of a snapshot, until it may go on."""
+
+    def __init__(self, addresses: str, out: Path) -> None:
+        """Returns when the first piece has come."""
+        self.out = out
+        self.errors: list[str | None] = []
+        self._may_go_on = threading.Event()
+        self._done = ThreadPoolExecutor(1).submit(
+            pull_once, addresses, out, patience=30.0, connect=self._connect
+        )
+        assert eventually(lambda: self.errors or self._done.done(), 60)
+
+    def end(self) -> None:
+        """Returns when all has come."""
+        self._may_go_on.set()
+        self._done.result(120)
+
+    def snapshots(self) -> list[str]:
+        """What lies there of snapshots, whole or not."""
+        return [one.name for one in (self.out / PARTITION).glob("*.checkpoint*")]
+
+    def _connect(self, address: Address) -> Connection:
+        connection = plaintext(address)
+        ask = connection.ask
+
+        def held(spec: MessageSpec, version: int, body: bytes, seconds: float) -> bytes:
+            if spec.id != FETCH_SNAPSHOT:
+                return ask(spec, version, body, seconds)
+            if self.errors:
+                self._may_go_on.wait()
+            raw = ask(spec, version, body, seconds)
+            self.errors.append(decode_piece(raw, version).error)
+            return raw
+
+        connection.ask = held  # type: ignore[method-assign]
+        return connection
 
 
 def is_settled(quorum: Quorum, out: Path) -> bool:
@@ -113,9 +161,12 @@ def test_kafkas_own_classes_agree(quorum: Quorum, writer: Writer, tmp_path: Path
     snapshots = sorted((tmp_path / PARTITION).glob("*.checkpoint"))
     theirs = quorum.leader().log_folder / snapshots[-1].name
     assert snapshots[-1].read_bytes() == theirs.read_bytes()
-    image = kafka_judge.image(tmp_path / PARTITION, snapshot=snapshots[-1])
-    assert image.facts["fault_count"] == 0
-    assert image.lines == kafka_judge.image(quorum.leader().log_folder, snapshot=theirs).lines
+    ours_loaded, theirs_loaded = (
+        kafka_judge.image(one.parent, snapshot=one, release=quorum.version)
+        for one in (snapshots[-1], theirs)
+    )
+    assert ours_loaded.facts["fault_count"] == 0
+    assert ours_loaded.lines == theirs_loaded.lines
 
 
 def test_a_leader_that_dies_while_it_is_pulled(
@@ -210,22 +261,43 @@ def test_an_audit_of_the_pulled_log_alone_finds_nothing_wrong(
     # Batches above the high watermark may have come, too.
     assert re.search(rf"pulled instead, and committed (exactly )?below offset {mark:,}\b", told)
     segments = sorted((tmp_path / "live" / PARTITION).glob("*.log"))
-    judged = [row for row in kafka_judge.batches(segments) if not row.get("summary")]
+    judged = [
+        row for row in kafka_judge.batches(segments, quorum.version) if not row.get("summary")
+    ]
     assert len(judged) > 10
     assert all(row["crc_valid"] for row in judged)
 
 
 def test_a_log_start_that_moves_beyond_the_pulled_log(
-    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quorum: Quorum,
+    writer: Writer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Kafka drops the beginning of its log once a minute; what was pulled of it is kept aside."""
+    """Kafka drops the beginning of its log once a minute; what was pulled of it is kept aside. A
+    snapshot that is half fetched then is gone: the newest one comes instead of it.
+    """
     folder = quorum.leader().log_folder
     assert pull(quorum.bootstrap(), tmp_path) == 0
     start, end = ends(tmp_path)
     kept = log_bytes(tmp_path)
+    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", 12_000)
+    held = HeldPull(quorum.bootstrap(), tmp_path / "held")
+    (part,) = held.snapshots()
+    assert part.endswith(".part")
     writer.write(6000)
     oldest = lambda: min(int(one.stem) for one in folder.glob("*.log"))  # noqa: E731
     assert eventually(lambda: oldest() > end, 180)
+    assert not (folder / part.removesuffix(".part")).exists()
+    held.end()
+    # It means SNAPSHOT_NOT_FOUND, and cannot write it.
+    assert held.errors[:2] == [None, "UNKNOWN_SERVER_ERROR"]
+    assert set(held.errors[2:]) == {None}
+    (newest,) = held.snapshots()
+    assert newest > part
+    assert (held.out / PARTITION / newest).read_bytes() == (folder / newest).read_bytes()
+    assert_same_bytes(held.out, quorum.leader().data)
     capsys.readouterr()
     assert pull(quorum.bootstrap(), tmp_path) == 0
     assert f"the folder's ends at {end}" in capsys.readouterr().err

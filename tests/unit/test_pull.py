@@ -17,11 +17,13 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.message.catalogue import request_specs
 from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
 from kraftlog.pull.folder import pulled_folder
 from kraftlog.pull.pace import Pace
 from kraftlog.simulate.snapshot_messages import decode_piece
+from kraftlog.state.encode import encode_message
 from tests.fake_controller import (
     CLUSTER_ID,
     DESCRIBE_QUORUM,
@@ -292,18 +294,28 @@ PIECE_BYTES = 2500
 
 @dataclass
 class Meanwhile(FakeController):
-    """Something happens to its files between the first and the second piece of a snapshot."""
+    """Something happens to its files between the first and the second piece of a snapshot.
+
+    Kafka 4.3.1 and 4.4.0 cannot write an error of a snapshot: theirs is UNKNOWN_SERVER_ERROR.
+    """
 
     happens: Callable[[Path], None] = lambda folder: None
+    is_like_kafka: bool = False
     pieces: list[bytes] = field(default_factory=list)
 
     def answer(self, api_key: int, version: int, body: bytes) -> bytes:
         if api_key == FETCH_SNAPSHOT:
             if len(self.pieces) == 1:
                 self.happens(self.folder / PARTITION)
-            self.pieces.append(super().answer(api_key, version, body))
-            return self.pieces[-1]
+            raw = super().answer(api_key, version, body)
+            if self.is_like_kafka and decode_piece(raw, version).error is not None:
+                raw = encode_message(request_specs()[api_key][1].at(version), _NO_PIECE)
+            self.pieces.append(raw)
+            return raw
         return super().answer(api_key, version, body)
+
+
+_NO_PIECE = {"throttleTimeMs": 0, "errorCode": -1, "topics": [], "nodeEndpoints": []}
 
 
 def gone_for_a_newer_one(folder: Path) -> None:
@@ -344,15 +356,21 @@ def pulled_snapshots(out: Path) -> dict[str, bytes]:
         (replaced_by_more, None, NEWEST),
     ],
 )
+@pytest.mark.parametrize("is_like_kafka", [False, True], ids=["by its name", "as Kafka does"])
 def test_a_snapshot_that_goes_while_it_is_fetched(
-    happens: Callable[[Path], None], error: str | None, left: str | None, copy: Path, tmp_path: Path
+    happens: Callable[[Path], None],
+    error: str | None,
+    left: str | None,
+    is_like_kafka: bool,
+    copy: Path,
+    tmp_path: Path,
 ) -> None:
     """What had come of it is thrown away, and what the leader has now comes from its beginning."""
-    leads, out = Meanwhile(copy, happens=happens), tmp_path / "out"
+    leads, out = Meanwhile(copy, happens=happens, is_like_kafka=is_like_kafka), tmp_path / "out"
     with serving(leads) as address:
         pull_once(address, out)
     told = decode_piece(leads.pieces[1], 1)
-    assert told.error == error
+    assert told.error == ("UNKNOWN_SERVER_ERROR" if error and is_like_kafka else error)
     found = {} if left is None else {left: (copy / PARTITION / left).read_bytes()}
     assert pulled_snapshots(out) == found
     assert_same_bytes(out, SOURCE)
@@ -387,6 +405,20 @@ def test_what_an_earlier_pull_left_of_another_file(size: int, copy: Path, tmp_pa
         (out / PARTITION / f"{NEWEST}.part").write_bytes(bytes(size))
         pull_once(address, out)
     assert pulled_snapshots(out) == {NEWEST: (SOURCE / PARTITION / NEWEST).read_bytes()}
+
+
+def test_a_snapshot_that_never_comes_is_one_sentence(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The leader names one that it cannot give."""
+    leads = FakeController(copy)
+    (copy / PARTITION / NEWEST).write_bytes(b"")
+    with serving(leads) as address:
+        assert pull(address, tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert "no snapshot has come whole in 10 attempts" in said
+    assert "POSITION_OUT_OF_RANGE" in said
+    assert len([key for key, _ in leads.asked if key == FETCH_SNAPSHOT]) == 10
 
 
 def test_a_snapshot_that_is_damaged_on_the_leaders_disk_is_asked_for_once(
