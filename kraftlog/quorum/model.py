@@ -183,7 +183,7 @@ class Quorum:
     @cached_property
     def voter_set(self) -> VoterSet | None:
         """The voters that count now: KRaftVoters records, else quorum-state, else configuration,
-        else the last election.
+        else the last election, else a describe.
         """
         logs = self.peers
         replicas = [log.evidence for log in logs]
@@ -192,6 +192,7 @@ class Quorum:
             or voter_sources.current(voter_sources.by_quorum_state(replicas))
             or voter_sources.current(voter_sources.by_configuration(replicas))
             or voter_sources.current(voter_sources.by_elections(logs))
+            or voter_sources.current(voter_sources.by_describe(self.evidence.described))
         )
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import VOTERS, SnapshotView, voters_of
 
@@ -106,6 +106,14 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
                 name = f"the LeaderChange record at offset {offset}"
                 yield VoterSet(members, name, log.label, log.path(row), offset, seen)
                 break
+
+
+def by_describe(described: Described | None) -> Iterator[VoterSet]:
+    """The set that a describe names, as its leader knew it."""
+    if described is not None and described.voters:
+        members = tuple((voter, None) for voter in described.voters)
+        seen = (described.leader_epoch or 0, described.high_watermark or 0)
+        yield VoterSet(members, "the describe", "the leader", None, None, seen)
 
 
 def current(candidates: Iterable[VoterSet]) -> VoterSet | None:

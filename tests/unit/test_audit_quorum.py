@@ -270,3 +270,14 @@ def test_what_is_committed_of_a_copy_ends_where_it_departs(tmp_path: Path) -> No
     found = quorum_of(tmp_path)
     assert committed_in(found, "1") == (12, found.bounds.lower_reason)
     assert committed_in(found, "3") == (4, "the other copies hold other records from offset 4 on")
+
+
+def test_a_describe_names_the_voters_where_no_file_does(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.segment(0).write_bytes(b"".join(one.raw() for one in healthy_log() if one.keys is None))
+    evidence = evidence_of(tmp_path)
+    assert Quorum(evidence).voter_set is None
+    told = read_described("LeaderEpoch: 2\nHighWatermark: 9\nCurrentVoters: [1,2,3]\n")
+    found = Quorum(replace(evidence, described=told))
+    assert found.voter_set is not None
+    assert (found.voter_set.ids, found.bounds.majority) == ((1, 2, 3), 2)
