@@ -91,7 +91,8 @@ def test_runs_at_once_end_like_one(count: int, clean: dict[str, list[str]], tmp_
     assert contents(lake) == clean
     state = Register(lake).read()
     assert state is not None
-    assert state.owner is None
+    # The one that is killed may have come last, when the work was done: its lease then stays.
+    assert state.owner is None or state.owner.process == killed
     assert [one.run for one in state.published] == [1]
     published = dict(state.published[-1].versions)
     assert published == {name: Lake(lake).open(name).version() for name in all_tables()}
