@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -80,7 +81,22 @@ def quorum(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         settings=settings,
         format_arguments=tuple(word for one in given for word in ("--add-scram", one)),
     ) as found:
+        knows_itself(found, tmp_path_factory.mktemp("first"))
         yield found
+
+
+def knows_itself(quorum: Quorum, folder: Path) -> None:
+    """Wait until each controller says of which cluster it is: one that has just started may not."""
+    for node in quorum.controllers:
+        for attempt in range(40):
+            out = folder / f"{node.id}-{attempt}"
+            out.mkdir()
+            code = pull_with({}, node.address("CONTROLLER"), out)
+            if code == 0 and "ClusterId" in described(out / "live"):
+                break
+            time.sleep(0.5)
+        else:
+            raise AssertionError(f"controller {node.id} does not name its cluster")
 
 
 def plain(password: str = "admin secret", user: str = "admin") -> Properties:
