@@ -9,6 +9,7 @@ raises JudgeMissing: such a test fails, it never skips.
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import socket
@@ -17,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -47,17 +49,24 @@ def command(version: str, program: str, *args: object, options: tuple[str, ...] 
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on, below those that systems give to clients: a
-    server binds it only seconds later.
+    """A port of the loopback that nobody listens on, below those that systems give to clients. Each
+    is given once, and test processes beside each other have ports of their own: a node binds long
+    after its port was chosen.
     """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    first = _FIRST_PORT + worker * _PORTS_EACH
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = first + next(_PORTS) % _PORTS_EACH
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
+
+
+_FIRST_PORT, _WORKERS, _PORTS_EACH = 20_000, 4, 3_000
+_PORTS = count(random.SystemRandom().randrange(_PORTS_EACH))
 
 
 @dataclass
