@@ -5,7 +5,7 @@ Source: R23, R111, R119, KAFKA-1211, Raft's Log Matching.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,16 +86,24 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
 
 def _second_histories(quorum: Quorum) -> Iterator[BadRow]:
     """What the voters of its own epochs had committed is committed, whatever else runs now."""
+    for log, found in _by_copy(quorum, quorum.is_second_history):
+        yield _history_row(quorum, log, *_newest(found))
+
+
+def _by_copy(
+    quorum: Quorum, is_meant: Callable[[Comparison, Run], bool]
+) -> "Iterator[tuple[LogView, list[tuple[Comparison, Run]]]]":
+    """Each copy with its differences of one kind; copies without any are left out."""
     for log in sorted(quorum.peers, key=lambda one: one.label):
         found = [
             (comparison, run)
             for comparison in quorum.differing
             if comparison.one is log
             for run in comparison.runs
-            if quorum.is_second_history(comparison, run)
+            if is_meant(comparison, run)
         ]
         if found:
-            yield _history_row(quorum, log, *_newest(found))
+            yield log, found
 
 
 def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run) -> BadRow:
@@ -174,17 +182,9 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
 
 def tails(quorum: Quorum) -> Iterator[BadRow]:
     told: set[str] = set()
-    for log in sorted(quorum.peers, key=lambda one: one.label):
-        found = [
-            (comparison, run)
-            for comparison in quorum.differing
-            if comparison.one is log
-            for run in comparison.runs
-            if quorum.is_tail(comparison, run)
-        ]
-        if found:
-            told.add(log.label)
-            yield _tail_row(quorum, log, found)
+    for log, found in _by_copy(quorum, quorum.is_tail):
+        told.add(log.label)
+        yield _tail_row(quorum, log, found)
     yield from _other_differences(quorum, told)
 
 

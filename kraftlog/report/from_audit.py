@@ -8,10 +8,10 @@ from datetime import datetime
 
 from kraftlog import __version__
 from kraftlog.audit.run import AuditResult
+from kraftlog.audit.triage import counted
 from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
-from kraftlog.report.verdict import counted
 from kraftlog.report.view import PageData
 
 _NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."

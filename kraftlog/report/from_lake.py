@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.audit.triage import counted
 from kraftlog.report.type_counts import type_counts
-from kraftlog.report.verdict import counted
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import VERDICTS

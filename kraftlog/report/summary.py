@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from kraftlog.audit.triage import counted
 from kraftlog.plain import printable
 from kraftlog.report.findings import print_groups, print_verdict
 from kraftlog.report.from_lake import recorded_verdict
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import counted, headline
+from kraftlog.report.verdict import headline
 from kraftlog.report.view import name_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 

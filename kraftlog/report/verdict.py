@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kraftlog.audit.triage import counted
+
 Row = dict[str, Any]
 
 TAIL = "uncommitted_tail_diverged"
@@ -173,11 +175,6 @@ def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
     label = finding["replica"]
     return str(_evidence(finding).get("who") or names.get(label) or f"replica {label}")
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 1,234 findings."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: list[str]) -> str:

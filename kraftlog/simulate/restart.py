@@ -9,12 +9,13 @@ copies are missing that could show one of these. Source: R69, R107, R111; KIP-59
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.tails import Fate
-from kraftlog.simulate.election import Outcome, Voter, outcomes, vote_end
+from kraftlog.simulate.election import Outcome
 from kraftlog.simulate.rows import Plans
 
 
@@ -113,22 +114,9 @@ class _Judge:
             lacks = outcome.lacks_committed_from_offset
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
 
-    @property
+    @cached_property
     def _outcomes(self) -> dict[str, Outcome]:
-        plans, quorum = self.plans, self.quorum
-        voters = [
-            Voter(
-                log.label,
-                voter,
-                vote_end(plans.extent(log)),
-                plans.committed_reach(log),
-                plans.boots[log.label].boots,
-            )
-            for voter, logs in quorum.holders.items()
-            for log in logs
-        ]
-        count = len(quorum.voter_set.ids) if quorum.voter_set else 0
-        return {one.candidate: one for one in outcomes(voters, count, quorum.bounds.lower)}
+        return {one.candidate: one for one in self.plans.elections()}
 
     def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """Differences from the other copies."""

@@ -15,7 +15,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
-from kraftlog.simulate.election import Voter, outcomes, vote_end
+from kraftlog.simulate.election import Outcome, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
 from kraftlog.simulate.lost import TypeCounts, lost_types
@@ -65,6 +65,23 @@ class Plans:
         first = min((max(begin, start) for begin, end in stops if end > start), default=None)
         reached = extent.end_offset if first is None else min(first, extent.end_offset)
         return max(start, reached)
+
+    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
+        """What becomes of each copy of a voter at hand that stands for election."""
+        quorum = self.quorum
+        voters = [
+            Voter(
+                log.label,
+                voter,
+                vote_end(self.extent(log), dialect),
+                self.committed_reach(log),
+                self.boots[log.label].boots,
+            )
+            for voter, logs in quorum.holders.items()
+            for log in logs
+        ]
+        count = len(quorum.voter_set.ids) if quorum.voter_set else 0
+        return outcomes(voters, count, quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand
@@ -153,7 +170,7 @@ def likely_leaders(quorum: Quorum) -> frozenset[str]:
     if not quorum.holders:
         return frozenset(log.label for log in quorum.logs)
     plans = Plans(quorum)
-    able = {row["candidate"] for row in election_rows(quorum) if row["can_win"]}
+    able = {one.candidate for one in plans.elections() if one.can_win}
     logs = [log for held in quorum.holders.values() for log in held]
     standing = [log for log in logs if log.label in able] or logs
     ends = {log.label: vote_end(plans.extent(log)) for log in standing}
@@ -168,18 +185,6 @@ def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterato
     """One row per copy of a voter at hand; none where the voters are not known."""
     if quorum.voter_set is None:
         return
-    plans = Plans(quorum)
-    voters = [
-        Voter(
-            log.label,
-            voter,
-            vote_end(plans.extent(log), dialect),
-            plans.committed_reach(log),
-            plans.boots[log.label].boots,
-        )
-        for voter, logs in quorum.holders.items()
-        for log in logs
-    ]
-    for one in outcomes(voters, len(quorum.voter_set.ids), quorum.bounds.lower):
+    for one in Plans(quorum).elections(dialect):
         row = asdict(one)
         yield row | {name: list(row[name]) for name in ("granted_by", "refused_by")}
