@@ -50,15 +50,28 @@ def at_work(lake: str) -> int | None:
     return state.owner.process if state and state.owner else None
 
 
-def kill_one(lake: str, runs: "list[subprocess.Popen[str]]", after: float) -> int:
-    """Kill the run that holds the lake when it has written something; its process."""
-    while Lake(lake).run_number("batches") == 0:
+def kill_one(lake: str, runs: "list[subprocess.Popen[str]]", table: str) -> int:
+    """Kill the run that holds the lake when this table has been written; its process."""
+    while not Lake(lake).run_number(table):
         time.sleep(0.05)
-    time.sleep(after)
-    process = at_work(lake)
+    while (process := held(lake)) is None:
+        assert any(one.poll() is None for one in runs), "every run ended before one was killed"
+        time.sleep(0.01)
     assert process in {one.pid for one in runs}
     os.killpg(process, signal.SIGKILL)
     return process
+
+
+def held(lake: str) -> int | None:
+    """The process that holds the lake, stopped there; none if no run holds it, or no longer."""
+    process = at_work(lake)
+    if process is None:
+        return None
+    os.killpg(process, signal.SIGSTOP)
+    if at_work(lake) == process:
+        return process
+    os.killpg(process, signal.SIGCONT)
+    return None
 
 
 def contents(lake: str) -> dict[str, list[str]]:
@@ -84,7 +97,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_runs_at_once_end_like_one(count: int, clean: dict[str, list[str]], tmp_path: Path) -> None:
     lake = with_key(tmp_path / "lake")
     runs = [start(lake) for _ in range(count)]
-    killed = kill_one(lake, runs, random.Random(count).uniform(0, 3))
+    killed = kill_one(lake, runs, random.Random(count).choice(list(all_tables())))
     for one in runs:
         said, _ = one.communicate(timeout=600)
         assert one.returncode == (-signal.SIGKILL if one.pid == killed else 0), said
