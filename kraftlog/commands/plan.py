@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.commands import plan_replicas, plan_restart, plan_transfer
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
+from kraftlog.commands import plan_failover, plan_join, plan_replicas, plan_restart, plan_transfer
+from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.quorum.model import Quorum
@@ -89,6 +89,8 @@ PLANS = (
 
 FAMILIES: tuple[AddPlan, ...] = (
     plan_restart.add_plan,
+    plan_join.add_plan,
+    plan_failover.add_plan,
     plan_transfer.add_plan,
     plan_replicas.add_plan,
 )
@@ -113,12 +115,7 @@ def _add(plans: "argparse._SubParsersAction[Any]", plan: Plan) -> None:
     parser = plans.add_parser(plan.name, help=plan.text, description=f"{_first_upper(plan.text)}.")
     add_input(parser)
     if plan.has_dialect:
-        parser.add_argument(
-            "--dialect",
-            choices=[str(one) for one in Dialect],
-            default=str(Dialect.SHIPPED),
-            help="whose rules: KIP-630 version 19, as adopted, or Kafka's own (default)",
-        )
+        add_dialect(parser)
     if plan.has_all:
         parser.add_argument(
             "--all",

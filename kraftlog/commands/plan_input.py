@@ -19,6 +19,7 @@ from kraftlog.pipeline.evidence import described_of
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import FORMAT_HELP, FORMATS
+from kraftlog.simulate.fetch import Dialect
 from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
@@ -31,6 +32,16 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
     parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+
+
+def add_dialect(parser: argparse.ArgumentParser) -> None:
+    """Whose rules are followed."""
+    parser.add_argument(
+        "--dialect",
+        choices=[str(one) for one in Dialect],
+        default=str(Dialect.SHIPPED),
+        help="whose rules: KIP-630 version 19, as adopted, or Kafka's own (default)",
+    )
 
 
 def options_of(chosen: argparse.Namespace) -> Options:

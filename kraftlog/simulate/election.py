@@ -57,10 +57,14 @@ def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
     return candidate_end >= voter_end
 
 
-def outcomes(voters: list[Voter], voter_count: int, committed_end_offset: int) -> Iterator[Outcome]:
-    """One outcome per candidate; of two copies of one voter each stands, and either may vote."""
+def outcomes(
+    voters: list[Voter], voter_count: int, committed_end_offset: int, dead: int = 0
+) -> Iterator[Outcome]:
+    """One outcome per candidate; of two copies of one voter each stands, and either may vote. The
+    `dead` are counted as voters, and grant no vote.
+    """
     present = {one.voter_id for one in voters}
-    missing = voter_count - len(present)
+    missing = voter_count - len(present) - dead
     majority = voter_count // 2 + 1
     for candidate in voters:
         others = [

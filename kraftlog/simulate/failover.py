@@ -15,9 +15,14 @@ from kraftlog.quorum.epochs import EpochVector
 
 
 class Rule(StrEnum):
-    """How a follower decides what of its log to keep before it fetches from a new leader."""
+    """How a follower decides what of its log to keep before it fetches from a new leader.
+
+    Acknowledgements that are held cut to the high watermark as well, and tell a producer that a
+    record is committed only when every replica has heard so: a round trip more for each write.
+    """
 
     HIGH_WATERMARK = "high_watermark"
+    HELD_ACKNOWLEDGEMENTS = "held_acknowledgements"
     LEADER_EPOCH = "leader_epoch"
 
 
@@ -53,7 +58,6 @@ class Cluster:
     leader: str | None = None
     epoch: int = 0
     acknowledged: tuple[Message, ...] = ()
-    holds_acknowledgements: bool = False
 
     def elect(self, name: str) -> "Cluster":
         """A replica leads from now on: it notes its epoch's start before it takes a record."""
@@ -72,7 +76,7 @@ class Cluster:
     def follow(self, name: str) -> "Cluster":
         """A replica becomes a follower of this leader: it cuts its log, then fetches (R111)."""
         node = self.nodes[name]
-        if self.rule == Rule.HIGH_WATERMARK:
+        if self.rule != Rule.LEADER_EPOCH:
             return self._with(name, node.cut(node.high_watermark))
         offset = epochs.truncation_offset(node.vector, self._leading().vector)
         return self._with(name, node.cut(offset))
@@ -111,7 +115,7 @@ class Cluster:
         mark = max(leader.high_watermark, min(len(one.log) for one in alive))
         after = self._with(self._leader_name(), replace(leader, high_watermark=mark))
         told = mark
-        if self.holds_acknowledgements:
+        if self.rule == Rule.HELD_ACKNOWLEDGEMENTS:
             told = min(one.high_watermark for one in after.nodes.values() if one.is_alive)
         new = tuple(one for one in leader.log[:told] if one not in self.acknowledged)
         return replace(after, acknowledged=(*self.acknowledged, *new))

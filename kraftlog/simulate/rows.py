@@ -7,7 +7,7 @@ nodes as they are after they have started. Source: R11, R26, R35, R69, R76, R107
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,22 +66,32 @@ class Plans:
         reached = extent.end_offset if first is None else min(first, extent.end_offset)
         return max(start, reached)
 
-    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
-        """What becomes of each copy of a voter at hand that stands for election."""
-        quorum = self.quorum
-        voters = [
+    @cached_property
+    def voters(self) -> tuple[Voter, ...]:
+        """Each copy of a voter at hand, as it votes once it has started."""
+        return tuple(
             Voter(
                 log.label,
                 voter,
-                vote_end(self.extent(log), dialect),
+                vote_end(self.extent(log)),
                 self.committed_reach(log),
                 self.boots[log.label].boots,
             )
-            for voter, logs in quorum.holders.items()
+            for voter, logs in self.quorum.holders.items()
             for log in logs
+        )
+
+    @property
+    def voter_count(self) -> int:
+        return len(self.quorum.voter_set.ids) if self.quorum.voter_set else 0
+
+    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
+        """What becomes of each copy of a voter at hand that stands for election."""
+        voters = [
+            replace(one, log_end=vote_end(self.extent(self.quorum.by_label[one.label]), dialect))
+            for one in self.voters
         ]
-        count = len(quorum.voter_set.ids) if quorum.voter_set else 0
-        return outcomes(voters, count, quorum.bounds.lower)
+        return outcomes(voters, self.voter_count, self.quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count, permutations
 
+import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect, leader_fetch
 from kraftlog.simulate.follower import crash_after, fetch_snapshot
+from kraftlog.simulate.join import CAUGHT_UP, Leader, Way, after_crash, join
+from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.truncation import truncate
 
 Record = tuple[int, int]
@@ -213,6 +216,51 @@ def test_a_crash_at_any_step_leaves_a_node_that_catches_up(
             assert started.boots
             assert truncate(started.extent, theirs, dialect).extent.log_end >= named
             assert started.extent == boot(step.disk).extent
+
+
+def leading(node: Replica) -> Leader:
+    """A replica that leads: each record is a batch of 10 bytes, each snapshot has 25 bytes."""
+    ends = np.arange(node.start, node.end, dtype=np.int64) + 1
+    sizes = dict.fromkeys(node.snapshots, 25)
+    return Leader(node.extent(), sizes, ends, np.full(len(ends), 10, np.int64))
+
+
+@settings(max_examples=60, deadline=None)
+@given(quorums(), st.integers(1, 40), st.integers(1, 30))
+def test_a_follower_joins_from_any_disk_and_after_a_stop_at_any_step(
+    quorum: Quorum, chunk: int, fetch: int
+) -> None:
+    way = Way(Link(1_000, 1), chunk, fetch)
+    for follower, one in permutations(quorum.nodes, 2):
+        if quorum.common_end(follower, one) < follower.start:
+            continue
+        mine, leader = follower.extent(), leading(one)
+        named = leader_fetch(leader.extent, mine.end_offset, mine.last_fetched_epoch).snapshot
+        if named is not None and named <= mine.log_end:
+            continue  # Kafka stops with an error, which a test of its own holds.
+        files = tuple(SnapshotFile(each) for each in mine.snapshots)
+        steps = list(join(Disk(mine.start_offset, mine.vector, files), leader, way))
+        event(f"takes a snapshot: {any(step.name == 'piece' for step in steps)}")
+        for step in steps:
+            booted, answer = after_crash(step, leader, way)
+            assert answer is not None
+            again = Disk(
+                booted.extent.start_offset,
+                booted.extent.vector,
+                tuple(SnapshotFile(each) for each in booted.extent.snapshots),
+            )
+            last = list(join(again, leader, way))[-1]
+            assert last.name == CAUGHT_UP
+            assert last.disk.vector.end_offset == one.end
+            for offset in range(last.disk.start_offset, one.end):
+                if offset >= one.start:
+                    assert last.disk.vector.epoch_at(offset) == one.at(offset)[0]
+        requests = [step.request for step in steps if step.request is not None]
+        assert [each.number for each in requests] == list(range(1, len(requests) + 1))
+        brought = sum(each.span.size_bytes for each in requests if each.snapshot is None)
+        begun = steps[-1].disk.start_offset if any(each.snapshot for each in requests) else None
+        start = quorum.common_end(follower, one) if begun is None else begun
+        assert brought == 10 * (one.end - start)
 
 
 @given(quorums(), st.integers(0, 30), st.integers(0, 60))

@@ -7,10 +7,10 @@ from kraftlog.simulate.failover import Cluster, Message, Node, Rule, remedy_cost
 M1, M2 = Message(1, "m1"), Message(1, "m2")
 
 
-def cluster(rule: Rule, *names: str, holds: bool = False) -> Cluster:
+def cluster(rule: Rule, *names: str) -> Cluster:
     """Replicas with the same empty log, led by the first of them in epoch 1."""
     nodes = {name: Node() for name in names}
-    return Cluster(rule, nodes, holds_acknowledgements=holds).elect(names[0])
+    return Cluster(rule, nodes).elect(names[0])
 
 
 def names(one: Cluster, node: str) -> list[str]:
@@ -57,9 +57,9 @@ def test_the_second_example_keeps_what_was_committed() -> None:
     assert names(back.fetch("A"), "A") == ["m1", "m2", "m3", "m4"]
 
 
-def double_failure(rule: Rule, holds: bool = False) -> Cluster:
+def double_failure(rule: Rule) -> Cluster:
     """A fails and B leads; C becomes its follower; B fails before C has fetched, and C leads."""
-    three = cluster(rule, "A", "B", "C", holds=holds)
+    three = cluster(rule, "A", "B", "C")
     three = three.produce("m1").fetch("B").fetch("C").fetch("B").fetch("C")
     three = three.produce("m2").fetch("B").fetch("C")
     return three.fail("A").elect("B").follow("C").fail("B").elect("C")
@@ -81,13 +81,13 @@ def test_two_failures_lose_nothing_by_epochs() -> None:
 
 def test_held_acknowledgements_lose_nothing_under_the_old_rule_either() -> None:
     """The description's own remedy: m2 was cut, but nobody had been told that it is committed."""
-    led = double_failure(Rule.HIGH_WATERMARK, holds=True)
+    led = double_failure(Rule.HELD_ACKNOWLEDGEMENTS)
     assert led.acknowledged == (M1,)
     assert led.lost == ()
 
 
 def test_held_acknowledgements_wait_for_one_more_round() -> None:
-    one = cluster(Rule.LEADER_EPOCH, "A", "B", holds=True).produce("m1").fetch("B")
+    one = cluster(Rule.HELD_ACKNOWLEDGEMENTS, "A", "B").produce("m1").fetch("B")
     assert one.acknowledged == ()
     assert one.fetch("B").acknowledged == (M1,)
     assert cluster(Rule.LEADER_EPOCH, "A", "B").produce("m1").fetch("B").acknowledged == (M1,)

@@ -1,0 +1,59 @@
+"""The options that say how a link is, for the plans that go over one.
+
+In: a parser, or what it has parsed. Out: options, links. `--latency` and `--timeout` are short for
+`--round-trip-ms` and `--fetch-timeout-ms`.
+"""
+
+import argparse
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kraftlog.simulate.liveness import EXAMPLE_LINKS, FETCH_TIMEOUT_MS, Link
+
+_ROUND_TRIP_MS = 100
+"""Of a link whose bandwidth alone was given: far away, as slow links are."""
+
+
+def add_link(parser: argparse.ArgumentParser) -> None:
+    """Bandwidth, round trip, pieces, timeout."""
+    positive: Any = partial(at_least, 1)
+    parser.add_argument("--bandwidth", type=positive, metavar="BYTES_PER_S", help="of the link")
+    parser.add_argument(
+        "--round-trip-ms",
+        "--latency",
+        type=partial(at_least, 0),
+        metavar="MS",
+        help="there and back",
+    )
+    parser.add_argument(
+        "--chunk",
+        type=positive,
+        metavar="BYTES",
+        help="most that one request for a snapshot brings: "
+        "controller.quorum.fetch.snapshot.max.bytes",
+    )
+    parser.add_argument(
+        "--fetch-timeout-ms",
+        "--timeout",
+        type=positive,
+        default=FETCH_TIMEOUT_MS,
+        metavar="MS",
+        help="controller.quorum.fetch.timeout.ms",
+    )
+
+
+def at_least(least: int, text: str) -> int:
+    """A whole number of an argument; raises ArgumentTypeError for anything else."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
+    return int(text)
+
+
+def links_of(bandwidth: int | None, round_trip_ms: int | None) -> tuple[Link, ...]:
+    """The link that was named, or else the example links, with a round trip where one was named."""
+    if bandwidth is not None:
+        return (Link(bandwidth, _ROUND_TRIP_MS if round_trip_ms is None else round_trip_ms),)
+    if round_trip_ms is not None:
+        return tuple(replace(link, round_trip_ms=round_trip_ms) for link in EXAMPLE_LINKS)
+    return EXAMPLE_LINKS

@@ -1,0 +1,86 @@
+"""`plan join`: the whole way of a follower to its leader's end, over a link of the reader's.
+
+In: parsed arguments. Out: one row per step. No Spark.
+"""
+
+import argparse
+from functools import partial
+from typing import Any
+
+from kraftlog.audit.triage import counted
+from kraftlog.commands.link import add_link, at_least, links_of
+from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
+from kraftlog.plain import tell
+from kraftlog.report.rows import print_rows
+from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.join import CAUGHT_UP, Way
+from kraftlog.simulate.join_rows import in_words, join_rows, joiner_of
+from kraftlog.simulate.liveness import DEFAULT_FETCH_BYTES
+from kraftlog.simulate.rows import likely_leaders
+
+_BANDWIDTH = 12_500_000
+"""Of a link that was not named: 100 Mbit/s."""
+
+
+def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
+    """Add `join`."""
+    parser = plans.add_parser(
+        "join",
+        help="how a follower gets from its disk to the leader's end, step by step",
+        description=(
+            "How a follower gets from its disk to the leader's end: each request with position, "
+            "size and time, its disk after it, and what becomes of it if it stops there."
+        ),
+    )
+    parser.add_argument(
+        "follower", help="a replica, the id of a voter without a copy (an empty disk), or: new"
+    )
+    add_input(parser)
+    parser.add_argument(
+        "--from",
+        dest="leader",
+        metavar="LEADER",
+        help="the replica that leads; by default the voter that would be elected",
+    )
+    add_link(parser)
+    parser.add_argument(
+        "--fetch-bytes",
+        type=partial(at_least, 1),
+        default=DEFAULT_FETCH_BYTES,
+        metavar="BYTES",
+        help="most that one fetch of the log brings: controller.quorum.fetch.max.bytes",
+    )
+    add_dialect(parser)
+    parser.set_defaults(command=_run)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    quorum = read_quorum(options_of(chosen), decodes=True)
+    (link,) = links_of(chosen.bandwidth or _BANDWIDTH, chosen.round_trip_ms)
+    way = Way(
+        link,
+        chosen.chunk or DEFAULT_FETCH_BYTES,
+        chosen.fetch_bytes,
+        chosen.fetch_timeout_ms,
+        Dialect(chosen.dialect),
+        joiner_of(quorum, chosen.follower).is_voter,
+    )
+    leader = chosen.leader or min(likely_leaders(quorum) - {chosen.follower})
+    rows = list(join_rows(quorum, chosen.follower, leader, way))
+    shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
+    tell(_summary(chosen.follower, leader, rows))
+    print_rows((*shown, *fault_rows(quorum)), chosen.format)
+    return 0
+
+
+def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:
+    """The answer in one sentence."""
+    last = rows[-1]
+    if last["what"] != CAUGHT_UP:
+        return f"{follower} never gets to the end of {leader}: see the last step"
+    size = sum(row["size_bytes"] or 0 for row in rows)
+    seconds = last["at_ms"] / 1000
+    return (
+        f"{follower} is at the end of {leader}, offset {last['log_end_offset']}, after "
+        f"{counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
+    )

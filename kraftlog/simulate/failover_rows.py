@@ -1,0 +1,128 @@
+"""A quorum whose leader dies now → what each rule of truncation keeps, and loses to a second death.
+
+In: a `Quorum`, the label of the leader that dies. Out: one row per rule, new leader and follower of
+it. What is acknowledged is the offset below which the copies prove that all is committed. Source:
+KAFKA-1211, KIP-101, KIP-595; `failover.Cluster` plays the same rules record by record.
+
+Under the rule of the high watermark a follower knows the mark of the moment before its last fetch,
+so at most where its last batch begins. No file holds it: the rows take the most that it can know.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kraftlog.errors import InputError
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.election import Voter, outcomes, vote_end
+from kraftlog.simulate.failover import Cost, Rule, remedy_cost
+from kraftlog.simulate.rows import Plans, likely_leaders
+from kraftlog.simulate.truncation import truncate
+
+Row = dict[str, Any]
+_DAY_MS = 86_400_000
+
+
+def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
+    """One row per rule, surviving voter that leads next, and surviving voter that follows it.
+
+    Raises InputError for a name that is no voter's copy, and where nobody knows who votes.
+    """
+    plans = Plans(quorum)
+    logs = {log.label: log for held in quorum.holders.values() for log in held}
+    if not logs:
+        raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
+    dead = dying if dying is not None else min(likely_leaders(quorum))
+    if dead not in logs:
+        raise InputError(f"{dead} is no voter's copy: name one of {', '.join(logs)}")
+    gone = logs[dead].evidence.node_id
+    left = [log for log in logs.values() if log.evidence.node_id != gone]
+    wins = _wins(plans, plans.voters, {gone})
+    cost = _cost(logs[dead], len(left), round_trip_ms)
+    acknowledged = dict.fromkeys(Rule, quorum.bounds.lower)
+    heard = [_mark(plans, log) for log in left]
+    acknowledged[Rule.HELD_ACKNOWLEDGEMENTS] = min([quorum.bounds.lower, *heard])
+    for leader in left:
+        for follower in left:
+            if follower is leader or follower.evidence.node_id == leader.evidence.node_id:
+                continue
+            for rule in Rule:
+                row = _row(plans, rule, leader, follower, acknowledged[rule])
+                can_lead = {"can_lead": wins[leader.label]}
+                if rule == Rule.LEADER_EPOCH and not _leads_next(plans, row, gone):
+                    row["lost_if_leader_dies_too"] = 0
+                yield {"dies": dead, **row, **can_lead, "cost_ms_per_day": _cost_of(rule, cost)}
+
+
+def _wins(
+    plans: Plans, voters: Sequence[Voter], dead: Collection[int | None]
+) -> dict[str, bool | None]:
+    """Whether each voter's copy can be elected while others are dead."""
+    standing = [one for one in voters if one.voter_id not in dead]
+    found = outcomes(standing, plans.voter_count, plans.quorum.bounds.lower, len(dead))
+    return {one.candidate: one.can_win for one in found}
+
+
+def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
+    """Whether the follower that has cut its log can be elected when the next leader dies too: by
+    epochs it must win votes, and a majority must be alive.
+    """
+    logs, name = plans.quorum.by_label, row["follower"]
+    extent = plans.extent(logs[name]).truncated(row["truncation_offset"])
+    voters = [
+        replace(one, log_end=vote_end(extent)) if one.label == name else one for one in plans.voters
+    ]
+    dead = {gone, logs[row["leader"]].evidence.node_id}
+    return _wins(plans, voters, dead)[name] is not False
+
+
+def _row(plans: Plans, rule: Rule, leader: LogView, follower: LogView, acknowledged: int) -> Row:
+    mine = plans.extent(follower)
+    if rule == Rule.LEADER_EPOCH:
+        cut = truncate(mine, plans.extent(leader)).truncation_offset
+        cut = min(cut, plans.departs(follower, leader, mine.end_offset))
+    else:
+        cut = min(mine.end_offset, _mark(plans, follower))
+    held = plans.committed_reach(leader)
+    after = min(cut, plans.committed_reach(follower))
+    return {
+        "rule": str(rule),
+        "leader": leader.label,
+        "follower": follower.label,
+        "acknowledged_end_offset": acknowledged,
+        "truncation_offset": cut,
+        "leader_lacks_from_offset": held if held < acknowledged else None,
+        "lost_if_leader_dies_too": max(acknowledged - after, 0),
+    }
+
+
+def _mark(plans: Plans, log: LogView) -> int:
+    """The most that a follower can know of the high watermark: the base of its last batch, and no
+    more than it holds of what is committed.
+    """
+    base = int(log.base[-1]) if len(log.rows) else log.start_offset or 0
+    return min(base, plans.committed_reach(log))
+
+
+def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
+    """Both remedies at the rates of this log; None where its batches have no times."""
+    stamps = log.evidence.log.max_timestamps[log.rows]
+    stamps = stamps[stamps >= 0]
+    span = int(stamps.max() - stamps.min()) if len(stamps) else 0
+    if not span:
+        return None
+    elections, writes = len(log.epoch_starts), len(log.rows)
+    days = span / _DAY_MS
+    return remedy_cost(elections / days, followers, writes / days, round_trip_ms)
+
+
+def _cost_of(rule: Rule, cost: Cost | None) -> float | None:
+    if cost is None:
+        return None
+    costs = {
+        Rule.HIGH_WATERMARK: 0.0,
+        Rule.HELD_ACKNOWLEDGEMENTS: cost.held_acknowledgement_ms,
+        Rule.LEADER_EPOCH: cost.vector_ms,
+    }
+    return round(costs[rule], 1)

@@ -1,0 +1,291 @@
+"""A follower's whole way to its leader's end: each request over a link, the disk after it, and what
+becomes of the node if the connection breaks or the node stops there.
+
+In: a follower's `Disk`, what the leader holds and its sizes, a link and limits. Out: `JoinStep`s in
+order. Pure. Source: KIP-630 "Changes to Leader Election", "Handling Fetch Request" and "Fetching
+Snapshots", KIP-1219; of Kafka 4.3.1 KafkaRaftClient (how followers and observers poll, and take
+answers) and KafkaRaftLog (truncateToLatestSnapshot; a start deletes every `.part`).
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import NamedTuple
+
+from kraftlog.quorum.epochs import truncated_to
+from kraftlog.quorum.evidence import Longs
+from kraftlog.simulate import follower as takeover
+from kraftlog.simulate.assembler import recovery
+from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
+from kraftlog.simulate.chunks import Span, log_chunks, snapshot_chunks
+from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
+from kraftlog.simulate.liveness import (
+    DEFAULT_FETCH_BYTES,
+    FETCH_TIMEOUT_MS,
+    Link,
+    least_bandwidth,
+    recommended_chunk_bytes,
+)
+
+CAUGHT_UP = "caught_up"
+"""The last step of a way that arrives."""
+PIECE = "piece"
+CANCELLED = "cancelled"
+_DOWNLOADS = ("chunks_written", "log_and_chunks_written")
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """What the leader holds: its extent, the size of each snapshot in bytes, and of each batch of
+    its log the end offset (exclusive) and the size in bytes.
+    """
+
+    extent: Extent
+    snapshot_sizes: Mapping[SnapshotId, int]
+    batch_ends: Longs
+    batch_sizes: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a follower asks: `chunk_bytes` is controller.quorum.fetch.snapshot.max.bytes,
+    `fetch_bytes` controller.quorum.fetch.max.bytes. An observer never stands for election.
+    """
+
+    link: Link
+    chunk_bytes: int = DEFAULT_FETCH_BYTES
+    fetch_bytes: int = DEFAULT_FETCH_BYTES
+    timeout_ms: int = FETCH_TIMEOUT_MS
+    dialect: Dialect = Dialect.SHIPPED
+    is_voter: bool = True
+
+
+class Asked(NamedTuple):
+    """One request, counted from 1, and its answer: bytes [position, position + size_bytes) of a
+    snapshot or, of a Fetch, of what the leader's log holds from the fetch offset on.
+    """
+
+    number: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    snapshot: SnapshotId | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """One step, done `at_ms` after the first request. `request` is None for what the node does by
+    itself; `part_bytes` is the size of the `.part` that lies on its disk.
+    """
+
+    at_ms: float
+    name: str
+    disk: Disk
+    request: Asked | None = None
+    part_bytes: int = 0
+    part_of: SnapshotId | None = None
+    note: str | None = None
+
+
+def join(disk: Disk, leader: Leader, way: Way) -> Iterator[JoinStep]:
+    """Every step from the node's start on. The last one is `caught_up`, or says why the node never
+    gets there.
+    """
+    return _Joiner(disk, leader, way).steps()
+
+
+def after_crash(step: JoinStep, leader: Leader, way: Way) -> tuple[Boot, Answer | None]:
+    """How the node starts again if it stops when a step is done, and what the leader answers to its
+    next fetch; None where it does not start.
+    """
+    booted = takeover.crash_after(takeover.Step(step.name, step.disk, step.part_of), way.dialect)
+    if not booted.boots:
+        return booted, None
+    offset, epoch = booted.extent.end_offset, booted.extent.last_fetched_epoch
+    return booted, leader_fetch(leader.extent, offset, epoch, way.dialect)
+
+
+_Goes = Generator[JoinStep, None, bool]
+"""Steps; then whether the way goes on."""
+
+
+@dataclass
+class _Joiner:
+    """The follower under way: its disk, its clock, and how many requests it has sent."""
+
+    disk: Disk
+    leader: Leader
+    way: Way
+    at_ms: float = 0.0
+    requests: int = 0
+
+    def steps(self) -> Iterator[JoinStep]:
+        booted = boot(self.disk)
+        yield self._step("started" if booted.boots else "does_not_start", note=booted.reason)
+        if not booted.boots:
+            return
+        self._hold(booted.extent)
+        while True:
+            extent = boot(self.disk).extent
+            answer = self._answer(extent)
+            if answer.kind == RECORDS:
+                yield from self._take_log(extent)
+                return
+            asked = self._ask(extent, None, Span(0, 0))
+            yield self._step(answer.kind, asked, note=_named(answer))
+            if answer.kind == SNAPSHOT and answer.snapshot is not None:
+                goes_on = yield from self._take_snapshot(extent, answer.snapshot)
+            elif answer.kind == DIVERGING and answer.diverging is not None:
+                cut = truncated_to(extent.vector, answer.diverging)
+                goes_on = cut < extent.end_offset
+                self._hold(extent.truncated(cut))
+                yield self._step("truncated" if goes_on else "stuck")
+            else:
+                goes_on = False
+                yield self._step("refused", note=f"after {answer.kind}: {recovery(answer.kind)}")
+            if not goes_on:
+                return
+
+    # --- the snapshot ----------------------------------------------------------------------------
+
+    def _take_snapshot(self, extent: Extent, snapshot: SnapshotId) -> _Goes:
+        """Download, rename, begin anew behind it; False (returned) where that never ends well."""
+        why_not = self._why_useless(extent, snapshot)
+        if why_not is not None and snapshot in extent.snapshots:
+            yield self._step("stuck", note=why_not)
+            return False
+        for step in takeover.fetch_snapshot(self.disk, snapshot, self.way.dialect):
+            if step.name in ("fetch", "snapshot_named") and step.disk is self.disk:
+                continue
+            if step.name == "resumed" and why_not is not None:
+                yield self._step("stopped", note=why_not)
+                return False
+            self.disk = step.disk
+            if step.name in _DOWNLOADS:
+                arrives = yield from self._download(extent, snapshot)
+                if not arrives:
+                    return False
+                continue
+            size = self.leader.snapshot_sizes[snapshot] if step.part_of else 0
+            yield self._step(step.name, part_bytes=size, part_of=step.part_of, note=self._of(step))
+        return True
+
+    def _why_useless(self, extent: Extent, snapshot: SnapshotId) -> str | None:
+        """What Kafka stumbles over; the texts do not ask."""
+        if self.way.dialect != Dialect.SHIPPED:
+            return None
+        if snapshot in extent.snapshots:
+            return "the node holds this snapshot already, and asks again without end"
+        if not extent.with_snapshot(snapshot).is_behind_snapshot:
+            return "the snapshot is not newer than the node's log: Kafka stops with an error here"
+        return None
+
+    def _of(self, step: takeover.Step) -> str | None:
+        if step.name != "validated" or self.way.dialect != Dialect.SHIPPED:
+            return None
+        return "Kafka compares the size alone; a damaged byte is found when the snapshot is loaded"
+
+    def _download(self, extent: Extent, snapshot: SnapshotId) -> _Goes:
+        """Piece after piece; False (returned) where one never arrives in time."""
+        size = self.leader.snapshot_sizes[snapshot]
+        for span in snapshot_chunks(size, self.way.chunk_bytes):
+            asked = self._ask(extent, snapshot, span)
+            if not self._arrives(span):
+                yield self._late(asked, self._advice())
+                return False
+            part = span.position + span.size_bytes
+            yield self._step(PIECE, asked, part, snapshot)
+        return True
+
+    # --- the log ---------------------------------------------------------------------------------
+
+    def _take_log(self, extent: Extent) -> Iterator[JoinStep]:
+        """Records up to the leader's end, whole batches in each answer."""
+        first = int(self.leader.batch_ends.searchsorted(extent.end_offset, "right"))
+        sizes, ends = self.leader.batch_sizes[first:], self.leader.batch_ends[first:]
+        reached = sizes.cumsum()
+        for span in log_chunks(sizes, self.way.fetch_bytes):
+            asked = self._ask(boot(self.disk).extent, None, span)
+            if not self._arrives(span):
+                yield self._late(asked, self._slow(span.size_bytes))
+                return
+            self._append(int(ends[reached.searchsorted(span.position + span.size_bytes)]))
+            yield self._step(RECORDS, asked)
+        yield self._step(CAUGHT_UP, self._ask(boot(self.disk).extent, None, Span(0, 0)))
+
+    def _append(self, end_offset: int) -> None:
+        vector, theirs = self.disk.vector, self.leader.extent.vector
+        begin = vector.end_offset
+        starts = [begin, *(at for _, at in theirs.entries if begin < at < end_offset)]
+        for at in starts:
+            epoch = theirs.epoch_at(at)
+            vector = vector.extended(at)
+            if epoch > vector.last_epoch:
+                vector = vector.assigned(epoch)
+        self.disk = replace(self.disk, vector=vector.extended(end_offset))
+
+    # --- what all steps share --------------------------------------------------------------------
+
+    def _answer(self, extent: Extent) -> Answer:
+        offset, epoch = extent.end_offset, extent.last_fetched_epoch
+        return leader_fetch(self.leader.extent, offset, epoch, self.way.dialect)
+
+    def _hold(self, extent: Extent) -> None:
+        """The disk of a node that has started: what it threw away is gone."""
+        kept = tuple(SnapshotFile(one) for one in extent.snapshots)
+        self.disk = Disk(extent.start_offset, extent.vector, kept)
+
+    def _ask(self, extent: Extent, snapshot: SnapshotId | None, span: Span) -> Asked:
+        self.requests += 1
+        offset, epoch = extent.end_offset, extent.last_fetched_epoch
+        self.at_ms += min(self.way.link.response_ms(span.size_bytes), float(self.way.timeout_ms))
+        return Asked(self.requests, offset, epoch, snapshot, span)
+
+    def _arrives(self, span: Span) -> bool:
+        return self.way.link.fits(span.size_bytes, self.way.timeout_ms)
+
+    def _step(
+        self,
+        name: str,
+        request: Asked | None = None,
+        part_bytes: int = 0,
+        part_of: SnapshotId | None = None,
+        note: str | None = None,
+    ) -> JoinStep:
+        return JoinStep(self.at_ms, name, self.disk, request, part_bytes, part_of, note)
+
+    def _late(self, asked: Asked, advice: str) -> JoinStep:
+        """The answer takes longer than the fetch timeout, this time and every time."""
+        needs = ceil(self.way.link.response_ms(asked.span.size_bytes))
+        who = "stands for election" if self.way.is_voter else "asks the voters who leads"
+        note = (
+            f"the answer needs {needs:,} ms and the fetch timeout is {self.way.timeout_ms:,} ms: "
+            f"the node {who} and begins again, without end; {advice}"
+        )
+        return self._step(CANCELLED, asked, note=note)
+
+    def _advice(self) -> str:
+        chunk = recommended_chunk_bytes(self.way.link, self.way.timeout_ms)
+        if chunk is None:
+            return "raise controller.quorum.fetch.timeout.ms: no smaller piece arrives in time"
+        return f"set controller.quorum.fetch.snapshot.max.bytes to {chunk} or less"
+
+    def _slow(self, size_bytes: int) -> str:
+        link = self.way.link
+        least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.timeout_ms)
+        enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
+        return (
+            "set controller.quorum.fetch.max.bytes lower, or, where one batch is that large, raise "
+            f"controller.quorum.fetch.timeout.ms{enough}"
+        )
+
+
+def _named(answer: Answer) -> str | None:
+    """What an answer without records names."""
+    if answer.snapshot is not None:
+        return f"the leader names snapshot {answer.snapshot.end_offset}-{answer.snapshot.epoch}"
+    if answer.diverging is not None:
+        epoch, end = answer.diverging
+        return f"in the leader's log epoch {epoch} ends at offset {end}"
+    return None

@@ -1,0 +1,189 @@
+"""A quorum → the way of one follower to one leader, a row per step.
+
+In: a `Quorum`, labels of replicas, a way. Out: plain rows with the names of the command line's
+contract. A follower without a copy begins with an empty disk. Source: KIP-630, KIP-1219.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.errors import InputError
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.boot import Boot, Disk
+from kraftlog.simulate.disk import disk_of
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.simulate.fetch import Answer, Dialect
+from kraftlog.simulate.join import (
+    CAUGHT_UP,
+    PIECE,
+    JoinStep,
+    Leader,
+    Way,
+    after_crash,
+    join,
+)
+from kraftlog.simulate.rows import Plans
+
+Row = dict[str, Any]
+NEW = "new"
+"""The follower that nobody has seen: a new observer with an empty disk."""
+EMPTY = Disk(0, EpochVector((), 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Joiner:
+    """Who joins: a disk, and whether the node votes."""
+
+    disk: Disk
+    is_voter: bool
+
+
+def joiner_of(quorum: Quorum, name: str) -> Joiner:
+    """The replica of that label; the node of that id that votes and of which there is no copy; or
+    a `new` observer. The last two begin with nothing.
+
+    Raises InputError for any other name.
+    """
+    voters = quorum.voter_set.ids if quorum.voter_set else frozenset()
+    log = quorum.by_label.get(name)
+    if log is not None:
+        return Joiner(disk_of(quorum, log), log.evidence.node_id in voters)
+    if name == NEW:
+        return Joiner(EMPTY, is_voter=False)
+    if name in {str(one) for one in voters}:
+        return Joiner(EMPTY, is_voter=True)
+    known = ", ".join(quorum.by_label)
+    raise InputError(f"there is no replica {name}: name one of {known}, a voter's id, or {NEW}")
+
+
+def leader_of(quorum: Quorum, label: str) -> Leader:
+    """What a replica would serve if it led, once it has started.
+
+    Raises InputError for a name that is no replica's, and for a replica that does not start.
+    """
+    log = quorum.by_label.get(label)
+    if log is None:
+        raise InputError(f"there is no replica {label}: name one of {', '.join(quorum.by_label)}")
+    booted = Plans(quorum).boots[label]
+    if not booted.boots:
+        raise InputError(f"replica {label} cannot lead, as it does not start: {booted.reason}")
+    sizes = {
+        SnapshotId(*one.id): one.evidence.size_bytes
+        for one in quorum.snapshots_of(label)
+        if one.is_live
+    }
+    return _leader(log, booted, sizes)
+
+
+def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int]) -> Leader:
+    ends = log.last + 1
+    kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
+    return Leader(booted.extent, sizes, ends[kept], log.evidence.log.sizes[log.rows][kept])
+
+
+def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
+    """One row per step of the way, with what becomes of the node if the connection breaks or the
+    node stops when it is done.
+
+    Raises InputError where the two cannot be leader and follower.
+    """
+    if follower == leader:
+        raise InputError(f"replica {follower} cannot follow itself")
+    joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader)
+    if follower in quorum.by_label and (follower in quorum.foreign) != (leader in quorum.foreign):
+        raise InputError(
+            f"replicas {follower} and {leader} are of two clusters: the leader answers "
+            "INCONSISTENT_CLUSTER_ID to every fetch"
+        )
+    for number, step in enumerate(join(joiner.disk, source, way), 1):
+        yield _row(number, step, source, way)
+
+
+def _row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
+    asked, snapshot = step.request, step.part_of
+    if asked is not None and asked.snapshot is not None:
+        snapshot = asked.snapshot
+    booted, answer = after_crash(step, leader, way)
+    return {
+        "step": number,
+        "at_ms": round(step.at_ms, 1),
+        "what": step.name,
+        "request": asked.number if asked else None,
+        "fetch_offset": asked.fetch_offset if asked else None,
+        "last_fetched_epoch": asked.last_fetched_epoch if asked else None,
+        "snapshot_end_offset": snapshot.end_offset if snapshot else None,
+        "snapshot_epoch": snapshot.epoch if snapshot else None,
+        "position": asked.span.position if asked else None,
+        "size_bytes": asked.span.size_bytes if asked else None,
+        "log_start_offset": step.disk.start_offset,
+        "log_end_offset": step.disk.vector.end_offset,
+        "part_bytes": step.part_bytes,
+        "if_connection_breaks": _on_break(step, way),
+        "if_node_stops": _on_stop(step, booted, answer, way),
+        "note": step.note,
+    }
+
+
+def _on_break(step: JoinStep, way: Way) -> str | None:
+    """What the running node does when no answer comes any more after this step."""
+    if not step.part_bytes:
+        return f"asks again from offset {step.disk.vector.end_offset}" if step.request else None
+    if step.name != PIECE:
+        return None
+    if way.dialect == Dialect.SHIPPED and way.is_voter:
+        return (
+            f"asks again from byte {step.part_bytes}; after {way.timeout_ms} ms without an answer "
+            "it deletes the .part and stands for election"
+        )
+    if way.dialect == Dialect.SHIPPED:
+        return "asks the voters who leads; the leader names its snapshot anew, from byte 0"
+    return f"asks again from byte {step.part_bytes}"
+
+
+def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> str:
+    """How the node goes on when it stops after this step and starts again."""
+    if answer is None:
+        return f"does not start: {booted.reason}"
+    part = ""
+    if step.part_of is not None:
+        shipped = way.dialect == Dialect.SHIPPED
+        part = (
+            "deletes the .part, " if shipped else "has a .part (the text leaves open what of it), "
+        )
+    loaded = booted.snapshot
+    held = f"loads snapshot {loaded.end_offset}-{loaded.epoch}, " if loaded else ""
+    end = booted.extent.end_offset
+    named = answer.snapshot
+    gets = f"snapshot {named.end_offset}-{named.epoch} from byte 0" if named else answer.kind
+    if step.name == CAUGHT_UP and answer.kind == "records":
+        gets = "nothing but what is new"
+    return f"{part}{held}fetches from offset {end}: {gets}"
+
+
+def in_words(row: Row) -> Row:
+    """A row for people: fewer columns, the same facts."""
+    told = row["what"].replace("_", " ")
+    if row["what"] == PIECE:
+        end = row["position"] + row["size_bytes"] - 1
+        told = f"bytes {row['position']} to {end} of {_name(row)}"
+    elif row["what"] == "records":
+        told = f"{row['size_bytes']} bytes of records"
+    elif row["snapshot_end_offset"] is not None:
+        told = f"{told} ({_name(row)})"
+    if row["note"]:
+        told = f"{told}: {row['note']}"
+    return {
+        "step": row["step"],
+        "seconds": round(row["at_ms"] / 1000, 2),
+        "what": told,
+        "log": f"{row['log_start_offset']} to {row['log_end_offset']}",
+        "part_bytes": row["part_bytes"],
+        "if_node_stops": row["if_node_stops"],
+    }
+
+
+def _name(row: Row) -> str:
+    return f"snapshot {row['snapshot_end_offset']}-{row['snapshot_epoch']}"

@@ -1,0 +1,178 @@
+"""`plan join` and `plan failover` over small quorums on disk, as a reader asks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.simulate.failover import Cluster, Rule
+from kraftlog.simulate.failover import Node as Model
+from tests.unit.audit_logs import CLUSTER, START_MS, healthy_log, quorum, snapshot
+
+Row = dict[str, Any]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[Row], str]:
+    """The rows of a plan, and what was told beside them."""
+    assert main(["plan", *arguments, "--format", "json"]) == 0
+    told = capsys.readouterr()
+    return [json.loads(line) for line in told.out.splitlines()], told.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    try:
+        code = main(["plan", *arguments])
+    except SystemExit as error:  # what argparse itself refuses
+        code = error.code
+    assert code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    return told.err
+
+
+def test_a_new_node_takes_the_snapshot_and_the_log_after_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node, *_) = quorum(tmp_path)
+    size = node.checkpoint(6, 1).stat().st_size
+    link = ("--bandwidth", "1000", "--latency", "10", "--chunk", "100")
+    rows, told = asked(capsys, "join", "new", "--from", "1", "--input", str(tmp_path), *link)
+    pieces = [row for row in rows if row["what"] == "piece"]
+    assert [row["position"] for row in pieces] == list(range(0, size, 100))
+    assert sum(row["size_bytes"] for row in pieces) == size
+    assert {(row["snapshot_end_offset"], row["snapshot_epoch"]) for row in pieces} == {(6, 1)}
+    assert "the leader names its snapshot anew" in pieces[0]["if_connection_breaks"]
+    assert pieces[0]["if_node_stops"] == (
+        "deletes the .part, fetches from offset 0: snapshot 6-1 from byte 0"
+    )
+    last = rows[-1]
+    assert (last["what"], last["log_start_offset"], last["log_end_offset"]) == ("caught_up", 6, 12)
+    log = sum(len(one.raw()) for one in healthy_log() if one.base >= 6)
+    requests = len(pieces) + 3
+    assert last["request"] == requests
+    assert last["at_ms"] == pytest.approx(requests * 10 + (size + log), abs=0.06)
+    assert f"after {requests} requests, {size + log:,} bytes" in told
+
+
+def test_a_voter_without_a_copy_begins_with_an_empty_disk_and_votes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    for path in sorted(nodes[2].home.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    rows, _ = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    (piece,) = (row for row in rows if row["what"] == "piece")
+    assert "stands for election" in piece["if_connection_breaks"]
+
+
+def test_the_likely_leader_is_taken_where_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quorum(tmp_path)
+    rows, told = asked(capsys, "join", "1", "--input", str(tmp_path))
+    assert [row["what"] for row in rows] == ["started", "caught_up"]
+    assert "1 is at the end of 2, offset 12" in told
+
+
+def test_names_that_are_no_replicas_are_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    where = ("--input", str(tmp_path))
+    assert "there is no replica 9: name one of 1, 2, 3" in refused(capsys, "join", "9", *where)
+    assert "no replica 7" in refused(capsys, "join", "1", "--from", "7", *where)
+    assert "cannot follow itself" in refused(capsys, "join", "1", "--from", "1", *where)
+    assert "9 is no voter's copy" in refused(capsys, "failover", "--leader", "9", *where)
+    assert "no whole number" in refused(capsys, "join", "new", *where, "--bandwidth", "fast")
+    (nodes[0].folder / "quorum-state").write_text("{")
+    message = refused(capsys, "join", "2", "--from", "1", *where)
+    assert "replica 1 cannot lead, as it does not start" in message
+
+
+def test_a_node_of_another_cluster_gets_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].meta(cluster="another-cluster-000000")
+    for node, name in zip(nodes, (CLUSTER, CLUSTER, "another-cluster-000000"), strict=True):
+        node.quorum_state(leaderId=2, leaderEpoch=2, clusterId=name)
+    other = [replace(one, ms=one.ms + 1) for one in healthy_log()]
+    nodes[2].write(other)
+    nodes[2].meta(cluster="another-cluster-000000")
+    message = refused(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    assert "INCONSISTENT_CLUSTER_ID" in message
+
+
+def test_a_table_says_the_answer_first_and_each_step_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quorum(tmp_path)
+    assert main(["plan", "join", "new", "--from", "1", "--input", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "new is at the end of 1, offset 12" in told.err
+    assert "of snapshot 6-1" in told.out
+    assert "the leader names snapshot 6-1" in told.out
+
+
+def model(rule: Rule) -> Cluster:
+    """The quorum's last batch as the model plays it: A fails, B leads, C follows, B fails."""
+    three = Cluster(rule, {name: Model() for name in "ABC"}).elect("A")
+    for name in ("first", "last"):
+        three = three.produce(name).fetch("B").fetch("C")
+    return three.fail("A").elect("B").follow("C").fail("B").elect("C")
+
+
+def test_failover_loses_what_the_model_loses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last batch is one record that all three hold, and the followers' marks are before it."""
+    quorum(tmp_path)
+    rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
+    assert len(rows) == 2 * len(Rule)
+    for row in rows:
+        rule = Rule(row["rule"])
+        assert row["dies"] == "2"
+        assert row["can_lead"] is True
+        lost = len(model(rule).lost)
+        assert row["lost_if_leader_dies_too"] == lost == (rule == Rule.HIGH_WATERMARK)
+        assert row["truncation_offset"] == (12 if rule == Rule.LEADER_EPOCH else 11)
+        held = rule == Rule.HELD_ACKNOWLEDGEMENTS
+        assert row["acknowledged_end_offset"] == (11 if held else 12)
+    assert "1, 3 can take over" in told
+
+
+def test_failover_costs_what_elections_and_writes_cost_a_day(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten batches and two epochs in nine seconds, two followers, 3 ms a round trip."""
+    quorum(tmp_path)
+    where = ("--input", str(tmp_path), "--round-trip-ms", "3")
+    rows, _ = asked(capsys, "failover", *where)
+    costs = {row["rule"]: row["cost_ms_per_day"] for row in rows}
+    a_day = 86_400 / 9
+    assert costs == {
+        "high_watermark": 0.0,
+        "held_acknowledgements": 10 * a_day * 3,
+        "leader_epoch": 2 * a_day * 2 * 3,
+    }
+
+
+def test_a_survivor_that_lacks_what_is_committed_cannot_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    short = [one for one in healthy_log() if 6 <= one.base < 10]
+    nodes[0].segment(6).write_bytes(b"".join(one.raw() for one in short))
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_log()[1:2], 2, START_MS + 9000))
+    rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
+    by = {(row["rule"], row["leader"]): row for row in rows}
+    weak = by["leader_epoch", "1"]
+    assert weak["can_lead"] is False
+    assert weak["leader_lacks_from_offset"] == 10
+    # Nobody can be elected after two deaths of three: by epochs nothing is lost then.
+    assert weak["lost_if_leader_dies_too"] == 0
+    assert by["leader_epoch", "3"]["can_lead"] is True
+    assert "3 can take over" in told

@@ -1,0 +1,166 @@
+"""A follower's whole way to its leader's end, with figures by hand: requests, positions, sizes,
+times, and what a stop at each step leaves.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.simulate.boot import Disk, SnapshotFile
+from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.join import JoinStep, Leader, Way, after_crash, join
+from kraftlog.simulate.liveness import Link
+
+NAMED = SnapshotId(2, 100)
+LEADER = Leader(
+    Extent(100, EpochVector(((2, 100), (3, 110)), 130), (NAMED,)),
+    {NAMED: 2_500},
+    np.array([110, 120, 130], np.int64),
+    np.array([400, 700, 200], np.int64),
+)
+"""A snapshot of 2,500 bytes, then batches of 400, 700 and 200 bytes; the second begins epoch 3."""
+EMPTY = Disk(0, EpochVector((), 0))
+WAY = Way(Link(10_000, 50), chunk_bytes=1_000, fetch_bytes=1_000)
+"""100 bytes take 10 ms, and each request 50 ms more."""
+
+
+def names(steps: list[JoinStep]) -> list[str]:
+    return [one.name for one in steps]
+
+
+def test_every_request_has_its_number_position_size_and_time() -> None:
+    steps = list(join(EMPTY, LEADER, WAY))
+    asked = [(one.name, one.request, one.at_ms) for one in steps if one.request is not None]
+    told = [
+        (name, request.number, request.fetch_offset, *request.span, at)
+        for name, request, at in asked
+    ]
+    assert told == [
+        ("snapshot", 1, 0, 0, 0, 50.0),
+        ("piece", 2, 0, 0, 1_000, 200.0),
+        ("piece", 3, 0, 1_000, 1_000, 350.0),
+        ("piece", 4, 0, 2_000, 500, 450.0),
+        ("records", 5, 100, 0, 400, 540.0),
+        ("records", 6, 110, 400, 900, 680.0),
+        ("caught_up", 7, 130, 0, 0, 730.0),
+    ]
+    assert [one.request.snapshot for one in steps if one.name == "piece" and one.request] == [
+        NAMED
+    ] * 3
+    assert [one.request.last_fetched_epoch for one in steps if one.request][4:] == [2, 2, 3]
+    assert steps[-1].disk == Disk(100, LEADER.extent.vector, (SnapshotFile(NAMED),))
+
+
+def test_the_steps_of_a_takeover_stand_between_snapshot_and_log() -> None:
+    assert names(list(join(EMPTY, LEADER, WAY))) == [
+        "started",
+        "snapshot",
+        "fetch_paused",
+        *["piece"] * 3,
+        "validated",
+        "renamed",
+        "resumed",
+        "records",
+        "records",
+        "caught_up",
+    ]
+
+
+def test_a_stop_before_the_renaming_begins_the_download_anew_and_one_after_it_does_not() -> None:
+    steps = list(join(EMPTY, LEADER, WAY))
+    answers = {}
+    for one in steps:
+        booted, answer = after_crash(one, LEADER, WAY)
+        assert answer is not None
+        answers[one.name] = (booted.extent.end_offset, answer.kind)
+    assert answers == {
+        "started": (0, "snapshot"),
+        "snapshot": (0, "snapshot"),
+        "fetch_paused": (0, "snapshot"),
+        "piece": (0, "snapshot"),
+        "validated": (0, "snapshot"),
+        "renamed": (100, "records"),
+        "resumed": (100, "records"),
+        "records": (130, "records"),
+        "caught_up": (130, "records"),
+    }
+    assert [one.part_bytes for one in steps if one.name == "piece"] == [1_000, 2_000, 2_500]
+
+
+def test_a_follower_of_another_history_is_cut_first() -> None:
+    mine = Disk(100, EpochVector(((2, 100),), 125), (SnapshotFile(NAMED),))
+    steps = list(join(mine, LEADER, WAY))
+    assert names(steps) == ["started", "diverging_epoch", "truncated", "records", "caught_up"]
+    assert steps[2].disk.vector == EpochVector(((2, 100),), 110)
+    assert steps[1].note == "in the leader's log epoch 2 ends at offset 110"
+    assert steps[-1].disk.vector == LEADER.extent.vector
+
+
+def test_a_node_at_the_leaders_end_asks_once() -> None:
+    mine = Disk(100, LEADER.extent.vector, (SnapshotFile(NAMED),))
+    assert names(list(join(mine, LEADER, WAY))) == ["started", "caught_up"]
+
+
+@pytest.mark.parametrize(("is_voter", "who"), [(True, "stands for election"), (False, "asks the")])
+def test_a_piece_that_never_arrives_in_time_ends_the_way(is_voter: bool, who: str) -> None:
+    """1,000 bytes need 150 ms; 140 are not enough, 150 are."""
+    late = replace(WAY, timeout_ms=140, is_voter=is_voter)
+    last = list(join(EMPTY, LEADER, late))[-1]
+    assert last.name == "cancelled"
+    assert last.at_ms == 50 + 140
+    assert last.note is not None
+    assert who in last.note
+    # Half of the timeout is 70 ms, of which 50 are the round trip: 200 bytes, so 128.
+    assert "controller.quorum.fetch.snapshot.max.bytes to 128 or less" in last.note
+    assert list(join(EMPTY, LEADER, replace(WAY, timeout_ms=150)))[-1].name == "caught_up"
+
+
+def test_a_batch_that_never_arrives_in_time_ends_the_way_in_the_log() -> None:
+    slow = replace(WAY, chunk_bytes=100, fetch_bytes=100, timeout_ms=110)
+    steps = list(join(EMPTY, LEADER, slow))
+    assert names(steps)[-2:] == ["records", "cancelled"]
+    last = steps[-1]
+    assert last.request is not None
+    # A batch always comes whole: 400 bytes need 90 ms, 700 bytes 120.
+    assert (last.request.fetch_offset, last.request.span.size_bytes) == (110, 700)
+    assert last.note is not None
+    assert "a link of 11,667 bytes per second" in last.note
+
+
+def test_kafka_stumbles_over_a_snapshot_that_is_not_newer() -> None:
+    """Its own epoch is above the snapshot's, though its log ends below the leader's log start."""
+    mine = Disk(0, EpochVector(((7, 0),), 90))
+    steps = list(join(mine, LEADER, WAY))
+    assert steps[-1].name == "stopped"
+    assert "Kafka stops with an error" in (steps[-1].note or "")
+    assert names(list(join(mine, LEADER, replace(WAY, dialect=Dialect.ADOPTED))))[-1] != "stopped"
+
+
+def test_version_19_throws_its_log_away_first() -> None:
+    mine = Disk(0, EpochVector(((1, 0),), 50))
+    way = replace(WAY, dialect=Dialect.V19)
+    steps = list(join(mine, LEADER, way))
+    assert names(steps)[:3] == ["started", "snapshot", "snapshot_named"]
+    assert steps[2].disk.vector.end_offset == 0
+    booted, answer = after_crash(steps[2], LEADER, way)
+    assert booted.extent.end_offset == 0
+    assert answer is not None
+    assert answer.kind == "snapshot"
+    assert steps[-1].name == "caught_up"
+
+
+def test_a_node_that_does_not_start_goes_no_way() -> None:
+    broken = replace(EMPTY, problems=("quorum-state cannot be read: not JSON",))
+    (only,) = join(broken, LEADER, WAY)
+    assert only.name == "does_not_start"
+    assert only.note == "quorum-state cannot be read: not JSON"
+
+
+def test_a_leader_without_a_snapshot_refuses_what_lies_below_its_log() -> None:
+    bare = replace(LEADER, extent=replace(LEADER.extent, snapshots=()))
+    steps = list(join(EMPTY, bare, replace(WAY, dialect=Dialect.ADOPTED)))
+    assert names(steps)[-1] == "refused"
+    assert steps[-1].note == "after OFFSET_OUT_OF_RANGE: fetch_from_own_log_end"
