@@ -177,6 +177,18 @@ REPLICAS = Relation(
             column(
                 "epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"
             ),
+            column("epoch_count", LONG, "size of that vector"),
+            column(
+                "epoch_checkpoint_count",
+                LONG,
+                "entries of leader-epoch-checkpoint; null without one",
+            ),
+            column(
+                "epoch_checkpoint_pruned",
+                BOOL,
+                "whether none of them begins below the log start; else Kafka has not pruned it "
+                "since",
+            ),
             column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
             column("committed_lower", LONG, "every offset below it is known to be committed"),
             column("committed_upper", LONG, "none from it on was ever committed; null: not proven"),

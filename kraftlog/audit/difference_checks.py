@@ -17,6 +17,7 @@ from kraftlog.audit.triage import called, counted, offsets_text, some
 from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
 from kraftlog.quorum.tails import Fate
 
 _TOLD_RECORDS = 8
@@ -61,8 +62,8 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         for comparison in quorum.differing
         for run in comparison.runs
         if run.start < lower
-        and not _either_tail(quorum, comparison, run)
-        and not _either_second_history(quorum, comparison, run)
+        and not is_tail_of_either(quorum, comparison, run)
+        and not is_second_history_of_either(quorum, comparison, run)
     ]
     yield from _second_histories(quorum)
     for side in _outliers(quorum, wanted):
@@ -128,15 +129,6 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
     )
 
 
-def _either_second_history(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
-    if quorum.is_second_history(comparison, run):
-        return True
-    other = quorum.comparisons[comparison.other.label, comparison.one.label]
-    return any(
-        quorum.is_second_history(other, one) and one.start == run.start for one in other.runs
-    )
-
-
 def _committed_advice(side: _Side) -> str:
     if side.by_majority:
         return (
@@ -144,14 +136,6 @@ def _committed_advice(side: _Side) -> str:
             "log again"
         )
     return "do not restart either before the right one is known: compare with a backup"
-
-
-def _either_tail(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
-    """Whether the run is an uncommitted tail, seen from one side or the other."""
-    if quorum.is_tail(comparison, run):
-        return True
-    other = quorum.comparisons[comparison.other.label, comparison.one.label]
-    return any(quorum.is_tail(other, one) and one.start == run.start for one in other.runs)
 
 
 def matching(quorum: Quorum) -> Iterator[BadRow]:
@@ -287,7 +271,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
         for run in comparison.runs
         if run.start >= lower
         and run.same_epoch_at is None
-        and not _either_tail(quorum, comparison, run)
+        and not is_tail_of_either(quorum, comparison, run)
     ]
     for side in _outliers(quorum, wanted):
         log, run = side.comparison.one, side.run

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from kraftlog.pipeline.judge import (
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
+from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.report.findings import print_findings
 from kraftlog.report.from_lake import recorded_verdict
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
@@ -44,12 +46,29 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     audit.set_defaults(command=_audit)
 
     replicas = commands.add_parser(
-        "replicas", help="one row per replica", description="One row per replica of a quorum."
+        "replicas",
+        help="one row per replica, per pair of them, or per change of the voter set",
+        description="One row per replica of a quorum: who it is, and what it holds.",
     )
     replicas.add_argument(
         "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
     )
     replicas.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    instead = replicas.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--pairs",
+        action="store_const",
+        const=divergence_rows,
+        dest="rows",
+        help="instead: how far each replica agrees with each other, and what it is to it",
+    )
+    instead.add_argument(
+        "--voters",
+        action="store_const",
+        const=voter_change_rows,
+        dest="rows",
+        help="instead: how the set of voters changed, and whether each change is committed",
+    )
     replicas.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     replicas.set_defaults(command=_replicas)
 
@@ -160,7 +179,11 @@ def _print(judged: Judged, form: str, name: str, title: str | None = None) -> No
 def _replicas(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
     quorum = Quorum(evidence_of(list(options.input), options, replay=False))
-    names = [field.name for field in relations.REPLICAS.schema if field.name != "folder"]
-    rows = ({name: row[name] for name in names} for row in replica_rows(quorum))
+    rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
     print_rows(rows, chosen.format)
     return 0
+
+
+def _rows_of_replicas(quorum: Quorum) -> Iterator[Row]:
+    names = [field.name for field in relations.REPLICAS.schema if field.name != "folder"]
+    return ({name: row[name] for name in names} for row in replica_rows(quorum))

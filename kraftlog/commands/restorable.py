@@ -12,6 +12,7 @@ from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
@@ -27,6 +28,7 @@ source        empty: no file at hand gives these states
 """
 _EXAMPLE = """example:
   kraftlog restorable --input replicas/
+  kraftlog restorable --input replicas/ --best
   kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
 
 Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.
@@ -46,6 +48,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
     )
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="instead: the replicas, the best one to restore from first, with reasons",
+    )
     parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     parser.set_defaults(command=_restorable)
 
@@ -53,6 +60,9 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
 def _restorable(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
     quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    if chosen.best:
+        print_rows(restore_rows(quorum), chosen.format)
+        return 0
     rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
     print_rows(rows, chosen.format)
     for low, high in lost_everywhere(quorum):

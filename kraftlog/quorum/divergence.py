@@ -145,22 +145,6 @@ def truncation_offset(follower: LogView, leader: LogView) -> int:
     return epochs.truncation_offset(epochs.vector_of(follower), epochs.vector_of(leader))
 
 
-def relation(comparison: Comparison, lower_bound: int, tail: bool) -> str:
-    """The class of a pair: equal, behind, apart, ahead uncommitted, diverged uncommitted, diverged
-    committed (R119).
-    """
-    one, other = comparison.one, comparison.other
-    if comparison.runs:
-        committed = any(run.start < lower_bound for run in comparison.runs) and not tail
-        return "diverged_committed" if committed else "diverged_uncommitted"
-    if not comparison.shares_offsets:
-        return "no_common_offsets"
-    if one.end_offset == other.end_offset:
-        return "equal"
-    longer = max(one.end_offset or 0, other.end_offset or 0)
-    return "behind" if longer <= lower_bound else "ahead_uncommitted"
-
-
 Place = tuple[str, int, int]
 """Path, position and size in bytes of a batch."""
 

@@ -7,7 +7,9 @@ Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595; R109–R116, R1
 LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffset.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from kraftlog.quorum.logview import LogView
@@ -71,7 +73,8 @@ class EpochVector:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at an offset; NO_EPOCH below the first entry."""
-        return self.truncated(offset + 1).last_epoch
+        index = bisect_right(self.entries, offset, key=itemgetter(1))
+        return self.entries[index - 1][0] if index else NO_EPOCH
 
 
 def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
@@ -129,6 +132,24 @@ def truncation_offset(follower: EpochVector, leader: EpochVector) -> int:
             break
         follower = follower.truncated(cut)
     return follower.end_offset
+
+
+def common_end(one: EpochVector, other: EpochVector) -> int | None:
+    """The end of the largest prefix in which two vectors name the same epoch at every offset that
+    both cover; None where no offset is in both. Logs cannot agree further than that; whether they
+    do, only their bytes say (KAFKA-1211).
+
+    Epochs change only where an entry begins, so that looking there is looking everywhere.
+    """
+    low = max(one.start_offset, other.start_offset)
+    high = min(one.end_offset, other.end_offset)
+    if low >= high:
+        return None
+    begins = {start for _, start in (*one.entries, *other.entries) if low < start < high}
+    for offset in sorted({low, *begins}):
+        if one.epoch_at(offset) != other.epoch_at(offset):
+            return offset
+    return high
 
 
 def vector_of(log: LogView) -> EpochVector:

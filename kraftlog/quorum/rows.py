@@ -29,9 +29,24 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         "log_end_offset": max(ends, default=0) if log.is_empty else log.end_offset,
         "last_epoch": log.last_epoch,
         "epochs": [[one.epoch, one.start_offset] for one in log.epoch_starts],
+        **_vector_size(log),
         "snapshots": [[one.end_offset, one.epoch] for one in snapshots],
         "committed_lower": bounds.lower,
         "committed_upper": bounds.upper,
+    }
+
+
+def _vector_size(log: LogView) -> Row:
+    """How large the epoch vector is, and whether its file is pruned with the log (KAFKA-1211)."""
+    file = log.evidence.epoch_checkpoint
+    entries: list[tuple[int, int]] | None = None if file is None else file.value
+    start = log.start_offset or 0
+    return {
+        "epoch_count": len(log.epoch_starts),
+        "epoch_checkpoint_count": None if entries is None else len(entries),
+        "epoch_checkpoint_pruned": None
+        if entries is None
+        else all(begins >= start for _, begins in entries),
     }
 
 

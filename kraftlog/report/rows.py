@@ -8,6 +8,7 @@ per column.
 import json
 import sys
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -34,9 +35,14 @@ def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
     """ASCII only: a value that holds one of Unicode's line separators must not break the line."""
     count = 0
     for row in rows:
-        out.write(json.dumps(row, separators=(",", ":")) + "\n")
+        out.write(json.dumps(row, separators=(",", ":"), default=_plain) + "\n")
         count += 1
     return count
+
+
+def _plain(value: Any) -> str:
+    """A time, as ISO 8601; rows hold nothing else that JSON does not know."""
+    return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else str(value)
 
 
 def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 from kraftlog import relations
+from kraftlog.tables.copies import COPIES
 from kraftlog.tables.measures import MEASURES
 from kraftlog.tables.plans import PLANS
 from kraftlog.tables.spec import (
@@ -28,7 +29,7 @@ def derived_tables() -> dict[str, TableSpec]:
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
     reports = [CHECK_RESULTS, VERDICTS, FINDINGS, CONTRACT_RESULTS]
     follows = [replicas, per_run(relations.EPOCHS), REPLAY_FAULTS, LINEAGES]
-    specs = [*follows, *MEASURES, *PLANS, *reports]
+    specs = [*follows, *COPIES, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}
 
 

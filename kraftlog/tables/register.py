@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from kraftlog.errors import LakeError
 
 REGISTER = "_lake"
-LAYOUT = 2
+LAYOUT = 3
 """How a lake lies on its disk: 2 since files lie under `column=value`; lakes of the first have no
 register.
 """

@@ -27,6 +27,7 @@ from kraftlog.contracts.suites import (
     table_suites,
 )
 from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.tables.copies import COPIES
 from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.measures import MEASURES
@@ -203,7 +204,7 @@ def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None
     assert {one.result for one in results} == {"passed", "skipped"}
     skipped = {one.table_name for one in results if one.result == "skipped"}
     named = {table for suite in SUITES for table in suite.tables}
-    later = {spec.name for spec in (*MEASURES, *PLANS)} & named
+    later = {spec.name for spec in (*COPIES, *MEASURES, *PLANS)} & named
     assert {"snapshots", "truncation_plan"} <= later
     assert skipped == {"replicas", "files", *later, *state_tables()}
     assert all("not published yet" in (one.detail or "") for one in results if one.detail)

@@ -1,0 +1,178 @@
+"""Each ordered pair of replicas: how far two logs agree, and what the first is to the other.
+
+In: a quorum. Out: rows of the table `divergences`. The epoch vectors say how far two logs can
+agree, the batches' ids, which cover every byte, whether they do. The classes are those that the
+audit's findings go by: one rule, told here pair by pair. Source: KAFKA-1211 (whole), KIP-595
+(diverging epoch).
+"""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.divergence import Comparison, Run
+from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.tails import Fate
+
+Row = dict[str, Any]
+
+
+class Kinship(StrEnum):
+    """What the first log of a pair is to the other."""
+
+    EQUAL = "equal"
+    BEHIND = "behind"
+    AHEAD = "ahead_committed"
+    AHEAD_UNCOMMITTED = "ahead_uncommitted"
+    UNCOMMITTED = "diverged_uncommitted"
+    UNDECIDED = "diverged_undecided"
+    COMMITTED = "diverged_committed"
+    APART = "no_common_offsets"
+
+
+_WORST = (Kinship.COMMITTED, Kinship.UNDECIDED, Kinship.UNCOMMITTED)
+
+
+class Pair(NamedTuple):
+    """One ordered pair, its class, and why it is of that class."""
+
+    comparison: Comparison
+    kinship: Kinship
+    reason: str
+
+
+def is_tail_of_either(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+    """Whether a run is an uncommitted tail, seen from one side or the other."""
+    return _is_of_either(quorum, comparison, run, quorum.is_tail)
+
+
+def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+    """Whether one side's own voters had committed a run that the other side replaced."""
+    return _is_of_either(quorum, comparison, run, quorum.is_second_history)
+
+
+def _is_of_either(
+    quorum: Quorum, comparison: Comparison, run: Run, asks: Callable[[Comparison, Run], bool]
+) -> bool:
+    if asks(comparison, run):
+        return True
+    other = quorum.comparisons[comparison.other.label, comparison.one.label]
+    return any(asks(other, one) and one.start == run.start for one in other.runs)
+
+
+def pairs(quorum: Quorum) -> Iterator[Pair]:
+    """Every ordered pair of copies of one cluster."""
+    proven = {log.label: _is_proven(quorum, log) for log in quorum.peers}
+    for comparison in quorum.comparisons.values():
+        if comparison.runs:
+            yield _diverged(quorum, comparison, proven)
+        else:
+            yield Pair(comparison, *_agreeing(quorum, comparison))
+
+
+def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
+    """Of two logs that differ nowhere: the class, and why."""
+    one, other = comparison.one, comparison.other
+    mine, theirs = one.end_offset or 0, other.end_offset or 0
+    if not comparison.shares_offsets:
+        return Kinship.APART, f"no offset is in both: {_extent(one)}, {_extent(other)}"
+    if mine == theirs:
+        return Kinship.EQUAL, f"both end at offset {mine}"
+    longer = one if mine > theirs else other
+    committed = committed_in(quorum, longer.label).offset
+    if mine < theirs:
+        known = max(0, min(theirs, committed) - mine)
+        what = f"{known} of them known to be committed" if known else "none known to be committed"
+        return Kinship.BEHIND, f"it lacks offsets {mine} to {theirs - 1}, {what}"
+    if mine <= committed:
+        return Kinship.AHEAD, f"all that it holds more is committed, below offset {committed}"
+    return Kinship.AHEAD_UNCOMMITTED, f"from offset {max(theirs, committed)} on nothing proves it"
+
+
+def _extent(log: LogView) -> str:
+    if log.is_empty:
+        return f"{log.label} holds no batch"
+    return f"{log.label} holds {int(log.base[0])} to {int(log.last[-1])}"
+
+
+def _diverged(quorum: Quorum, comparison: Comparison, proven: dict[str, bool]) -> Pair:
+    found = [_of_run(quorum, comparison, run, proven) for run in comparison.runs]
+    kinship, reason = min(found, key=lambda one: _WORST.index(one[0]))
+    return Pair(comparison, kinship, reason)
+
+
+def _of_run(
+    quorum: Quorum, comparison: Comparison, run: Run, proven: dict[str, bool]
+) -> tuple[Kinship, str]:
+    """What one difference says of a pair: the class, and why."""
+    if is_second_history_of_either(quorum, comparison, run):
+        return Kinship.COMMITTED, "the voters of its own epoch had committed what differs"
+    tails = [one for one in _sides(quorum, comparison, run) if quorum.is_tail(*one)]
+    if tails:
+        label = tails[0][0].one.label
+        if proven[label]:
+            return Kinship.UNCOMMITTED, f"a tail of {label} that was never committed"
+        return Kinship.UNDECIDED, f"a tail of {label}; nothing proves that it was not committed"
+    lower = quorum.bounds.lower
+    if run.start < lower:
+        return Kinship.COMMITTED, f"they differ below the committed bound {lower}"
+    return Kinship.UNDECIDED, f"they differ above the committed bound {lower}"
+
+
+def _sides(quorum: Quorum, comparison: Comparison, run: Run) -> Iterator[tuple[Comparison, Run]]:
+    """A difference as the first log tells it, then as the other does."""
+    yield comparison, run
+    other = quorum.comparisons[comparison.other.label, comparison.one.label]
+    yield from ((other, one) for one in other.runs if one.start == run.start)
+
+
+def _is_proven(quorum: Quorum, log: LogView) -> bool:
+    """Whether some copy's elections prove that a log's tail was never committed."""
+    return any(
+        quorum.fate(comparison, run) == Fate.UNCOMMITTED
+        for comparison in quorum.differing
+        if comparison.one is log
+        for run in comparison.runs
+        if quorum.is_tail(comparison, run)
+    )
+
+
+def divergence_rows(quorum: Quorum) -> Iterator[Row]:
+    """A row per ordered pair."""
+    return (_row(one) for one in pairs(quorum))
+
+
+def _row(pair: Pair) -> Row:
+    comparison = pair.comparison
+    one, other = comparison.one, comparison.other
+    runs = comparison.runs
+    first = runs[0] if runs else None
+    columns, theirs = one.evidence.log, other.evidence.log
+    begins = first.start if first else min(one.end_offset or 0, other.end_offset or 0)
+    # Of logs without a common offset nothing was compared, so that nothing is the first one's only.
+    own = one.rows[one.last >= begins] if comparison.shares_offsets else one.rows[:0]
+    vectors = vector_of(one), vector_of(other)
+    return {
+        "replica": one.label,
+        "other_replica": other.label,
+        "kinship": str(pair.kinship),
+        "reason": pair.reason,
+        "common_start_offset": max(int(one.base[0]), int(other.base[0]))
+        if comparison.shares_offsets
+        else None,
+        "common_end_offset": comparison.common_end,
+        "epochs_agree_until": common_end(*vectors),
+        "difference_count": len(runs),
+        "difference_start_offset": first.start if first else None,
+        "difference_end_offset": runs[-1].end if runs else None,
+        "batch_leader_epoch": int(columns.epochs[first.rows[0]]) if first else None,
+        "other_batch_leader_epoch": int(theirs.epochs[first.other_rows[0]]) if first else None,
+        "differs_within_epoch": any(run.same_epoch_at is not None for run in runs),
+        "agrees_again": any(run.equal_after for run in runs),
+        "own_record_count": int(columns.record_counts[own].sum()),
+        "own_size_bytes": int(columns.sizes[own].sum()),
+        "truncation_offset": truncation_offset(*vectors),
+    }

@@ -1,0 +1,136 @@
+"""The replicas as places to restore a cluster from, the best one first, each with its reasons.
+
+In: a quorum. Out: rows of the table `restore_ranking`. Each replica counts by its own files alone:
+how new the state is that they give (epoch first, as in an election), then how far back they reach,
+how little of them is damaged, and whether it is a voter's. What a copy holds beyond its own
+uncommitted tail's start, or beyond what can be committed, does not count. Source: real cases of
+clusters rebuilt from disks (strimzi 12583, redpanda 5312, KAFKA-14205); `recover` goes by the same
+order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.quorum.held import Held
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one replica's own files give: states from `first` to `last` (both included), the latter
+    of `epoch`; none where `first` is None. `limit` is how far its log counts.
+    """
+
+    held: Held
+    first: int | None
+    last: int | None
+    epoch: int
+    limit: int
+    damages: int
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The best is the least."""
+        if self.first is None or self.last is None:
+            return (1, 0, 0, 0, self.damages, 0, self.held.label)
+        voter = self.held.quorum.is_voter(self.held.log.evidence)
+        newest = (-self.epoch, -self.last)
+        return (0, *newest, self.first, self.damages, 0 if voter else 1, self.held.label)
+
+
+def restore_rows(quorum: Quorum) -> Iterator[Row]:
+    """A row per replica of the quorum, the best one first."""
+    candidates = [_candidate(quorum, log) for log in quorum.peers]
+    for rank, one in enumerate(sorted(candidates, key=lambda one: one.order), 1):
+        yield _row(quorum, rank, one)
+
+
+def counts_until(quorum: Quorum, log: LogView) -> int:
+    """How far a copy counts: to where its own tail departs, and to what can be committed."""
+    ends = [Held(quorum, log).end_offset]
+    if log.label in quorum.tail_starts:
+        ends.append(quorum.tail_starts[log.label])
+    upper = quorum.bounds.upper
+    if upper is not None:
+        ends.append(max(upper, quorum.bounds.lower))
+    return min(ends)
+
+
+def _candidate(quorum: Quorum, log: LogView) -> Candidate:
+    held, limit = Held(quorum, log), counts_until(quorum, log)
+    ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
+    damages = _damages(quorum, log)
+    if not ranges:
+        return Candidate(held, None, None, 0, limit, damages)
+    first, last = ranges[-1]
+    return Candidate(held, first, last, _epoch_before(held, last), limit, damages)
+
+
+def _epoch_before(held: Held, offset: int) -> int:
+    """The epoch of the last batch, or of the snapshot, that ends at or before an offset."""
+    index = held.log.index_at(offset - 1)
+    if index >= 0:
+        return int(held.log.epochs[index])
+    return max((one.epoch for one in held.snapshots if one.end_offset == offset), default=0)
+
+
+def _damages(quorum: Quorum, log: LogView) -> int:
+    """Places of a replica's log and snapshots that cannot be read, and files."""
+    columns = log.evidence.log
+    places = int((~columns.crc_valid).sum()) + len(log.evidence.problems)
+    places += sum(len(one.faults) for one in log.evidence.segments)
+    return places + sum(one.is_damaged for one in quorum.snapshots_of(log.label))
+
+
+def _row(quorum: Quorum, rank: int, one: Candidate) -> Row:
+    held, last, first = one.held, one.last, one.first
+    base = held.base_for(last) if last is not None else None
+    begins = base.end_offset if base is not None else 0
+    segments = list(held.segments(begins, last)) if last is not None else []
+    sizes = {file.path: file.size_bytes for file in held.log.evidence.segments}
+    size = sum(sizes[path] for path in segments) + (base.evidence.size_bytes if base else 0)
+    return {
+        "rank": rank,
+        "replica": held.label,
+        "node_id": held.log.evidence.node_id,
+        "role": quorum.role(held.log.evidence),
+        "restores_from_offset": first,
+        "restores_to_offset": last,
+        "batch_leader_epoch": one.epoch if last is not None else None,
+        "committed_offsets_lacking": max(0, quorum.bounds.lower - (last or 0)),
+        "damage_count": one.damages,
+        "snapshot_path": base.path if base is not None else None,
+        "segment_paths": segments,
+        "size_bytes": size,
+        "reasons": list(_reasons(quorum, one)),
+    }
+
+
+def _reasons(quorum: Quorum, one: Candidate) -> Iterator[str]:
+    """What speaks for a replica, then what speaks against it."""
+    lower, last, held = quorum.bounds.lower, one.last, one.held
+    if last is None:
+        yield "its own files give no state: no snapshot of its own, and no log from offset 0 on"
+    else:
+        yield f"its own files give every state from offset {one.first} to {last}"
+        if last >= lower:
+            yield f"it holds all that is known to be committed, below offset {lower}"
+        else:
+            yield f"it lacks committed offsets {last} to {lower - 1}"
+    tail = quorum.tail_starts.get(held.label)
+    if tail is not None:
+        yield f"its own tail from offset {tail} on is left out"
+    elif one.limit < held.end_offset:
+        yield f"what it holds from offset {one.limit} on cannot have been committed"
+    if one.damages:
+        places = "1 place" if one.damages == 1 else f"{one.damages:,} places"
+        yield f"{places} of its files cannot be read"
+    role = quorum.role(held.log.evidence)
+    if held.log.evidence.is_pulled:
+        yield "it was pulled from the running leader"
+    elif role != "unknown":
+        yield "it is a voter's" if role == "voter" else "it is an observer's"

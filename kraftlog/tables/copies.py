@@ -1,0 +1,121 @@
+"""The tables that hold copies against each other, declared: pairs of logs, replicas as places to
+restore from, changes of the voter set; one set of rows per run.
+"""
+
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, column
+from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
+
+DIVERGENCES = TableSpec(
+    "divergences",
+    "one row per ordered pair of replicas and run",
+    pa.schema(
+        [
+            RUN_ID,
+            relations.REPLICA,
+            column("other_replica", TEXT, "label of the copy that it is held against"),
+            column(
+                "kinship",
+                TEXT,
+                "what the first is to the other: equal, behind, ahead_committed, "
+                "ahead_uncommitted, diverged_uncommitted (what differs was never committed on one "
+                "side, so that Kafka repairs it), diverged_undecided (nothing at hand proves it), "
+                "diverged_committed, no_common_offsets",
+            ),
+            column("reason", TEXT, "why it is of that kind, in words"),
+            column("common_start_offset", LONG, "first offset that both logs reach"),
+            column(
+                "common_end_offset",
+                LONG,
+                "end of the largest common prefix, by the hashes of whole batches",
+            ),
+            column(
+                "epochs_agree_until",
+                LONG,
+                "how far the epoch vectors of both agree; bytes that differ below it break Raft's "
+                "log matching",
+            ),
+            column("difference_count", LONG, "stretches of offsets that they hold differently"),
+            column("difference_start_offset", LONG, "where the first one begins; null: none"),
+            column("difference_end_offset", LONG, "where the last one ends (exclusive)"),
+            column("batch_leader_epoch", INT, "epoch of the replica's batch at the first one"),
+            column("other_batch_leader_epoch", INT, "epoch of the other's batch there"),
+            column(
+                "differs_within_epoch", BOOL, "other bytes at one offset of one epoch: never sound"
+            ),
+            column("agrees_again", BOOL, "whether they agree again after a difference"),
+            column(
+                "own_record_count",
+                LONG,
+                "records that only the replica holds: from the first difference on, or from the "
+                "other's end",
+            ),
+            column("own_size_bytes", LONG, "their batches' size"),
+            column(
+                "truncation_offset",
+                LONG,
+                "where the replica would cut its log if the other led, by their epochs",
+            ),
+        ]
+    ),
+    PER_RUN,
+)
+
+RESTORE_RANKING = TableSpec(
+    "restore_ranking",
+    "one row per replica of the quorum and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("rank", LONG, "1 for the best replica to restore from"),
+            relations.REPLICA,
+            column("node_id", INT, "node.id of meta.properties"),
+            column("role", TEXT, "voter, observer, or unknown"),
+            column(
+                "restores_from_offset", LONG, "first offset whose state its own files give; null: "
+                "they give none",
+            ),
+            column("restores_to_offset", LONG, "last one (included) that counts"),
+            relations.EPOCH,
+            column("committed_offsets_lacking", LONG, "committed offsets that it lacks"),
+            column("damage_count", LONG, "places of its log and snapshots that cannot be read"),
+            column("snapshot_path", TEXT, "its snapshot to begin with; null: from offset 0"),
+            column("segment_paths", pa.list_(TEXT), "its segments to be replayed on it"),
+            column("size_bytes", LONG, "size of these files"),
+            column("reasons", pa.list_(TEXT), "what speaks for it, then what against it"),
+        ]
+    ),
+    PER_RUN,
+)  # fmt: skip
+
+VOTER_CHANGES = TableSpec(
+    "voter_changes",
+    "one row per change of the voter set and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("offset", LONG, "offset of the record; of a snapshot, its end offset"),
+            relations.EPOCH,
+            column("timestamp", TIMESTAMP, "time of the record"),
+            column("source", TEXT, "KRAFT_VOTERS, LEADER_CHANGE, or SNAPSHOT"),
+            column("replicas", pa.list_(TEXT), "the copies that hold it"),
+            column("kraft_version", INT, "kraft.version there; from 1 on records name the voters"),
+            column("voters", pa.list_(TEXT), "the set: id, or id-directory"),
+            column("added", pa.list_(TEXT), "voters that the set before it did not have"),
+            column("removed", pa.list_(TEXT), "voters that the set before it had"),
+            column("majority", LONG, "so many of them commit a record"),
+            column(
+                "majorities_meet",
+                BOOL,
+                "whether each majority of the set before shares a voter with each of this one; "
+                "else both could commit apart; null for the first",
+            ),
+            column("standing", TEXT, "committed, uncommitted, or pending: nothing proves either"),
+        ]
+    ),
+    PER_RUN,
+)
+
+COPIES: tuple[TableSpec, ...] = (DIVERGENCES, RESTORE_RANKING, VOTER_CHANGES)
