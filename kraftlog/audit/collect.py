@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kraftlog.audit.losses import losses_of
 from kraftlog.audit.state_history import judge_history
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import Record
@@ -380,4 +381,6 @@ def evidence_by(
 
 def with_state(quorum: Quorum, records: Records) -> QuorumEvidence:
     """The evidence of a quorum with what the history of its state shows."""
-    return replace(quorum.evidence, state=judge_history(quorum, records))
+    state = judge_history(quorum, records)
+    losses = losses_of(quorum, records, quorum.tail_starts)
+    return replace(quorum.evidence, state=replace(state, losses=losses))

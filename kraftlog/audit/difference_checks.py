@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.triage import called, counted, offsets_text, some
 from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
@@ -68,20 +69,18 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
     yield from _second_histories(quorum)
     for side in _outliers(quorum, wanted):
         run, log = side.run, side.comparison.one
-        verdict = (
-            f"{some(list(side.agreeing))} agree against {log.label}"
-            if side.by_majority and len(side.agreeing) > 1
-            else f"{log.label} and {side.agreeing[0]} contradict each other and no majority decides"
-        )
+        verdict = f"{log.label} and {side.agreeing[0]} differ, and no majority decides"
+        if side.by_majority and len(side.agreeing) > 1:
+            verdict = f"{log.label} differs from {some(list(side.agreeing))}, which agree"
+        where = offsets_text(run.start, min(run.end, lower))
+        reason = quorum.bounds.lower_reason
         yield _row(
             quorum,
             side,
             run.start,
-            f"committed {offsets_text(run.start, min(run.end, lower))} differ: {verdict}; "
-            f"{_words(quorum, side)}"
-            f"; the committed bound is {lower}, because {quorum.bounds.lower_reason}; "
-            + _committed_advice(side),
-            {"committed_lower": lower, "bound_reason": quorum.bounds.lower_reason},
+            f"Committed data differs at {where}: {verdict}. {_committed_advice(side)} "
+            f"{_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
+            {"committed_lower": lower, "bound_reason": reason},
         )
 
 
@@ -114,28 +113,27 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
     voters = sorted(elected.voters) if elected else []
     lost = _lost(log, run.start)
     side = _Side(comparison, run, (other.label,), False)
+    newer = int(other.epochs[other.index_at(run.start)])
     return _row(
         quorum,
         side,
         run.start,
-        f"two histories: from offset {run.start} on {log.label} holds {lost['records']:,} records "
-        f"that the voters of their own epoch {epoch} ({', '.join(map(str, voters))}) had "
-        f"committed, and {other.label} holds others of epoch "
-        f"{int(other.epochs[other.index_at(run.start)])}: {_words(quorum, side)}; a quorum was "
-        "formed anew beside an old one; whichever of them runs, the other's records are lost to "
-        "it, so keep both folders, start neither side's nodes together with the other's, and find "
-        "out which one the brokers follow",
+        f"Two histories: from offset {run.start} on {log.label} and {other.label} hold different "
+        f"records, and both sides committed theirs. A new quorum was formed beside an old one. "
+        "Keep both folders, find out which one the brokers follow, and never start nodes of both "
+        f"sides together: what only the other side holds is lost. {log.label} holds "
+        f"{lost['records']:,} records there, committed by voters "
+        f"{', '.join(map(str, voters))} in epoch {epoch}; {other.label} is in epoch {newer}. "
+        f"{_words(quorum, side)}.",
         {"voters": voters, "records": lost["records"], "two_histories": True},
     )
 
 
 def _committed_advice(side: _Side) -> str:
     if side.by_majority:
-        return (
-            f"stop {side.comparison.one.label}, set its log folder aside and let it fetch the "
-            "log again"
-        )
-    return "do not restart either before the right one is known: compare with a backup"
+        label = side.comparison.one.label
+        return f"Stop {label}, set its log folder aside, and let it fetch the log again."
+    return "Restart neither before you know which one is right: compare with a backup."
 
 
 def matching(quorum: Quorum) -> Iterator[BadRow]:
@@ -146,7 +144,7 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
         if run.same_epoch_at is not None
     ]
     for side in _outliers(quorum, wanted):
-        run, log = side.run, side.comparison.one
+        run, log, other = side.run, side.comparison.one, side.comparison.other.label
         at = run.same_epoch_at or run.start
         index = log.index_at(at)
         epoch = int(log.raw_epochs[index])
@@ -154,12 +152,10 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             at,
-            f"{log.label} and {side.comparison.other.label} hold different bytes at offset {at} "
-            "of the same "
-            f"epoch {epoch}, which Raft rules out: {_words(quorum, side)}; one of them was "
-            "changed after "
-            "it was written, or two leaders shared an epoch; keep both folders and let the outlier "
-            "fetch the log again",
+            f"{log.label} and {other} hold different bytes at offset {at} of the same epoch "
+            f"{epoch}. That cannot happen in a sound quorum: one of them was changed after it was "
+            "written, or two leaders shared an epoch. Keep both folders, and let the one that "
+            f"stands alone fetch the log again. {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
 
@@ -191,14 +187,13 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
     fates = [quorum.fate(*pair) for pair in found]
     proven = Fate.UNCOMMITTED in fates
-    records = counted(lost["records"], "record")
+    objects = _objects(quorum, log, cut)
+    told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
-        f"{called(quorum, log)} carries an uncommitted tail: {offsets_text(start, end)} of epoch "
-        f"{epoch}, where {leader.label} holds epoch {newer}; a restart will cut it at offset "
-        f"{cut} and {records} are lost "
-        f"({lost['size_bytes']:,} bytes{_types_in_words(types)}): {_words(quorum, side)}; "
-        f"{_fate_in_words(quorum, newer, proven)}",
+        f"{called(quorum, log)} carries an uncommitted tail from offset {cut} on, which a restart "
+        f"cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
+        f"{_fate_in_words(quorum, newer, proven)} {told}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
         start,
@@ -210,6 +205,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
             "types_lost": dict(types.most_common()),
+            "objects_lost": objects,
             "who": called(quorum, log),
             "is_proven_uncommitted": proven,
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
@@ -220,19 +216,32 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
 
 def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
     """Whether any of a tail was committed, why that is known, and what to do."""
-    granted = ", ".join(map(str, sorted(quorum.granted(newer) or ())))
+    bounds = quorum.bounds
+    granted = some([str(one) for one in sorted(quorum.granted(newer) or ())], limit=9)
     if proven:
-        reason = f"the leader of epoch {newer} was elected by {granted} without it"
+        reason = f"{granted} elected the leader of epoch {newer} without it"
         if not granted:
             reason = "the running quorum has committed other records there"
-        return f"none of it was committed, because {reason}; do again what its clients still want"
-    bounds = quorum.bounds
+        return f"None of it was committed ({reason}), so do again what is still wanted."
     wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
-    copies = f" (copies of voters {', '.join(map(str, wanted))} may tell)" if wanted else ""
+    copies = f" (copies of voters {some(list(map(str, wanted)))} may tell)" if wanted else ""
     return (
-        "whether any of it was committed is not proven by what is at hand"
-        f"{copies}: keep this folder, and do not start the node before you know"
+        f"Whether any of it was committed is not proven{copies}: keep this folder, and do not "
+        "start the node before you know."
     )
+
+
+def _objects(quorum: Quorum, log: LogView, cut: int) -> list[dict[str, Any]] | None:
+    """The objects that go with a tail; None where they are not known."""
+    state = quorum.evidence.state
+    known = state.losses.get(log.label) if state else None
+    return None if known is None or known.offset != cut else loss_rows(known)
+
+
+def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
+    """Records, where the objects are not known."""
+    records, size = counted(lost["records"], "record"), lost["size_bytes"]
+    return f"Lost: {records} ({size:,} bytes{_types_in_words(types)})."
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
@@ -274,17 +283,15 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
         and not is_tail_of_either(quorum, comparison, run)
     ]
     for side in _outliers(quorum, wanted):
-        log, run = side.comparison.one, side.run
+        log, run, other = side.comparison.one, side.run, side.comparison.other.label
         cut = truncation_offset(log, side.comparison.other)
         yield _row(
             quorum,
             side,
             run.start,
-            f"{log.label} and {side.comparison.other.label} differ from offset {run.start} on, "
-            "above what is "
-            f"known to be committed: {_words(quorum, side)}; against "
-            f"{side.comparison.other.label} a restart "
-            f"would cut {log.label} at offset {cut}; let the quorum elect a leader and audit again",
+            f"{log.label} and {other} differ from offset {run.start} on, where nothing is known to "
+            "be committed. Let the quorum elect a leader, and audit again. If "
+            f"{other} leads, a restart cuts {log.label} at offset {cut}. {_words(quorum, side)}.",
             {"truncation_offset": cut, "also_has_tail": log.label in told},
         )
 
@@ -341,7 +348,7 @@ def _first_words(quorum: Quorum, side: _Side) -> tuple[int, str, str]:
 def _words(quorum: Quorum, side: _Side) -> str:
     offset, mine, theirs = _first_words(quorum, side)
     one, other = side.comparison.one, side.comparison.other
-    return f"at offset {offset} {one.label} has {mine}, {other.label} has {theirs}"
+    return f"At offset {offset}, {one.label} has {mine} and {other.label} has {theirs}"
 
 
 def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:

@@ -117,7 +117,11 @@ def audit_quorum(
     checks: Sequence[Check] = CATALOGUE,
 ) -> AuditResult:
     """Run the checks over one quorum's evidence."""
-    quorum = Quorum(evidence)
+    return audit_of(Quorum(evidence), checks)
+
+
+def audit_of(quorum: Quorum, checks: Sequence[Check] = CATALOGUE) -> AuditResult:
+    """The same where the quorum is asked for more than an audit."""
     results: list[CheckResult] = []
     findings: list[Finding] = []
     for check in checks:

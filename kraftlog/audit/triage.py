@@ -132,8 +132,10 @@ def called(quorum: Quorum, log: LogView) -> str:
     role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
     if role is None or node is None:
         return log.label
-    # A folder that is named by its node need not be named again.
-    return f"{role} {node}" if log.label == str(node) else f"{role} {node} ({log.label})"
+    # A folder that is named by its node need not be named again, but where two are.
+    alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
+    is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone
+    return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftlog import relations
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import audit_of
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options
@@ -25,7 +25,7 @@ from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.report.findings import print_findings
-from kraftlog.report.from_lake import recorded_verdict
+from kraftlog.report.from_lake import recorded_restart, recorded_verdict
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 Row = dict[str, Any]
@@ -102,16 +102,16 @@ def _report_path(report: str | None, options: Options) -> str | None:
 def _audit_files(options: Options, form: str, report: str | None) -> int:
     """Straight from the files, without Spark; nothing is kept but the page that is asked for."""
     with waiting("audit"):
-        evidence = evidence_of(list(options.input), options)
-        result = audit_quorum(evidence)
-    judged = judged_of(result, options)
+        quorum = Quorum(evidence_of(list(options.input), options))
+        result = audit_of(quorum)
+        judged = judged_of(quorum, result, options)
     _print(judged, form, _named(options.input))
     code = judged.exit_code
     if report is None:
         return code
     from kraftlog.pipeline.page import write_audit_page
 
-    return _told(write_audit_page(report, evidence, result, options.input), code)
+    return _told(write_audit_page(report, quorum, result, judged.restart, options.input), code)
 
 
 def _told(page: str | None, code: int) -> int:
@@ -137,8 +137,12 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
             materialize_job(start_spark, options)
         code = audit_job(start_spark, options)
         run = newest_run(lake)
-        rows, verdict = recorded_rows(lake, run["run_id"]), recorded_verdict(lake, run["run_id"])
-    _print(Judged(rows, verdict, code), form, _named(options.input or run["inputs"]))
+        run_id = run["run_id"]
+        rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
+        restart = list(recorded_restart(lake, run_id))
+    _print(
+        Judged(rows, verdict, code, restart=restart), form, _named(options.input or run["inputs"])
+    )
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:
@@ -173,7 +177,7 @@ def _print(judged: Judged, form: str, name: str, title: str | None = None) -> No
         last = {"input": name, **(judged.verdict or {}), "exit_code": judged.exit_code}
         print(json.dumps(last), flush=True)
         return
-    print_findings(judged.rows, judged.verdict, title)
+    print_findings(judged.rows, judged.verdict, title, restart=judged.restart)
 
 
 def _replicas(chosen: argparse.Namespace) -> int:

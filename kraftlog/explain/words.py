@@ -96,6 +96,11 @@ def _named(names: tuple[str, ...], code: int) -> str:
     return names[code] if 0 <= code < len(names) else f"({code})"
 
 
+def mechanism_name(code: int) -> str:
+    """A SCRAM mechanism by its name."""
+    return _named(MECHANISMS, code)
+
+
 def leader_text(leader: int) -> str:
     """A partition's leader, or that it has none."""
     return "none" if leader < 0 else str(leader)

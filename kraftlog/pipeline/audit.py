@@ -10,13 +10,15 @@ import pyarrow as pa
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
-from kraftlog.audit.run import ERRORED, AuditResult, audit_quorum
+from kraftlog.audit.run import ERRORED, AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.pipeline.evidence import quorum_of, records_of
 from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.verdict import headline
+from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, VERDICTS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, RESTART_PLAN, VERDICTS
 
 Row = dict[str, Any]
 
@@ -29,12 +31,13 @@ def audit(options: Options) -> int:
     run = newest_run(lake)
     if min(lake.run_number(one.name) for one in (FINDINGS, CHECK_RESULTS)) < run["number"]:
         evidence = with_state(quorum_of(lake, options), records_of(lake, options))
-        result = audit_quorum(evidence)
-        _write(lake, result, run)
+        quorum = Quorum(evidence)
+        result = audit_of(quorum)
+        _write(lake, result, restart_rows(quorum, result.findings), run)
     return recorded_exit_code(lake, run["run_id"], options)
 
 
-def _write(lake: Lake, result: AuditResult, run: Row) -> None:
+def _write(lake: Lake, result: AuditResult, restart: list[Row], run: Row) -> None:
     findings = [_finding_row(one.as_row(), run["run_id"]) for one in result.findings]
     results = [
         {
@@ -52,9 +55,14 @@ def _write(lake: Lake, result: AuditResult, run: Row) -> None:
         for one in result.results
     ]
     verdicts = [_verdict_row(result, findings, results, run["run_id"])]
-    tables = ((FINDINGS, findings), (VERDICTS, verdicts), (CHECK_RESULTS, results))
-    for spec, rows in tables:
+    plan = [{**one, "run_id": run["run_id"], "lost": _text(one["lost"])} for one in restart]
+    tables = [(FINDINGS, findings), (VERDICTS, verdicts), (RESTART_PLAN, plan)]
+    for spec, rows in (*tables, (CHECK_RESULTS, results)):
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run["number"])
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row], run: str) -> Row:

@@ -3,17 +3,19 @@ the driver or in a task.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import HOLDS, AuditResult, audit_quorum
+from kraftlog.audit.run import HOLDS, AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.evidence import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
+from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
@@ -23,14 +25,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What an audit says of one input: findings and checks, and the verdict's row. Of one that
-    could not be done there is no verdict, and `error` is its sentence.
+    """What an audit says of one input: findings and checks, the verdict's row, and whether each
+    node may be restarted (`restart_rows`). Of one that could not be done there is no verdict, and
+    `error` is its sentence.
     """
 
     rows: list[Row]
     verdict: Row | None
     exit_code: int
     error: str | None = None
+    restart: list[Row] = field(default_factory=list)
 
 
 def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
@@ -46,14 +50,15 @@ def audit_input(roots: list[str], options: Options) -> Judged:
     """Audit one quorum.
 
     Raises InputError where its roots cannot be read."""
-    result = audit_quorum(evidence_of(roots, options))
-    return judged_of(result, options)
+    quorum = Quorum(evidence_of(roots, options))
+    return judged_of(quorum, audit_of(quorum), options)
 
 
-def judged_of(result: AuditResult, options: Options) -> Judged:
+def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
     """What a result says under these options."""
     code = result.exit_code(options.fail_on, options.strict)
-    return Judged(list(result.rows()), result.verdict.as_row(), code)
+    restart = restart_rows(quorum, result.findings)
+    return Judged(list(result.rows()), result.verdict.as_row(), code, restart=restart)
 
 
 def audit_or_error(root: str, options: Options) -> Judged:

@@ -5,15 +5,15 @@ In: a lake, or an audit's evidence and result. Out: one file. A page that cannot
 takes a run's result with it: the reason goes to stderr in one sentence.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kraftlog.audit.run import AuditResult
 from kraftlog.errors import KraftlogError
 from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.plain import tell
-from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.view import PageData
+from kraftlog.report.view import PageData, Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.plans import RESTORABLE
@@ -57,13 +57,17 @@ def _is_told(lake: Lake) -> bool:
 
 
 def write_audit_page(
-    path: str, evidence: QuorumEvidence, result: AuditResult, inputs: tuple[str, ...]
+    path: str,
+    quorum: Quorum,
+    result: AuditResult,
+    restart: Sequence[Row],
+    inputs: tuple[str, ...],
 ) -> str | None:
     """The same for an audit without a lake."""
     try:
         from kraftlog.report.from_audit import page_of_audit
 
-        _write(path, page_of_audit(Quorum(evidence), result, inputs, datetime.now(UTC)))
+        _write(path, page_of_audit(quorum, result, restart, inputs, datetime.now(UTC)))
     except Exception as error:
         _tell_failure(path, error)
         return None

@@ -307,11 +307,34 @@ class StateIssue:
 
 
 @dataclass(frozen=True, slots=True)
+class LossCount:
+    """Objects of one table that records added, removed or changed: how many, the first names."""
+
+    table: str
+    change: str
+    count: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a replica loses that is cut at `offset`: objects that its last records changed.
+
+    `objects` is None where the state there cannot be rebuilt; `again` counts, by table, what the
+    cluster sets anew by itself.
+    """
+
+    offset: int
+    objects: tuple[LossCount, ...] | None
+    again: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StateEvidence:
     """What the history of the state showed. `skipped` is (check, replica, why) for what could not
     be judged; `judged` names the checks that judged something, `ranges` the offsets [start, end)
     of the quorum's history whose records were held against the rules; `health` is what the newest
-    state says, None where it is not known.
+    state says, None where it is not known. `losses` says, by label, what goes with a tail.
     """
 
     comparisons: tuple[ImageComparison, ...] = ()
@@ -320,6 +343,7 @@ class StateEvidence:
     judged: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     health: Health | None = None
+    losses: Mapping[str, Losses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

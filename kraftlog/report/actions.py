@@ -103,9 +103,9 @@ ACTIONS = (
     ),
     Action(
         "restart",
-        "Kafka settles it at the next start: know what is lost",
-        "Usual after a crash, a partition of the network, or a copy of a running node. Read what "
-        "will be cut, and do again what is still wanted.",
+        "Note what a restart cuts, then restart",
+        "Usual after a crash, a network that was cut, or a copy of a running node. A start cuts "
+        "these records; do again what is still wanted.",
         ("uncommitted_tail_diverged", "log_tail_complete"),
     ),
     Action(

@@ -3,16 +3,20 @@
 On a terminal they are wrapped beside their severity; elsewhere each is one line, for grep.
 """
 
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
 from kraftlog.plain import printable
 from kraftlog.report.actions import grouped
+from kraftlog.report.answer import Answer, answer_of
+from kraftlog.report.once import told_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 
@@ -22,17 +26,70 @@ _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
 
 def print_findings(
-    rows: list[Row], verdict: Row | None, input_name: str | None = None, out: TextIO | None = None
+    rows: list[Row],
+    verdict: Row | None,
+    input_name: str | None = None,
+    out: TextIO | None = None,
+    *,
+    restart: Sequence[Row] = (),
 ) -> None:
-    """Print the findings among an audit's rows, what was not judged or broke, and the verdict."""
+    """Print the answer, the findings among an audit's rows, what was not judged or broke, and the
+    verdict.
+    """
     console = console_on(out)
     if input_name is not None:
         console.print(f"[bold]{escape(printable(input_name))}[/bold]")
     findings = [row for row in rows if row["result"] == "failed"]
+    print_answer(console, answer_of(restart, verdict, findings))
     print_groups(console, findings)
     _print_gaps(console, rows, verdict)
     if verdict is not None:
         print_verdict(console, headline(verdict, findings, rows))
+
+
+def print_answer(console: Console, answer: Answer) -> None:
+    """May I restart, what is lost, what must I do."""
+    if answer.restart:
+        console.print("[bold]May I restart?[/bold]")
+        if answer.note:
+            _print_line(console, Text(answer.note, style="bold"))
+        for one in answer.restart:
+            style = {"critical": "bold red", "warning": "yellow", "ok": "green"}[one.colour]
+            _print_marked(console, Text(f"{one.may:14}", style=style), f"{one.nodes}: {one.why}")
+        if answer.order:
+            _print_line(console, Text(answer.order))
+    if answer.lost:
+        console.print("[bold]What is lost?[/bold]")
+        for lost in answer.lost:
+            _print_line(console, Text(f"{lost.nodes}, {lost.text}"))
+        _print_line(console, Text(ALL_LOST, style="dim"))
+    if answer.todo:
+        console.print("[bold]What must I do?[/bold]")
+        for number, todo in enumerate(answer.todo, 1):
+            _print_marked(console, Text(f"{number}."), f"{todo.title}: {todo.text}")
+    if answer.restart:
+        console.print()
+
+
+ALL_LOST = "all of it, field by field: kraftlog plan restart --format json"
+
+
+def _print_line(console: Console, text: Text) -> None:
+    _print_marked(console, None, text.plain, style=str(text.style))
+
+
+def _print_marked(console: Console, mark: Text | None, words: str, style: str = "") -> None:
+    """A line; on a terminal wrapped beside its mark."""
+    text = Text(printable(words), style=style)
+    if not console.is_terminal:
+        console.print(Text.assemble("  ", *((mark, " ") if mark else ()), text))
+        return
+    beside = Table.grid(padding=(0, 1))
+    if mark is not None:
+        beside.add_column(no_wrap=True)
+    beside.add_column(overflow="fold")
+    beside.add_row(*((Text.assemble("  ", mark), text) if mark else (Padding(text, (0, 0, 0, 2)),)))
+    console.print(beside)
 
 
 def _print_gaps(console: Console, rows: list[Row], verdict: Row | None) -> None:
@@ -60,14 +117,18 @@ def print_groups(console: Console, findings: list[Row], limit: int | None = None
     for action, held in grouped(findings):
         if left > 0:
             console.print(f"[bold]{action.title}[/bold]")
-        for finding in held[: max(0, left)]:
+        for finding in told_once(held[: max(0, left)]):
             _print_finding(console, finding)
         left -= len(held)
     return max(0, -left)
 
 
 def place_of(finding: Row) -> str:
-    """The replica of a finding: its node first where the folder is called otherwise."""
+    """The replica of a finding: its node first where the folder is called otherwise; of one that
+    stands for several, all of them.
+    """
+    if finding.get("same"):
+        return ", ".join(str(row["replica"]) for row in (finding, *finding["same"]))
     label, node = str(finding["replica"]), finding["node_id"]
     named = node is None or label.rsplit("/", 1)[-1] == str(node)
     return label if named else f"node {node} in {label}"
@@ -75,13 +136,5 @@ def place_of(finding: Row) -> str:
 
 def _print_finding(console: Console, finding: Row) -> None:
     where = f" [{place_of(finding)}]" if finding["replica"] else ""
-    text = Text(printable(f"{finding['check']}{where} {finding['message']}"))
     mark = Text(f"{finding['severity'].upper():8}", style=_STYLES.get(finding["severity"], ""))
-    if not console.is_terminal:
-        console.print(Text.assemble("  ", mark, " ", text))
-        return
-    beside = Table.grid(padding=(0, 1))
-    beside.add_column(no_wrap=True)
-    beside.add_column(overflow="fold")
-    beside.add_row(Text.assemble("  ", mark), text)
-    console.print(beside)
+    _print_marked(console, mark, f"{finding['check']}{where} {finding['message']}")

@@ -4,6 +4,7 @@ In: a quorum and what its checks said. Out: `PageData`; what needs every record 
 with a sentence.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from kraftlog import __version__
@@ -12,15 +13,19 @@ from kraftlog.audit.triage import counted
 from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
-from kraftlog.report.view import PageData
+from kraftlog.report.view import PageData, Row
 
 _NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
 
 
 def page_of_audit(
-    quorum: Quorum, result: AuditResult, inputs: tuple[str, ...], created: datetime
+    quorum: Quorum,
+    result: AuditResult,
+    restart: Sequence[Row],
+    inputs: tuple[str, ...],
+    created: datetime,
 ) -> PageData:
-    """What an audit of these roots found at a time."""
+    """What an audit of these roots found at a time; `restart` are the rows of `restart_rows`."""
     batches = sum(len(one.log) for one in quorum.replicas)
     scale = f"{counted(len(quorum.replicas), 'replica')}, {batches:,} record batches in their logs"
     checks = [
@@ -39,5 +44,6 @@ def page_of_audit(
         findings=tuple(one.as_row() for one in result.findings),
         checks=tuple(checks),
         snapshots=tuple(snapshot_rows(quorum)),
+        restart=tuple(restart),
         missing={"loads": _NEEDS_LAKE, "types": _NEEDS_LAKE},
     )

@@ -16,7 +16,7 @@ from kraftlog.audit.triage import counted
 from kraftlog.report.type_counts import type_counts
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import VERDICTS
+from kraftlog.tables.spec import RESTART_PLAN, VERDICTS
 
 
 def page_of_lake(lake: Lake) -> PageData:
@@ -47,7 +47,16 @@ def page_of_lake(lake: Lake) -> PageData:
         type_counts=counts,
         missing=missing,
         contracts=tables["contract_results"],
+        restart=recorded_restart(lake, run["run_id"]),
     )
+
+
+def recorded_restart(lake: Lake, run_id: str) -> tuple[Row, ...]:
+    """Whether each node may be restarted, as `restart_rows` gives it; nothing of a run that was
+    only decoded.
+    """
+    rows = lake.rows_of_run(RESTART_PLAN.name, run_id)
+    return tuple(row | {"lost": row["lost"] and json.loads(row["lost"])} for row in rows)
 
 
 def recorded_verdict(lake: Lake, run_id: str) -> Row:

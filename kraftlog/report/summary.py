@@ -1,5 +1,5 @@
-"""The summary of a run on the terminal: the replicas, what was read, the findings by what to do, a
-verdict in one sentence, and where to read on.
+"""The summary of a run on the terminal: the answer, the findings by what to do, the replicas, what
+was read, a verdict in one sentence, and where to read on.
 
 In: the lake's tables of its newest run. Out: text for a person. The page and the tables hold the
 details.
@@ -14,11 +14,12 @@ from rich.text import Text
 
 from kraftlog.audit.triage import counted
 from kraftlog.plain import printable
-from kraftlog.report.findings import print_groups, print_verdict
-from kraftlog.report.from_lake import recorded_verdict
+from kraftlog.report.answer import answer_of
+from kraftlog.report.findings import print_answer, print_groups, print_verdict
+from kraftlog.report.from_lake import recorded_restart, recorded_verdict
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
-from kraftlog.report.view import name_of, replicas_in_order
+from kraftlog.report.view import names_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 
 Row = dict[str, Any]
@@ -42,17 +43,19 @@ def print_summary(
         for name in ("replicas", "findings", "check_results")
     }
     console = console_on(out)
+    verdict = recorded_verdict(lake, run["run_id"])
+    restart = recorded_restart(lake, run["run_id"])
     console.print()
-    columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
-    console.print(_replica_table(tables["replicas"], columns))
-    console.print(_inventory(run, tables, is_new))
+    print_answer(console, answer_of(restart, verdict, tables["findings"]))
     hidden = print_groups(console, tables["findings"], _FINDINGS_SHOWN)
     if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
     if tables["findings"]:
         console.print()
-    names = {row["replica"]: name_of(row) for row in tables["replicas"]}
-    verdict = recorded_verdict(lake, run["run_id"])
+    columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
+    console.print(_replica_table(tables["replicas"], columns))
+    console.print(_inventory(run, tables, is_new))
+    names = names_of(tables["replicas"])
     print_verdict(console, headline(verdict, tables["findings"], tables["check_results"], names))
     if page is not None:
         console.print(f"[dim]Page: {escape(page)}[/dim]")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kraftlog.audit.triage import counted
+from kraftlog.report.once import nodes_text
 
 Row = dict[str, Any]
 
@@ -79,12 +80,12 @@ def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
     elif missing:
         which = listed([str(one) for one in missing])
         noun = "voter" if len(missing) == 1 else "voters"
-        advice = "decide about no restart without"
+        advice = "decide about no restart without " + ("it" if len(missing) == 1 else "them")
         if is_pulled:
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
-            f"Missing: {'a copy' if len(missing) == 1 else 'copies'} of {noun} {which} "
-            f"(of {len(voters)}); {advice}."
+            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} "
+            f"(of {len(voters)}): {advice}."
         )
     if verdict["not_judged"] and not missing:
         checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))
@@ -131,7 +132,7 @@ def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
     """How many, on whom, from where on."""
     names = sorted({_who(row, known) for row in findings if row["replica"]})
     offsets = [row["offset"] for row in findings if row["offset"] is not None]
-    where = f" on {listed(names)}" if 0 < len(names) <= _NAMED else ""
+    where = f" on {nodes_text(names)}" if 0 < len(names) <= _NAMED else ""
     start = f", from offset {min(offsets)} on" if offsets and len(names) == 1 else ""
     count = counted(len(findings), "critical finding")
     what = "it" if len(findings) == 1 else "the first one"
@@ -154,10 +155,8 @@ def _tail(start: int, proven: bool, rows: list[Row], known: Mapping[str, str]) -
     names = list(dict.fromkeys(_who(row, known) for row in ordered))
     verb = "carries" if len(names) == 1 else "carry"
     what = "none of it committed" if proven else "whether any of it was committed is not proven"
-    return (
-        f"{listed(names)} {verb} an uncommitted tail from offset {start} that a restart will cut "
-        f"({what})"
-    )
+    who = nodes_text(names)
+    return f"{who} {verb} an uncommitted tail from offset {start:,} on that a restart cuts ({what})"
 
 
 def _is_broker(row: Row, known: Mapping[str, str]) -> bool:

@@ -41,7 +41,7 @@ class TypeCount:
 class PageData:
     """Everything on the page. `missing` says, by the name of a chart, why it is left out.
 
-    `verdict` is `Verdict.as_row`; `scale` is what was read, in words.
+    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`; `scale` is what was read, in words.
     """
 
     version: str
@@ -58,6 +58,7 @@ class PageData:
     type_counts: tuple[TypeCount, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     contracts: tuple[Row, ...] = ()
+    restart: tuple[Row, ...] = ()
 
     @cached_property
     def ordered(self) -> tuple[Row, ...]:
@@ -67,7 +68,7 @@ class PageData:
     @cached_property
     def names(self) -> dict[str, str]:
         """What each replica is called, by its label."""
-        return {row["replica"]: name_of(row) for row in self.replicas}
+        return names_of(self.replicas)
 
     @cached_property
     def short_names(self) -> dict[str, str]:
@@ -103,10 +104,19 @@ def _place(row: Row) -> tuple[int, int, str]:
     return _ROLES.get(row["role"], 2), 1 << 31 if node is None else node, row["replica"]
 
 
-def name_of(row: Row) -> str:
-    """A replica as a person calls it: controller 2, broker 12 (eu-west/12), or its label."""
+def names_of(replicas: Iterable[Row]) -> dict[str, str]:
+    """The replicas as a person calls them, by their labels: controller 2, broker 12 (eu-west/blue),
+    or the label. A folder that is named by its node is not named again, but where two are.
+    """
+    rows = list(replicas)
+    count = Counter(row["node_id"] for row in rows)
+    return {row["replica"]: _name_of(row, count[row["node_id"]] == 1) for row in rows}
+
+
+def _name_of(row: Row, is_alone: bool) -> str:
     short, label = _short_name(row), row["replica"]
-    return short if label in (short, str(row["node_id"])) else f"{short} ({label})"
+    is_named = label.rsplit("/", 1)[-1] == str(row["node_id"]) and is_alone
+    return short if is_named or label == short else f"{short} ({label})"
 
 
 def _short_name(row: Row) -> str:

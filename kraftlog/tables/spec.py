@@ -107,6 +107,27 @@ VERDICTS = TableSpec(
     PER_RUN,
 )
 
+RESTART_PLAN = TableSpec(
+    "restart_plan",
+    "one row per replica and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("replica", TEXT, "label of the copy"),
+            column("node_id", INT, "its node id"),
+            column("who", TEXT, "the node as a person calls it: controller 2, broker 12"),
+            column("role", TEXT, "voter, observer or unknown"),
+            column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
+            column("reason", TEXT, "why"),
+            column("lost_from", LONG, "first offset of the records that a restart throws away"),
+            column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
+            column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
+            column("order", LONG, "place in a rolling restart; null: leave it stopped"),
+        ]
+    ),
+    PER_RUN,
+)
+
 FINDINGS = TableSpec(
     "findings",
     "one row per finding and run",

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.from_audit import page_of_audit
 from kraftlog.report.view import PageData
+from kraftlog.simulate.restart_rows import restart_rows
 
 Row = dict[str, Any]
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -98,7 +99,10 @@ def place(mark: Element) -> float:
 def audited(root: str) -> PageData:
     """The page's data of an audit without a lake."""
     evidence = evidence_of([root], load_options({}))
-    return page_of_audit(Quorum(evidence), audit_quorum(evidence), (root,), NOON)
+    quorum = Quorum(evidence)
+    result = audit_of(quorum)
+    restart = restart_rows(quorum, result.findings)
+    return page_of_audit(quorum, result, restart, (root,), NOON)
 
 
 def replica(label: str, node: int, end: int, **others: Any) -> Row:

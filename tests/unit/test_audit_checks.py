@@ -334,7 +334,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "committed_data_consistent", "critical", "3", 4, says="1 and 2 agree against 3",
+    "committed_data_consistent", "critical", "3", 4, says="3 differs from 1 and 2, which agree",
     also="log_matching",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -351,7 +351,13 @@ def _(nodes: list[Node]) -> None:
     replace_batch(nodes[2], 4, lambda one: replace(one, values=changed).raw())
 
 
-@fault("uncommitted_tail_diverged", "warning", "3", 12, says="cut it at offset 12")
+@fault(
+    "uncommitted_tail_diverged",
+    "warning",
+    "3",
+    12,
+    says="tail from offset 12 on, which a restart cuts",
+)
 def _(nodes: list[Node]) -> None:
     nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
     for node in nodes[:2]:

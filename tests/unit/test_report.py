@@ -10,6 +10,7 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
 from kraftlog.report.page import render_page
@@ -53,7 +54,7 @@ def test_findings_stand_under_what_to_do(isolated: Reader) -> None:
     titles = [one.text for one in isolated.named("h3")]
     assert titles == [
         "Look into the running cluster",
-        "Kafka settles it at the next start: know what is lost",
+        "Note what a restart cuts, then restart",
         "Good to know",
     ]
     folded = [one for one in isolated.named("details") if one.attributes.get("class") == "finding"]
@@ -339,7 +340,7 @@ def test_a_headline_says_no_more_than_the_verdict() -> None:
     missing = told([], [], {}, verdict="incomplete", missing_voters=[2, 3])
     assert missing == (
         "Nothing was found in what could be judged, but not everything could be. "
-        "Missing: copies of voters 2 and 3 (of 3); decide about no restart without."
+        "No copies of voters 2 and 3 (of 3): decide about no restart without them."
     )
     unknown = told([], [], {}, verdict="incomplete", voters=None)
     assert "Nothing at hand says who votes" in unknown
@@ -371,9 +372,9 @@ def test_equal_tails_are_told_once_and_controllers_first() -> None:
         tail("controller 2", 2, 168, False),
     ]
     assert told(rows, [], {}, verdict="attention") == (
-        "Controller 2 carries an uncommitted tail from offset 168 that a restart will cut "
+        "Controller 2 carries an uncommitted tail from offset 168 on that a restart cuts "
         "(whether any of it was committed is not proven); controller 3 and broker 12 carry an "
-        "uncommitted tail from offset 176 that a restart will cut (none of it committed)."
+        "uncommitted tail from offset 176 on that a restart cuts (none of it committed)."
     )
 
 
@@ -389,14 +390,14 @@ def test_the_page_is_never_written_below_an_input(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kraftlog.audit.run import audit_quorum
+    from kraftlog.audit.run import audit_of
     from kraftlog.config import load_options
     from kraftlog.pipeline.judge import evidence_of
 
-    evidence = evidence_of([str(DATA / "combined" / "replicas")], load_options({}))
+    quorum = Quorum(evidence_of([str(DATA / "combined" / "replicas")], load_options({})))
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "report.html")
-    assert write_audit_page(path, evidence, audit_quorum(evidence), ()) is None
+    assert write_audit_page(path, quorum, audit_of(quorum), [], ()) is None
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "could not be written" in told

@@ -100,8 +100,11 @@ def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
 def test_a_finding_is_one_line_for_grep() -> None:
     out = io.StringIO()
     print_findings([TAIL], VERDICT, out=out)
-    heading, line, verdict = out.getvalue().splitlines()
-    assert heading == "Kafka settles it at the next start: know what is lost"
+    question, todo, heading, line, verdict = out.getvalue().splitlines()
+    assert question == "What must I do?"
+    assert todo.startswith("  1. Note what a restart cuts, then restart: it carries a tail")
+    assert len(todo) < 200
+    assert heading == "Note what a restart cuts, then restart"
     assert line.startswith("  WARNING  uncommitted_tail_diverged [2] it carries a tail")
     assert len(line) > 250
     assert verdict.startswith("Controller 2 carries an uncommitted tail from offset 176")
@@ -123,7 +126,8 @@ def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatc
     print_findings([TAIL], VERDICT, out=out)
     lines = [CODES.sub("", line) for line in out.getvalue().splitlines()]
     assert max(map(len, lines)) <= 60
-    assert lines[2].startswith(" " * 11)
+    at = lines.index("Note what a restart cuts, then restart")
+    assert lines[at + 2].startswith(" " * 11)
     assert COLOUR.search(out.getvalue())
 
 

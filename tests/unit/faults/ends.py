@@ -134,7 +134,7 @@ def _alone(base: int, epoch: int, leader: int) -> Batch:
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), LATER)
 
 
-@fault("committed_data_consistent", "critical", "3", 12, says="two histories")
+@fault("committed_data_consistent", "critical", "3", 12, says="Two histories")
 def _(nodes: list[Node]) -> None:
     nodes[2].append(_alone(12, 3, 3), Batch(13, 3, (NO_OP,), None, LATER))
     nodes[2].epochs([(1, 0), (2, 8), (3, 12)])

@@ -113,7 +113,9 @@ def _(nodes: list[Node]) -> None:
     nodes[2].epochs([(1, 0)])
 
 
-@fault("uncommitted_tail_diverged", "warning", "1", 12, says="above what is known to be committed")
+@fault(
+    "uncommitted_tail_diverged", "warning", "1", 12, says="where nothing is known to be committed"
+)
 def _(nodes: list[Node]) -> None:
     """Either of two copies has the newer epoch at one of two offsets: neither is a tail."""
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER), leader_change(13, 4, 1, LATER))
@@ -125,7 +127,7 @@ def _(nodes: list[Node]) -> None:
     "critical",
     "1",
     4,
-    says="contradict each other and no majority decides",
+    says="differ, and no majority decides",
     also="log_matching snapshot_equals_replay snapshots_agree",
 )
 def _(nodes: list[Node]) -> None:

@@ -1,0 +1,59 @@
+"""What is lost, in words: the names of the objects, the first of each kind.
+
+In: `Losses` as rows. Out: sentences. Shared by findings, plans and the page.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kraftlog.quorum.evidence import Losses
+
+Row = Mapping[str, Any]
+
+NAMES_SHOWN = 4
+_NOUNS = {
+    "topics": ("topic", "topics"),
+    "partitions": ("partition", "partitions"),
+    "configs": ("config", "configs"),
+    "acls": ("ACL", "ACLs"),
+    "scram_credentials": ("SCRAM user", "SCRAM users"),
+    "client_quotas": ("quota", "quotas"),
+    "delegation_tokens": ("delegation token", "delegation tokens"),
+    "features": ("feature", "features"),
+}
+_TITLES = {
+    "added": "Lost",
+    "changed": "Set back to the older value",
+    "removed": "There again, because its deletion is lost",
+}
+UNKNOWN = "Which objects are lost is not known: the state at that offset cannot be rebuilt."
+NOTHING = "No topic, config, ACL, user or quota is lost."
+
+
+def loss_rows(losses: Losses) -> list[dict[str, Any]] | None:
+    """The objects as rows; None where they are not known."""
+    if losses.objects is None:
+        return None
+    return [
+        {"table": one.table, "change": one.change, "count": one.count, "names": list(one.names)}
+        for one in losses.objects
+    ]
+
+
+def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
+    """Sentences that name what is lost, what comes back and what is set back."""
+    if rows is None:
+        return UNKNOWN
+    told: dict[str, list[str]] = {change: [] for change in _TITLES}
+    for one in rows:
+        told[one["change"]].append(_named(one, limit))
+    found = [f"{_TITLES[change]}: {'; '.join(parts)}." for change, parts in told.items() if parts]
+    return " ".join(found) or NOTHING
+
+
+def _named(one: Row, limit: int) -> str:
+    names, count = one["names"][:limit], one["count"]
+    nouns = _NOUNS.get(one["table"], (one["table"], one["table"]))
+    more = f" and {count - len(names):,} more" if count > len(names) else ""
+    head = f"{count:,} {nouns[1]}" if more else nouns[count > 1]
+    return f"{head} {', '.join(names)}{more}"

@@ -1,0 +1,198 @@
+"""What of the state goes where the end of a log is cut: objects by their names.
+
+In: a quorum, where its records are read from, and the offset from which on a replica loses its log.
+Out: `Losses`. The state with those records is held against the state without them, by columns; the
+fold begins at the newest snapshot below the cut, so that it costs what lies behind that. Source:
+R69, R111.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kraftlog.audit.images import Images
+from kraftlog.explain.words import mechanism_name, object_name
+from kraftlog.quorum.evidence import LossCount, Losses
+from kraftlog.quorum.history import Records
+from kraftlog.quorum.lineage import Chain, whole
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.difference import Difference, differences
+from kraftlog.state.known import Known
+from kraftlog.state.standing import Topics, differing
+from kraftlog.state.state import Change, State
+
+NAMES_KEPT = 100
+"""So many names of one kind are kept; all are counted."""
+_BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids", "voters", "kraft_version"})
+"""Tables that the nodes write again by themselves when they start or register."""
+_MOVES = frozenset(
+    {
+        "leader",
+        "isr",
+        "leaderEpoch",
+        "partitionEpoch",
+        "eligibleLeaderReplicas",
+        "lastKnownElr",
+        "leaderRecoveryState",
+    }
+)
+"""Fields of a partition that the controller sets anew whenever brokers come and go."""
+MOVED = "moved"
+
+
+def losses_of(quorum: Quorum, records: Records, cuts: Mapping[str, int]) -> dict[str, Losses]:
+    """What each replica loses that is cut at an offset; of one whose state there cannot be rebuilt
+    that it is not known.
+    """
+    images = Images(records, Topics())
+    found = {}
+    for label, offset in cuts.items():
+        states = _states(quorum, records, images, quorum.by_label[label], offset)
+        found[label] = Losses(offset, None) if states is None else _told(offset, *states)
+    return found
+
+
+def lost_fields(
+    quorum: Quorum, records: Records, label: str, offset: int
+) -> Iterator[Difference] | None:
+    """The same as a diff, field by field, of the state without the records to that with them; None
+    where it cannot be rebuilt.
+    """
+    images = Images(records, Topics())
+    states = _states(quorum, records, images, quorum.by_label[label], offset)
+    return None if states is None else differences(*states)
+
+
+def _states(
+    quorum: Quorum, records: Records, images: Images, log: LogView, offset: int
+) -> tuple[State, State] | None:
+    """The states at an offset and at the end of a log; of the partitions only those that differ."""
+    own = whole(log)
+    start = _base(quorum, log, own, offset)
+    if start is None:
+        return None
+    base, first = start
+    cut = int(np.searchsorted(own.base, offset))
+    if (own.base[first + 1 :] != own.end[first:-1]).any():
+        return None
+    known = Known(images.topics)
+    if base is not None:
+        image = images.of(base)
+        if image is None:
+            return None
+        known = image.known.fork()
+    reached = int(own.base[first]) if first < len(own) else offset
+    for part in ((first, cut), (cut, len(own))):
+        if part[0] == cut:
+            before = known.fork()
+        for window in records.windows(own, *part):
+            known.advance(window)
+            reached = window.end_offset
+    if reached < int(own.end[-1]):
+        return None
+    return _apart(before, known)
+
+
+def _base(
+    quorum: Quorum, log: LogView, own: Chain, offset: int
+) -> tuple[SnapshotView | None, int] | None:
+    """(the newest snapshot at or below an offset that a log's own history goes through, or None for
+    its beginning; the link that follows), None where there is neither.
+    """
+    if not len(own):
+        return None
+    shared = quorum.tail_starts.get(log.label, log.end_offset or 0)
+    held = [
+        one
+        for one in quorum.credible_snapshots
+        if 0 < one.end_offset <= offset
+        and (one.replica == log.label or one.end_offset <= shared)
+        and one.end_offset in (*own.base[:1].tolist(), *_ends(own, one.end_offset))
+    ]
+    newest = max(held, key=lambda one: one.end_offset, default=None)
+    if newest is not None:
+        return newest, int(np.searchsorted(own.base, newest.end_offset))
+    return (None, 0) if int(own.base[0]) == 0 else None
+
+
+def _ends(own: Chain, offset: int) -> list[int]:
+    """The offset, where a batch ends there."""
+    at = int(np.searchsorted(own.end, offset))
+    return [offset] if at < len(own) and int(own.end[at]) == offset else []
+
+
+def _apart(before: Known, after: Known) -> tuple[State, State]:
+    one, other = before.small.state.fork(), after.small.state.fork()
+    for key, mine, theirs in differing(before.visible, after.visible):
+        one.set("partitions", key, mine)
+        other.set("partitions", key, theirs)
+    return one, other
+
+
+# --- as objects ----------------------------------------------------------------------------------
+
+
+def _told(offset: int, before: State, after: State) -> Losses:
+    """The objects that differ, by kind. What comes and goes with a topic is told with it; what the
+    cluster sets anew by itself is only counted.
+    """
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    again: dict[str, set[Any]] = {}
+    topics = _topic_names(before, after)
+    changed = {one.key[0] for one in differences(before, after) if one.table == "topics"}
+    named = {topics[one] for one in changed}
+    for one in differences(before, after):
+        kind = _kind(one)
+        if one.table == "partitions" and one.key[0] in changed:
+            continue
+        if one.table == "configs" and one.key[0] == _TOPIC and one.key[1] in named:
+            continue
+        if kind == MOVED or one.table in _BY_ITSELF:
+            again.setdefault(one.table, set()).add(one.key)
+            continue
+        names.setdefault((one.table, kind), {})[_name(one, before, after, topics)] = None
+    counts = tuple(
+        LossCount(table, kind, len(found), tuple(list(found)[:NAMES_KEPT]))
+        for (table, kind), found in names.items()
+    )
+    return Losses(offset, counts, {table: len(keys) for table, keys in again.items()})
+
+
+_TOPIC = 2
+
+
+def _topic_names(before: State, after: State) -> dict[str, str]:
+    return {
+        key[0]: value["name"]
+        for state in (before, after)
+        for key, value in state.rows("topics").items()
+    }
+
+
+def _kind(one: Difference) -> str:
+    """added, removed or changed by the records that are lost; `MOVED` where a partition's leader
+    moved.
+    """
+    return MOVED if one.table == "partitions" and one.field in _MOVES else one.change
+
+
+def _name(one: Difference, before: State, after: State, topics: Mapping[str, str]) -> str:
+    """As a person calls it, without the kind of object."""
+    if one.table == "topics":
+        return topics[one.key[0]]
+    if one.table == "features":
+        return str(one.key[0])
+    old, new = before.get(one.table, one.key), after.get(one.table, one.key)
+    value: Any = new or old
+    if one.table == "scram_credentials":
+        return f"{value['name']} ({mechanism_name(value['mechanism'])})"
+    change = Change(one.table, one.key, old, new)
+    text = object_name(change, lambda topic: topics.get(topic, f"(id {topic})"))
+    return _KIND.sub("", text)
+
+
+_KIND = re.compile("^(partition|config|ACL|quota|delegation token) ")

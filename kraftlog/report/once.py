@@ -1,0 +1,97 @@
+"""Equal findings are told once, with the names of all whom they are about.
+
+In: findings as rows. Out: rows, of which one may stand for several (`same` holds the others).
+Findings are equal where check, severity and words are, but for the name at their beginning.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+
+_PLURAL = {
+    "is": "are",
+    "has": "have",
+    "holds": "hold",
+    "carries": "carry",
+    "ends": "end",
+    "lacks": "lack",
+    "names": "name",
+    "was": "were",
+}
+_ROLE = re.compile(r"(controller|broker) (\d+)$")
+_HEAD_END = re.compile(r"[:;](?= )|\.(?= |$)| \(|, so that ")
+_HEAD_LIMIT = 140
+
+
+def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
+    """Names of nodes in a sentence: controllers 1 and 3, broker 12; as they come where that is
+    an order.
+    """
+    by_role: dict[str, list[int]] = {}
+    others = []
+    for name in dict.fromkeys(names):
+        found = _ROLE.match(name)
+        if found:
+            by_role.setdefault(found[1], []).append(int(found[2]))
+        else:
+            others.append(name)
+    parts = []
+    for role in sorted(by_role, reverse=True):
+        numbers = by_role[role] if ordered else sorted(by_role[role])
+        told = [str(one) for one in numbers]
+        plural = "s" if len(told) > 1 else ""
+        text = (" → ".join(told)) if ordered else _listed(told)
+        parts.append(f"{role}{plural} {text}")
+    parts += others
+    return ", ".join(parts) if any(" and " in one for one in parts) else _listed(parts)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def told_once(findings: Iterable[Row]) -> list[Row]:
+    """The findings in their order; equal ones as one row at the place of the first, whose `same`
+    are the others.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for number, row in enumerate(findings):
+        who = who_of(row)
+        body = str(row["message"]).removeprefix(f"{who} ") if who else None
+        is_named = body is not None and body != row["message"]
+        key = (row["check"], row["severity"], body) if is_named else (number,)
+        groups.setdefault(key, []).append(row)
+    return [_one(key, rows) for key, rows in groups.items()]
+
+
+def who_of(row: Row) -> str | None:
+    """What the finding calls the node that it is about."""
+    evidence = row["evidence"]
+    found: Mapping[str, Any] = json.loads(evidence) if isinstance(evidence, str) else evidence
+    who = found.get("who")
+    return None if who is None else str(who)
+
+
+def _one(key: tuple[Any, ...], rows: list[Row]) -> Row:
+    first = rows[0]
+    if len(rows) == 1:
+        return {**first, "same": [], "told_of": None}
+    who = nodes_text([str(who_of(row)) for row in rows])
+    verb, _, rest = str(key[2]).partition(" ")
+    return {
+        **first,
+        "message": f"{who} {_PLURAL.get(verb, verb)} {rest}",
+        "same": rows[1:],
+        "told_of": who,
+    }
+
+
+def head_of(row: Row) -> str:
+    """What is wrong in a few words: the beginning of the message, up to its reasons."""
+    text = str(row["message"])
+    found = _HEAD_END.search(text)
+    head = text[: found.start()] if found else text
+    return head if len(head) <= _HEAD_LIMIT else f"{head[: _HEAD_LIMIT - 1]}…"
