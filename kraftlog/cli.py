@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import NoReturn
 
 from kraftlog import __version__
-from kraftlog.commands import listing
 from kraftlog.commands.examples import add_examples
 from kraftlog.failures import DEBUG, guarded, without_debug
 from kraftlog.plain import tell
@@ -69,6 +68,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
 
 def _families(command: str) -> tuple[ModuleType, ...]:
     """The modules that a command line needs."""
+    from kraftlog.commands import listing
+
     if command in ("batches", "records"):
         return (listing,)
     from kraftlog.commands import state

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from kraftlog import __version__
 from kraftlog.errors import KraftlogError
+from kraftlog.parts import missing
 from kraftlog.plain import printable, tell
 
 FAILED, INTERRUPTED = 2, 130
@@ -42,15 +43,18 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         if debug:
             for line in traceback.format_exc().splitlines():
                 print(printable(line), file=sys.stderr)
-        tell(_sentence(error))
+        tell(sentence_of(error))
         return FAILED
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """The one sentence that a user reads of an error."""
     if isinstance(error, KraftlogError):
         return str(error)
     if isinstance(error, OSError):
         return _of_system(error)
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("kraftlog"):
+        return missing(error.name or "a package")
     if isinstance(error, MemoryError):
         return "the memory of this machine is used up; lower the limits of the options"
     return _of_defect(error)

@@ -11,13 +11,9 @@ from kraftlog import relations
 from kraftlog.audit.run import audit_of
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
+from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options
-from kraftlog.pipeline.judge import (
-    Judged,
-    evidence_of,
-    judged_of,
-    recorded_rows,
-)
+from kraftlog.pipeline.judge import Judged, evidence_of, judged_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
@@ -25,7 +21,6 @@ from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.report.findings import print_findings
-from kraftlog.report.from_lake import recorded_restart, recorded_verdict
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 Row = dict[str, Any]
@@ -94,6 +89,7 @@ def _report_path(report: str | None, options: Options) -> str | None:
     """Where the page goes; refused before the work begins, and not after it."""
     if report is None:
         return None
+    require("page")
     from kraftlog.pipeline.page import report_path
 
     return report_path(report, options.input)
@@ -129,6 +125,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     from kraftlog.pipeline.run import newest_run
     from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
     from kraftlog.pipeline.writing import writing
+    from kraftlog.report.from_lake import recorded_restart, recorded_rows, recorded_verdict
 
     start_spark = starter("kraftlog audit", options)
     with writing(options, reads_input=bool(options.input)) as lake:

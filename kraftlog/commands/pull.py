@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kraftlog.errors import PlatformError
+from kraftlog.parts import require
 from kraftlog.plain import tell
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.describe import lag_rows
@@ -126,13 +126,10 @@ def _follow(puller: Puller) -> Description:
 @contextmanager
 def _puller(chosen: argparse.Namespace) -> Iterator[Puller]:
     addresses = read_addresses(chosen.bootstrap_controller)
-    try:
-        from kraftlog.pull.connection import Connection
-        from kraftlog.pull.security import read_security
-    except ImportError as error:
-        what = error.name or "a package"
-        how = "python -m pip install 'kraftlog[pull]'"
-        raise PlatformError(f"pull needs {what}, which is not installed: {how}") from error
+    require("pull")
+    from kraftlog.pull.connection import Connection
+    from kraftlog.pull.security import read_security
+
     security = read_security(chosen.command_config)
     refuse_foreign(chosen.out)
     connect, pace = partial(Connection, security=security), Pace(chosen.max_bytes_per_second)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 from blake3 import blake3
+
+from kraftlog.log import crc
 
 HEADER = np.dtype(
     [
@@ -87,7 +88,7 @@ def codec_name(attributes: int) -> str:
 
 def crc32c(data: bytes) -> int:
     """CRC-32C (Castagnoli) of some bytes."""
-    return int(google_crc32c.value(data))
+    return int(crc.value(data))
 
 
 def content_hash(data: bytes, key: bytes | None = None) -> str:
@@ -115,26 +116,27 @@ def read_batches(
     size_limit: int,
     is_damaged: Callable[[int, int], bool],
     key: bytes | None = None,
+    value: Callable[[bytes], int] = crc.value,
 ) -> tuple[Batches, int]:
     """The whole batches that stand one after the other from `start` of a buffer on, as far as they
     begin before `stop`, and where they end. The buffer's first byte lies at `file_position`.
 
     A batch whose CRC is wrong is one of them where `is_damaged` says so of its start and size; else
-    they end before it. `key` is that of the batches' ids.
+    they end before it. `key` is that of the batches' ids, `value` computes a CRC.
     """
-    value, hasher = google_crc32c.value, _hasher(key)
+    hasher = _hasher(key)
     reset, update, digest = hasher.reset, hasher.update, hasher.digest
     unpack, last_header = _FRAMING.unpack_from, len(buffer) - HEADER_SIZE
     starts, bad, hashes = list[int](), list[int](), list[bytes]()
     at, stop = start, min(stop, last_header + 1)
     # Single-record batches come by the million, so that this loop does as little as it can.
     while at < stop:
-        length, _, magic, crc = unpack(buffer, at + LENGTH_POSITION)
+        length, _, magic, stored = unpack(buffer, at + LENGTH_POSITION)
         end = at + PREFIX_SIZE + length
         if magic != MAGIC or length < MIN_LENGTH or end - at > size_limit or end > len(buffer):
             break
         batch = buffer[at:end]
-        if value(batch[CRC_START:]) != crc:
+        if value(batch[CRC_START:]) != stored:
             if not is_damaged(at, end - at):
                 break
             bad.append(len(starts))

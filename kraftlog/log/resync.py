@@ -8,10 +8,10 @@ headers costs no more than a fixed multiple of its own size.
 
 from dataclasses import dataclass, replace
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from kraftlog.log import crc
 from kraftlog.log.batch import (
     CRC_POSITION,
     CRC_START,
@@ -147,15 +147,15 @@ def streamed_crc_is_valid(file: FileBytes, position: int, size: int) -> bool:
 
 
 def _extended(file: FileBytes, head: bytes, position: int, size: int) -> int | None:
-    crc = google_crc32c.value(head[CRC_START:])
+    value = crc.value(head[CRC_START:])
     at, end = position + len(head), position + size
     while at < end:
         chunk = file.read(at, min(_CHUNK, end - at))
         if not chunk:
             return None
-        crc = google_crc32c.extend(crc, chunk)
+        value = crc.extend(value, chunk)
         at += len(chunk)
-    return int(crc)
+    return int(value)
 
 
 def is_zero(file: FileBytes, position: int, end: int) -> int:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kraftlog.log import crc
 from kraftlog.log.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -38,14 +39,16 @@ from kraftlog.log.storage import FileBytes
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How files are read: how many bytes are held in memory at a time, and under which key batches
-    are named. Without one, whoever knows most of a batch can test guesses of the rest by its name.
+    """How files are read: how many bytes are held in memory at a time, under which key batches are
+    named, and whether a second implementation checks their CRCs. Without a key, whoever knows most
+    of a batch can test guesses of the rest by its name.
     """
 
     window_size_bytes: int = 4 << 20
     batch_size_bytes: int = 16 << 20
     decompressed_size_bytes: int = 16 << 20
     id_key: bytes | None = field(default=None, repr=False)
+    verify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ def walk(
     stop = file.size_bytes if end is None else min(end, file.size_bytes)
     search = Search(file, limits.batch_size_bytes)
     position, window = start, _Buffer(start, b"", 0)
+    value = crc.value_function(limits.verify)
 
     def is_damaged(at: int, size: int) -> bool:
         """A batch with a wrong CRC is one where no valid batch begins before it ends."""
@@ -86,6 +90,7 @@ def walk(
             limits.batch_size_bytes,
             is_damaged,
             limits.id_key,
+            value,
         )
         if len(batches):
             yield from _parts(Window(base, window.raw, batches), limits.decompressed_size_bytes)

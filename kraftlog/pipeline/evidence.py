@@ -5,9 +5,7 @@ In: a lake and options. Out: a `Quorum`, and its records. Runs on the driver. Ev
 the tables that the decode step wrote, but for side files and the few batches that a check asks for.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,14 +14,12 @@ import pyarrow.dataset as ds
 from kraftlog.audit.collect import evidence_by
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
-from kraftlog.errors import InputError
-from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.storage import absolute
+from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.pipeline.run import lake_key, newest_run
-from kraftlog.quorum.describe import described_beside, foreign_cluster, read_described
-from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
@@ -81,31 +77,3 @@ def record_types_of(contents: ds.Dataset, ids: pa.Array) -> pa.Array:
     rows = contents.to_table(columns=["batch_id", "record_types"], filter=chosen)
     places = pc.index_in(ids, rows.column("batch_id").combine_chunks())
     return rows.column("record_types").combine_chunks().take(places)
-
-
-def described_of(options: Options, replicas: Sequence[Replica]) -> Described | None:
-    """What a saved `kafka-metadata-quorum describe` says: the one that is named, else the one that
-    `pull` has saved beside a replica.
-
-    Raises InputError where the file cannot be read, or is none."""
-    path = options.quorum_describe
-    try:
-        if path is None:
-            return described_beside(replicas)
-        return read_described(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        name = path or error.filename
-        raise InputError(f"{name}: it cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise InputError(f"{path or 'the describe beside a copy'}: {error}") from error
-
-
-def of_one_cluster(evidence: QuorumEvidence, options: Options) -> QuorumEvidence:
-    """The evidence, where its describe is of the same cluster.
-
-    Raises InputError where it is of another one."""
-    other = foreign_cluster(evidence)
-    if other is not None:
-        name = options.quorum_describe or "the describe beside a copy"
-        raise InputError(f"{name}: it describes cluster {other}, which is not that of the copies")
-    return evidence

@@ -2,23 +2,20 @@
 the driver or in a task.
 """
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import HOLDS, AuditResult, audit_of
+from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
-from kraftlog.pipeline.evidence import described_of, of_one_cluster
+from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.source.settings import limits_of, redactor_of
-from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
 Row = dict[str, Any]
 
@@ -67,19 +64,3 @@ def audit_or_error(root: str, options: Options) -> Judged:
         return audit_input([root], options)
     except KraftlogError as error:
         return Judged([], None, 2, str(error))
-
-
-def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
-    """The same rows from a lake: its findings, then every check that did not fail."""
-    names = [field.name for field in FINDINGS.schema if field.name != "run_id"]
-    rows = []
-    for row in lake.rows_of_run(FINDINGS.name, run_id, names):
-        rows.append({**row, "evidence": json.loads(row["evidence"])})
-    nothing = dict.fromkeys(names)
-    for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
-        if row["result"] != "failed":
-            known = {name: row[name] for name in ("check", "severity", "scope", "result")}
-            message = row["reason"] or HOLDS
-            evidence = {"judged": row["judged"]}
-            rows.append({**nothing, **known, "message": message, "evidence": evidence})
-    return rows

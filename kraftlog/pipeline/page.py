@@ -7,28 +7,32 @@ takes a run's result with it: the reason goes to stderr in one sentence.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kraftlog.audit.run import AuditResult
 from kraftlog.errors import KraftlogError
+from kraftlog.failures import sentence_of
 from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData, Row
-from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.plans import RESTORABLE
 from kraftlog.tables.spec import CONTRACT_RESULTS
 
+if TYPE_CHECKING:
+    from kraftlog.tables.lake import Lake
+
 PAGE = "report.html"
 
 
-def page_path(lake: Lake) -> str | None:
+def page_path(lake: "Lake") -> str | None:
     """Where the page of a lake lies; None where there is none."""
     filesystem, inner = filesystem_of(lake.path(PAGE))
     return lake.path(PAGE) if filesystem.get_file_info(inner).is_file else None
 
 
-def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
+def write_lake_page(lake: "Lake", elsewhere: str | None = None) -> str | None:
     """Write the page of the newest run into its lake, or elsewhere; its path, or None where that
     failed. A page that is younger than the tables is left as it is.
     """
@@ -46,7 +50,7 @@ def write_lake_page(lake: Lake, elsewhere: str | None = None) -> str | None:
     return path
 
 
-def _is_told(lake: Lake) -> bool:
+def _is_told(lake: "Lake") -> bool:
     """Whether the page was written after the tables that a run writes last."""
     filesystem, inner = filesystem_of(lake.path(PAGE))
     page = filesystem.get_file_info(inner)
@@ -96,7 +100,8 @@ def _write(path: str, data: PageData) -> None:
 
 
 def _tell_failure(path: str, error: Exception) -> None:
-    what = str(error) if isinstance(error, KraftlogError | OSError) else repr(error)
+    known = KraftlogError | OSError | ModuleNotFoundError
+    what = sentence_of(error) if isinstance(error, known) else repr(error)
     tell(
         f"the page {path} could not be written ({what}); the findings above and the tables hold "
         "everything that it would show"

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.audit.run import HOLDS
 from kraftlog.audit.triage import counted
 from kraftlog.report.type_counts import type_counts
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import RESTART_PLAN, VERDICTS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, RESTART_PLAN, VERDICTS
 
 
 def page_of_lake(lake: Lake) -> PageData:
@@ -57,6 +58,22 @@ def recorded_restart(lake: Lake, run_id: str) -> tuple[Row, ...]:
     """
     rows = lake.rows_of_run(RESTART_PLAN.name, run_id)
     return tuple(row | {"lost": row["lost"] and json.loads(row["lost"])} for row in rows)
+
+
+def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
+    """What `AuditResult.rows` gave in a run: its findings, then every check that did not fail."""
+    names = [field.name for field in FINDINGS.schema if field.name != "run_id"]
+    rows = []
+    for row in lake.rows_of_run(FINDINGS.name, run_id, names):
+        rows.append({**row, "evidence": json.loads(row["evidence"])})
+    nothing = dict.fromkeys(names)
+    for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
+        if row["result"] != "failed":
+            known = {name: row[name] for name in ("check", "severity", "scope", "result")}
+            message = row["reason"] or HOLDS
+            evidence = {"judged": row["judged"]}
+            rows.append({**nothing, **known, "message": message, "evidence": evidence})
+    return rows
 
 
 def recorded_verdict(lake: Lake, run_id: str) -> Row:

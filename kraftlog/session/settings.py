@@ -1,7 +1,8 @@
 """What Spark is started with: the packaged settings and Delta's two jars.
 
 What enters: `conf/spark-defaults.conf`, `conf/jars.sha256`, `conf/log4j2.properties`, a folder of
-jars. What leaves: settings by key. Needs no Spark.
+jars, and what delta-spark wants of a session. What leaves: settings by key. Needs no Spark but
+for those.
 """
 
 import hashlib
@@ -56,10 +57,31 @@ def verified_jars(folder: Path) -> list[Path]:
     return jars
 
 
+def delta_coordinates() -> str:
+    """Delta's jar as Maven calls it, by the delta-spark that is installed: it is the one to say how
+    a session is configured.
+    """
+    from delta import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    builder = configure_spark_with_delta_pip(SparkSession.Builder())
+    return str(builder._options["spark.jars.packages"])
+
+
 def launch_settings(folder: Path | None) -> dict[str, str]:
-    """The packaged settings, with the jars of that folder instead of their coordinates."""
-    settings = packaged_settings()
+    """The packaged settings, with what delta-spark configures: its jars from that folder, else
+    their coordinates.
+
+    Raises PlatformError where the folder's jars are those of another delta-spark."""
+    coordinates = delta_coordinates()
+    settings = packaged_settings() | {"spark.jars.packages": coordinates}
     if folder is not None:
+        _, artifact, version = coordinates.split(":")
+        if f"{artifact}-{version}.jar" not in jar_digests():
+            raise PlatformError(
+                f"delta-spark {version} is installed, and conf/jars.sha256 has the jars of another "
+                "version; install the one that pyproject.toml names"
+            )
         jars = [jar.resolve().as_uri() for jar in verified_jars(folder)]
         del settings["spark.jars.packages"], settings["spark.jars.excludes"]
         settings["spark.jars"] = ",".join(jars)

@@ -25,6 +25,7 @@ def limits_of(options: Options, redactor: Redactor | None = None) -> Limits:
         options.batch_limit_bytes,
         options.decompress_limit_bytes,
         None if redactor is None else redactor.id_key,
+        options.verify,
     )
 
 

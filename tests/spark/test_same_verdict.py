@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.audit import audit
-from kraftlog.pipeline.judge import audit_input, recorded_rows
+from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import STEPS
+from kraftlog.report.from_lake import recorded_rows
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.test_long_history import write

@@ -2,7 +2,6 @@
 cluster whose executors share nothing with the driver.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,27 +14,20 @@ import pytest
 from deltalake import DeltaTable
 
 from kraftlog import __version__
+from tests.bare import ROOT, built_wheel, environment, required
+from tests.bare import run as bare_run
 from tests.documents import arguments, commands, documents
 
-ROOT = Path(__file__).parents[2]
 JARS = ",".join(str(one) for one in sorted((ROOT / ".jars").glob("*.jar")))
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **variables}
-    environment.pop("PYTHONPATH", None)
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-    )
+    return bare_run(command, folder, **({"PYSPARK_PYTHON": sys.executable} | variables))
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory"]
-    built = run([*command, str(folder)], ROOT)
-    assert built.returncode == 0, built.stderr
-    return next(folder.glob("*.whl"))
+    return built_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +92,19 @@ def test_the_command_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "tail from offset 176 that a restart will cut (none of it committed)" in done.stdout
     assert run([command, "audit", "--input", quorum, "--fail-on", "warning"], tmp_path).returncode
+
+
+def test_a_run_without_the_page(wheel: Path, tmp_path: Path) -> None:
+    """With the plain dependencies and no extra: only the page is missing, in one sentence."""
+    python = str(environment(tmp_path / "plain", wheel, required(wheel)))
+    words = ["run", "--input", str(ROOT / "examples/quorum"), "--lake", "lake"]
+    done = run([python, "-m", "kraftlog", *words], tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"))
+    assert done.returncode == 0, done.stderr
+    assert "tail from offset 176 that a restart will cut" in done.stdout
+    assert "Page:" not in done.stdout
+    (told,) = (line for line in done.stderr.splitlines() if line.startswith("kraftlog: "))
+    assert "python -m pip install 'kraftlog[page]' brings it" in told
+    assert DeltaTable(str(tmp_path / "lake/records")).to_pyarrow_dataset().count_rows() == 455
 
 
 def test_the_data_source_is_there_without_registering(bare: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import importlib_metadata
 import pytest
 
 from kraftlog.errors import PlatformError
@@ -97,6 +98,16 @@ def test_jar_names_carry_the_version_of_the_coordinates() -> None:
     assert f"{artifact}-{version}.jar" in settings.jar_digests()
 
 
+def test_delta_spark_configures_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = settings.packaged_settings()["spark.jars.packages"]
+    assert settings.launch_settings(None)["spark.jars.packages"] == packaged
+    monkeypatch.setattr(importlib_metadata, "version", lambda name: "4.9.9")
+    found = settings.launch_settings(None)
+    assert found["spark.jars.packages"] == packaged.rpartition(":")[0] + ":4.9.9"
+    with pytest.raises(PlatformError, match=r"delta-spark 4\.9\.9 is installed.*another version"):
+        settings.launch_settings(settings.JARS_FOLDER)
+
+
 def test_jars_are_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAFTLOG_JARS", str(tmp_path))
     assert settings.jars_folder() == tmp_path
@@ -121,10 +132,11 @@ def test_with_jars_at_hand_nothing_is_resolved(
 ) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    (folder / "delta.jar").write_bytes(b"good")
-    digests = {"delta.jar": hashlib.sha256(b"good").hexdigest()}
+    (folder / "delta-1.jar").write_bytes(b"good")
+    digests = {"delta-1.jar": hashlib.sha256(b"good").hexdigest()}
     monkeypatch.setattr(settings, "jar_digests", lambda: digests)
+    monkeypatch.setattr(settings, "delta_coordinates", lambda: "io.delta:delta:1")
     found = settings.launch_settings(folder)
-    assert found["spark.jars"].endswith("/a%20folder/delta.jar")
+    assert found["spark.jars"].endswith("/a%20folder/delta-1.jar")
     assert not any(key.startswith("spark.jars.") for key in found)
     assert "spark.jars.packages" in settings.launch_settings(None)
