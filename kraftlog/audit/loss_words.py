@@ -42,13 +42,21 @@ def loss_rows(losses: Losses) -> list[dict[str, Any]] | None:
 
 def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
     """Sentences that name what is lost, what comes back and what is set back."""
+    told = lost_lists(rows, limit)
+    return " ".join(f"{title}: {'; '.join(names)}." if names else title for title, names in told)
+
+
+def lost_lists(
+    rows: Iterable[Row] | None, limit: int = NAMES_SHOWN
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The same as titles, each with its objects by kind; a sentence alone where there are none."""
     if rows is None:
-        return UNKNOWN
+        return [(UNKNOWN, ())]
     told: dict[str, list[str]] = {change: [] for change in _TITLES}
     for one in rows:
         told[one["change"]].append(_named(one, limit))
-    found = [f"{_TITLES[change]}: {'; '.join(parts)}." for change, parts in told.items() if parts]
-    return " ".join(found) or NOTHING
+    found = [(_TITLES[change], tuple(parts)) for change, parts in told.items() if parts]
+    return found or [(NOTHING, ())]
 
 
 def _named(one: Row, limit: int) -> str:

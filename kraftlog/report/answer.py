@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.audit.loss_words import NAMES_SHOWN, lost_words
+from kraftlog.audit.loss_words import NAMES_SHOWN, lost_lists
 from kraftlog.report.actions import grouped
 from kraftlog.report.once import head_of, nodes_text, told_once
 from kraftlog.report.verdict import listed
@@ -38,10 +38,11 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What some nodes lose, by name; `how` are the first words."""
+    """What some nodes lose from an offset on, by name: titles, each with its objects by kind."""
 
     nodes: str
-    text: str
+    start: int
+    lists: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All three answers; `note` stands above them where something outweighs them, `order` says how
-    to restart several.
+    """All three answers; `sentence` is the first in a few words, `order` says how to restart
+    several.
     """
 
-    note: str | None
+    sentence: str
     restart: tuple[Nodes, ...]
     order: str | None
     lost: tuple[Lost, ...]
@@ -76,26 +77,41 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
         for action, rows in grouped(found)
         if rows[0]["severity"] != "info"
     )
+    nodes = tuple(_restart(restart, criticals > 0))
     return Answer(
-        _note(criticals, verdict),
-        tuple(_restart(restart, criticals > 0)),
+        _sentence(nodes, criticals, verdict),
+        nodes,
         _order(restart) if not criticals else None,
         tuple(_lost(restart)),
         todo,
     )
 
 
-def _note(criticals: int, verdict: Row | None) -> str | None:
+def _sentence(nodes: Sequence[Nodes], criticals: int, verdict: Row | None) -> str:
+    """May I restart, in a few words. No node is said to be safe while a finding is critical."""
     if criticals:
-        what = "the critical finding" if criticals == 1 else f"the {criticals:,} critical findings"
-        return f"Restart nothing before {what} below {'is' if criticals == 1 else 'are'} settled."
+        what = "the critical finding is" if criticals == 1 else "the critical findings are"
+        return f"Restart nothing before {what} settled."
+    told = []
+    for may, words in ((NO, "Do not restart {}."), (UNKNOWN, "Do not restart {} yet.")):
+        names = ", ".join(one.nodes for one in nodes if one.may == may)
+        if names:
+            told.append(words.format(names))
+    if not told:
+        told.append("Each node may be restarted, one at a time.")
+    elif any(one.may in (YES, LOSES) for one in nodes):
+        told.append("Each other node may be restarted, one at a time.")
+    names = ", ".join(one.nodes for one in nodes if one.may == LOSES)
+    if names:
+        is_one = names.rpartition(" ")[2] == names.partition(" ")[2]
+        verb = "loses" if is_one else "lose"
+        told.append(f"{names[0].upper()}{names[1:]} {verb} records that were never committed.")
     missing = verdict["missing_voters"] if verdict else []
     if missing:
-        noun = "voter" if len(missing) == 1 else "voters"
-        copy = "was" if len(missing) == 1 else "were"
+        noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")
         names = listed([str(one) for one in missing])
-        return f"This is what the copies show; {noun} {names} {copy} not copied."
-    return None
+        told.append(f"But {noun} {names} {verb} not copied: copy before you decide.")
+    return " ".join(told)
 
 
 def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
@@ -133,16 +149,13 @@ def _order(rows: Sequence[Row]) -> str | None:
 
 
 def _lost(rows: Sequence[Row]) -> list[Lost]:
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
     for row in rows:
-        if row["verdict"] not in ("loses", "unknown", "unsafe") or row["lost"] == []:
-            continue
-        if row["lost"] is None and row["verdict"] != "loses":
-            continue
-        start = row["lost_from"]
-        text = f"from offset {start:,} on. {lost_words(row['lost'], NAMES_SHOWN)}"
-        groups.setdefault(text, []).append(row["who"])
-    return [Lost(nodes_text(names), text) for text, names in groups.items()]
+        is_told = row["lost"] or (row["lost"] is None and row["verdict"] == "loses")
+        if is_told and row["lost_from"] is not None:
+            lists = tuple(lost_lists(row["lost"], NAMES_SHOWN))
+            groups.setdefault((row["lost_from"], lists), []).append(row["who"])
+    return [Lost(nodes_text(names), *group) for group, names in groups.items()]
 
 
 def _heads(rows: list[Row]) -> str:

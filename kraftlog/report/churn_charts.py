@@ -10,11 +10,14 @@ from typing import Any
 
 import altair as alt
 
+from kraftlog.audit.triage import counted
 from kraftlog.report.svg import drawn, layer
 from kraftlog.report.view import PageData, Row
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
 OTHER = "other types"
+LEAST_POINTS = 2
+"""One point says nothing by where it stands: a sentence says it better."""
 
 _LABEL = alt.Description("label:N")
 _COLOUR = alt.Color("colour:N", scale=None)
@@ -36,20 +39,26 @@ def _count(field: str, title: str, form: str = ",d") -> Any:
 
 
 def loads_svg(data: PageData, width: int) -> str | None:
-    """Partitions per broker: those that it leads, then those that it follows."""
+    """Partitions per broker: those that it leads, those that it follows, those without a leader."""
     shown = sorted(data.loads, key=lambda one: -(one.leads + one.follows))[:BROKER_LIMIT]
     if not shown:
         return None
     rows = []
     for one in sorted(shown, key=lambda load: load.broker_id):
-        for kind, start, count in (("leads", 0, one.leads), ("follows", one.leads, one.follows)):
+        start = 0
+        for kind, colour, count in (
+            ("leads", "var(--e0)", one.leads),
+            ("follows", "var(--soft)", one.follows),
+            ("holds without a leader", "var(--critical)", one.leaderless),
+        ):
             rows.append(
                 {
                     "broker": f"broker {one.broker_id}", "start": start, "end": start + count,
-                    "colour": "var(--e0)" if kind == "leads" else "var(--soft)",
-                    "label": f"broker {one.broker_id} {kind} {count:,} partitions",
+                    "colour": colour,
+                    "label": f"broker {one.broker_id} {kind} {counted(count, 'partition')}",
                 }
             )  # fmt: skip
+            start += count
     axis = alt.Axis(title="partitions", format=",d", tickMinStep=1, tickCount=5)
     bars = layer(rows).mark_bar(
         height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions"
@@ -60,6 +69,26 @@ def loads_svg(data: PageData, width: int) -> str | None:
         color=_COLOUR, description=_LABEL,
     )  # fmt: skip
     return drawn(chart.properties(width=width - 70, height={"step": 24}), "Partitions per broker")
+
+
+def in_words(data: PageData, name: str) -> str | None:
+    """What a chart of one point would show, as a sentence; None where there is no point either."""
+    if name == "snapshots":
+        ends = sorted(
+            {one["end_offset"] for one in data.snapshots if one["end_offset"] is not None}
+        )
+        sizes = {one["size_bytes"] for one in data.snapshots if one["size_bytes"] is not None}
+        if len(ends) == 1 and sizes:
+            return f"One snapshot, of the offsets below {ends[0]:,}: {max(sizes):,} bytes."
+    if name == "elections" and len(found := elections(data)) == 1:
+        (one,) = found
+        leader = "unknown" if one["leader"] is None else one["leader"]
+        since = f"{one['when']:%Y-%m-%d %H:%M:%S} UTC"
+        return f"One epoch, {one['epoch']}, since {since}; leader {leader}."
+    if name == "types" and data.type_counts:
+        total = sum(one.count for one in data.type_counts)
+        return f"All {total:,} records are of one moment."
+    return None
 
 
 def type_colours(data: PageData) -> dict[str, str]:
@@ -96,7 +125,7 @@ def types_svg(data: PageData, width: int) -> str | None:
                     }
                 )  # fmt: skip
                 base += counts[name]
-    if not rows:
+    if len(slices) < LEAST_POINTS:
         return None
     bars = layer(rows).mark_rect(
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
@@ -114,6 +143,8 @@ def snapshots_svg(data: PageData, width: int) -> str | None:
     for one in data.snapshots:
         if one["end_offset"] is not None and one["size_bytes"] is not None:
             found.setdefault((one["end_offset"], one["size_bytes"]), []).append(one)
+    if len({end for end, _ in found}) < LEAST_POINTS:
+        return None
     rows = []
     for (end, size), held in sorted(found.items()):
         names = ", ".join(sorted(data.names.get(one["replica"], "?") for one in held))
@@ -121,8 +152,6 @@ def snapshots_svg(data: PageData, width: int) -> str | None:
         told = "" if records is None else f", {records:,} records"
         label = f"snapshot of the offsets below {end:,}: {size:,} bytes{told}, on {names}"
         rows.append({"at": end, "size": size, "label": label})
-    if not rows:
-        return None
     points = layer(rows).mark_point(
         shape="diamond", filled=True, size=80, opacity=1, color="var(--e0)",
         ariaRoleDescription="snapshot size",
@@ -154,7 +183,7 @@ def elections(data: PageData) -> list[Row]:
 def elections_svg(data: PageData, width: int) -> str | None:
     """Leader epochs over time, as steps; each point is an election."""
     found = elections(data)
-    if not found:
+    if len(found) < LEAST_POINTS:
         return None
     rows = [
         {

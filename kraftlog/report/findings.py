@@ -51,8 +51,7 @@ def print_answer(console: Console, answer: Answer) -> None:
     """May I restart, what is lost, what must I do."""
     if answer.restart:
         console.print("[bold]May I restart?[/bold]")
-        if answer.note:
-            _print_line(console, Text(answer.note, style="bold"))
+        _print_line(console, Text(answer.sentence, style="bold"))
         for one in answer.restart:
             style = {"critical": "bold red", "warning": "yellow", "ok": "green"}[one.colour]
             _print_marked(console, Text(f"{one.may:14}", style=style), f"{one.nodes}: {one.why}")
@@ -61,7 +60,9 @@ def print_answer(console: Console, answer: Answer) -> None:
     if answer.lost:
         console.print("[bold]What is lost?[/bold]")
         for lost in answer.lost:
-            _print_line(console, Text(f"{lost.nodes}, {lost.text}"))
+            _print_line(console, Text(f"{lost.nodes}, from offset {lost.start:,} on:"))
+            for title, names in lost.lists:
+                _print_line(console, Text(f"  {title}{': ' if names else ''}{'; '.join(names)}"))
         _print_line(console, Text(ALL_LOST, style="dim"))
     if answer.todo:
         console.print("[bold]What must I do?[/bold]")

@@ -108,18 +108,28 @@ def _scale(run: Row) -> str:
 
 
 def broker_loads(lake: Lake) -> tuple[BrokerLoad, ...]:
-    """How many partitions each broker leads and follows in the newest state of `main`."""
+    """How many partitions each broker leads, follows, and holds without a leader, in the newest
+    state of `main`.
+    """
     if not lake.exists("partitions"):
         return ()
     newest = (ds.field("lineage") == "main") & ds.field("is_current")
     scanner = lake.dataset("partitions").scanner(["partition_replicas", "leader"], filter=newest)
     holds: Counter[int] = Counter()
     leads: Counter[int] = Counter()
+    without: Counter[int] = Counter()
     for batch in scanner.to_batches():
         holds += _counted(pc.list_flatten(batch.column("partition_replicas")))
         leads += _counted(batch.column("leader"))
+        alone = batch.filter(pc.less(batch.column("leader"), 0))
+        without += _counted(pc.list_flatten(alone.column("partition_replicas")))
     return tuple(
-        BrokerLoad(broker, leads[broker], max(0, holds[broker] - leads[broker]))
+        BrokerLoad(
+            broker,
+            leads[broker],
+            max(0, holds[broker] - leads[broker] - without[broker]),
+            without[broker],
+        )
         for broker in sorted(holds)
     )
 

@@ -11,6 +11,8 @@ from kraftlog.report.view import SEVERITIES, PageData, Row, status_of
 from kraftlog.report.windows import Window
 
 EPOCH_COLOURS = 6
+"""So many epochs have colours of their own choice; of more, each gets one by its number."""
+_GOLDEN_ANGLE = 137.508
 _RESOLUTION = 600
 """Epochs shorter than this part of a window are drawn together."""
 
@@ -78,13 +80,20 @@ def _epoch_mark(index: int, name: str, group: list[Piece], ranks: dict[int, int]
         colour, told = "var(--many)", f"{len(group)} epochs, {text}"
     else:
         text, told = f"epoch {epoch}", f"epoch {epoch}"
-        colour = f"var(--e{ranks[epoch] % EPOCH_COLOURS})"
+        colour = _colour(ranks[epoch], len(ranks))
         if first["leader_id"] is not None:
             told += f", leader {first['leader_id']}"
     return {
         "row": index, "start": start, "end": end, "colour": colour, "text": text,
         "label": f"{name}: {told}, {extent}",
     }  # fmt: skip
+
+
+def _colour(rank: int, count: int) -> str:
+    """No two epochs share one, and neighbours are far apart."""
+    if count <= EPOCH_COLOURS:
+        return f"var(--e{rank})"
+    return f"hsl({rank * _GOLDEN_ANGLE % 360:.1f} 45% var(--epoch-light-{rank % 2}))"
 
 
 def finding_marks(data: PageData, window: Window) -> list[Row]:

@@ -19,13 +19,18 @@ from kraftlog.audit.guidance import guidance_of
 from kraftlog.plain import printable
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
+from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
+from kraftlog.report.once import told_once
 from kraftlog.report.verdict import headline
 from kraftlog.report.view import PageData, Row, status_of
 from kraftlog.report.windows import Window, whole, zooms
 
-FINDINGS_SHOWN, EVIDENCE_SHOWN = 40, 2000
-"""Findings of one group, and characters of one finding's evidence; the tables hold the rest."""
+FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
+"""Findings of one group; those of one check that are not folded; and characters of one finding's
+evidence. The tables hold the rest.
+"""
+SNAPSHOTS_SHOWN = 4
 _WIDE, _NARROW = 500, 340
 _CODE = re.compile("`([^`]+)`")
 
@@ -38,11 +43,15 @@ def render_page(data: PageData) -> str:
     return _environment().get_template("page.html").render(
         data=data,
         verdict=headline(data.verdict, list(data.findings), list(data.checks), data.names),
+        answer=answer_of(data.restart, data.verdict, data.findings),
+        may={one["replica"]: one["verdict"] for one in data.restart},
+        snapshots_shown=SNAPSHOTS_SHOWN,
         state=_state(data),
         groups=[_group(action, found) for action, found in grouped(data.findings)],
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),
+        chart_words={name: churn_charts.in_words(data, name) for name in CHARTS},
         type_colours=churn_charts.type_colours(data),
         results=Counter(row["result"] for row in data.checks),
         contract_results=Counter(row["result"] for row in data.contracts),
@@ -69,7 +78,16 @@ def _template(name: str) -> str:
 
 
 def _printable_data(data: PageData) -> PageData:
-    names = ("inputs", "replicas", "epochs", "findings", "checks", "snapshots", "contracts")
+    names = (
+        "inputs",
+        "replicas",
+        "epochs",
+        "findings",
+        "checks",
+        "snapshots",
+        "contracts",
+        "restart",
+    )
     return replace(data, **{name: _printable(getattr(data, name)) for name in names})
 
 
@@ -103,13 +121,26 @@ def _state(data: PageData) -> str:
 
 
 def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
-    """A group of findings; what a check means is told once, at its first finding."""
-    shown = [_finding(row) for row in findings[:FINDINGS_SHOWN]]
+    """A group of findings, check by check; of each the first few, then, folded, the rest. What a
+    check means is told once.
+    """
+    told = findings[:FINDINGS_SHOWN]
     checks = list(dict.fromkeys(row["check"] for row in findings))
+    by_check = {check: told_once(r for r in told if r["check"] == check) for check in checks}
     return {
         "action": action,
-        "findings": shown,
-        "more": len(findings) - len(shown),
+        "count": len(findings),
+        "checks": [
+            {
+                "check": check,
+                "shown": [_finding(row) for row in rows[:UNFOLDED]],
+                "folded": [_finding(row) for row in rows[UNFOLDED:]],
+                "count": sum(1 + len(row["same"]) for row in rows[UNFOLDED:]),
+            }
+            for check, rows in by_check.items()
+            if rows
+        ],
+        "more": len(findings) - len(told),
         "guidance": [(check, guidance_of(check)) for check in checks],
         "worst": findings[0]["severity"],
     }
@@ -120,9 +151,13 @@ def _finding(row: Row) -> Row:
     if isinstance(evidence, str):
         evidence = json.loads(evidence)
     places = ("path", "position", "offset", "end_offset", "batch_leader_epoch", "other_replica")
+    same = [one["replica"] for one in row["same"]]
     return {
         **row,
-        "places": [(name, row[name]) for name in places if row[name] is not None],
+        "places": [
+            *((("equal findings of", ", ".join(map(str, same))),) if same else ()),
+            *((name, row[name]) for name in places if row[name] is not None),
+        ],
         "evidence": [(name, _told(value)) for name, value in evidence.items()],
     }
 
@@ -152,6 +187,9 @@ def _drawing(data: PageData, window: Window, title: str) -> dict[str, Any]:
         "wide": Markup(logs_svg(data, window, wide(data), title)),
         "narrow": Markup(logs_svg(data, window, NARROW, title)),
     }
+
+
+CHARTS = ("loads", "types", "snapshots", "elections")
 
 
 def _charts(data: PageData) -> dict[str, Drawing]:

@@ -20,11 +20,14 @@ SEVERITIES = ("critical", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """Partitions that a broker leads in the newest state, and those that it only follows."""
+    """Partitions that a broker leads in the newest state, those that it only follows, and those
+    that nobody leads.
+    """
 
     broker_id: int
     leads: int
     follows: int
+    leaderless: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,13 @@ def whole(data: PageData) -> Window:
 
 
 def zooms(data: PageData) -> list[Window]:
-    """Windows around what the whole axis is too coarse for: ends, bounds, damage, divergences.
+    """Windows around findings that the whole axis is too coarse for, with the ends and bounds near
+    them.
 
-    Places that lie near each other share a window. There is none where all can be told apart
-    already, or where it would show much of the axis again."""
+    Places that lie near each other share a window. There is none where no finding is, where all can
+    be told apart already, or where it would show much of the axis again."""
     axis = whole(data)
+    bad = {place for place in _found(data) if axis.holds(place)}
     places = sorted({place for place in _places(data) if axis.holds(place)})
     clusters: list[list[int]] = []
     for place in places:
@@ -54,7 +56,11 @@ def zooms(data: PageData) -> list[Window]:
             clusters[-1].append(place)
         else:
             clusters.append([place])
-    windows = [_around(cluster, axis) for cluster in clusters if _too_near(cluster, axis)]
+    windows = [
+        _around(cluster, axis)
+        for cluster in clusters
+        if bad.intersection(cluster) and _too_near(cluster, axis)
+    ]
     return [one for one in windows if one.size <= _ZOOMED * axis.size][-ZOOM_LIMIT:]
 
 
@@ -68,6 +74,10 @@ def _places(data: PageData) -> Iterator[int]:
     for bound in data.committed:
         if bound:
             yield bound
+    yield from _found(data)
+
+
+def _found(data: PageData) -> Iterator[int]:
     for finding in data.findings:
         if finding["severity"] != "info" and finding["replica"]:
             yield from (finding[name] for name in ("offset", "end_offset") if finding[name])

@@ -3,6 +3,7 @@ says, and no sideways scrolling on a phone.
 """
 
 from collections.abc import Iterator
+from time import sleep
 from typing import Any
 
 import pytest
@@ -67,6 +68,22 @@ def test_nothing_is_wider_than_the_window(tab: Browser, url: str, width: int) ->
     assert outside == []
 
 
+def test_what_decides_is_in_sight_on_a_phone(tab: Browser, url: str) -> None:
+    tab.open(url, 380)
+    order = tab.evaluate(
+        "[...document.querySelectorAll('h1, #may, #why')].map(one => one.getBoundingClientRect().y)"
+    )
+    assert order == sorted(order)
+    assert order[1] < 900, "the first answer stands on the first screen"
+    cells = tab.evaluate(
+        "[...document.querySelectorAll('.stacked tr > *')].filter(one => one.checkVisibility())"
+        ".map(one => [one.dataset.label || '', one.getBoundingClientRect().toJSON()])"
+    )
+    shown = {name for name, box in cells if box["width"] and box["left"] >= 0}
+    assert {"Stands", "Restart", "Log end", "Snapshots"} <= shown
+    assert max(box["right"] for _, box in cells) <= 380
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_texts_can_be_read(tab: Browser, url: str, width: int) -> None:
     tab.open(url, width)
@@ -127,12 +144,41 @@ def test_the_tab_key_reaches_the_replicas(tab: Browser, url: str) -> None:
             )
         )
     assert reached[0] == "Skip to the verdict"
+    assert "Good to know" in " ".join(reached), "what is folded is reached"
     assert any(text.startswith("controller 1: log from offset") for text in reached)
 
 
 def test_it_prints(tab: Browser, url: str) -> None:
     tab.open(url, 1280, dark=True)
     assert len(tab.call("Page.printToPDF")["data"]) > 10_000
+
+
+def test_paper_shows_what_is_folded_on_a_screen(tab: Browser, url: str) -> None:
+    tab.open(url, 1280, dark=True)
+    shown = (
+        "[...document.querySelectorAll('.fold .finding summary, .guide p')]"
+        ".filter(one => one.checkVisibility({contentVisibilityAuto: true})).length"
+    )
+    assert tab.evaluate(shown) == 0
+    tab.call("Emulation.setEmulatedMedia", media="print", features=[])
+    # The folds open with the next frame.
+    assert any(tab.evaluate(shown) > 2 or sleep(0.1) for _ in range(50))
+    page = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert page == "rgb(255, 255, 255)"
+    tab.call("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_enter_unfolds_and_links_lead_to_the_findings(tab: Browser, url: str) -> None:
+    tab.open(url, 1280)
+    tab.evaluate("document.querySelector('.fold > summary').focus()")
+    for kind in ("keyDown", "keyUp"):
+        tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r",
+                 windowsVirtualKeyCode=13)  # fmt: skip
+    assert tab.evaluate("document.querySelector('.fold').open") is True
+    links = tab.evaluate(
+        "[...document.querySelectorAll('.answer a')].map(one => one.getAttribute('href'))"
+    )
+    assert all(tab.evaluate(f"document.querySelector('{one}') !== null") for one in links)
 
 
 def test_a_missing_browser_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_partitions_per_broker_are_those_of_the_newest_state(small: Lake) -> Non
         partition([3], 3, lineage="replicas/2"),
     ]
     write(small, state_tables()["partitions"], rows)
-    assert broker_loads(small) == (BrokerLoad(1, 2, 0), BrokerLoad(2, 0, 3))
+    assert broker_loads(small) == (BrokerLoad(1, 2, 0), BrokerLoad(2, 0, 2, 1))
 
 
 def log(small: Lake, times: list[datetime], checkpoint: list[datetime] | None = None) -> None:
