@@ -7,10 +7,10 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two jars (once)
 
@@ -39,6 +39,12 @@ test: check ## Lint, types and every test that needs only Python and Java
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java
 	$(BIN)/python -m pytest -m kafka -n auto --dist loadfile --durations 5
+
+test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
+	$(BIN)/python -m pytest -m s3 --durations 5
+
+s3a-jars: .venv/.stamp ## Fetch the jars that Spark reads a lake on S3 with (once)
+	$(BIN)/python -m kraftlog.session fetch-jars s3a
 
 test-browser: .venv/.stamp ## The page in a real browser (needs Chromium or Chrome, see CHROMIUM)
 	$(BIN)/python -m pytest -m browser

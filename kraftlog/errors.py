@@ -22,6 +22,10 @@ class PlatformError(KraftlogError):
     """The machine lacks something: Java, a jar, a compiled checksum."""
 
 
+class StoreError(KraftlogError):
+    """An object store that is not there, or does not let us in."""
+
+
 class LakeError(KraftlogError):
     """The lake cannot be read or written."""
 

@@ -4,11 +4,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
+from kraftlog.commands.local import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
@@ -33,7 +33,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         help="check a quorum's copies, print findings",
         description="Decode, replay and check; with --lake, results are kept in Delta tables.",
     )
-    audit.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
+    audit.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
     add_options(audit)
     audit.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
     audit.add_argument("--report", metavar="FILE", help="write what is found as a page, too")

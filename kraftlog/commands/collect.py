@@ -6,9 +6,9 @@ copy. Needs neither Spark nor a network.
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.errors import UsageError
 from kraftlog.pull.address import read_addresses
 from kraftlog.pull.arrived import arrived
@@ -39,7 +39,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where the copies go, each by itself"
+        "--out",
+        type=local_path,
+        required=True,
+        metavar="DIR",
+        help="where the copies go, each by itself",
     )
     parser.add_argument(
         "--ssh",

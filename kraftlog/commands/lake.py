@@ -5,9 +5,9 @@ want to see.
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.arguments import add_options
 
@@ -31,7 +31,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         ("expire", _expire, "delete what no version of the last --keep-runs runs needs"),
     ):
         one = inner.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        one.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
+        one.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
         add_options(one, only=_OWN)
         one.set_defaults(command=function)
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.parts import require
 from kraftlog.plain import tell
 from kraftlog.pull.address import Unreachable, read_addresses
@@ -63,14 +64,14 @@ def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = Fal
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=local_path,
         required=required,
         metavar="DIR",
         help="the folder to pull into: a new one, or one that pull has made",
     )
     parser.add_argument(
         "--command-config",
-        type=Path,
+        type=local_path,
         metavar="FILE",
         help="client properties for TLS and SASL, as Kafka's own tools take them",
     )

@@ -4,9 +4,9 @@ only.
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.config import load_options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
@@ -43,7 +43,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument(
         "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="NEW", help="a new folder")
+    parser.add_argument("--out", required=True, type=local_path, metavar="NEW", help="a new folder")
     parser.add_argument(
         "--voters",
         nargs="+",

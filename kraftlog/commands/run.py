@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
@@ -19,7 +20,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         description="Decode, materialize, audit and measure; only what is new is read. The page is "
         "report.html in the lake's folder.",
     )
-    parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
+    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
     add_options(parser)
     add_pull_options(parser.add_argument_group("a running quorum, pulled first"))
     parser.set_defaults(command=_run)

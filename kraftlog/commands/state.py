@@ -7,9 +7,9 @@ calls `add_commands`.
 import argparse
 import os
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.local import local_path
 from kraftlog.commands.place import (
     PLACES,
     add_place,
@@ -55,7 +55,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     checkpoint.add_argument("path", metavar="PATH", help="one replica's folder")
     add_place(checkpoint)
     add_quorum(checkpoint)
-    checkpoint.add_argument("--out", required=True, type=Path, metavar="DIR", help="where to")
+    checkpoint.add_argument("--out", required=True, type=local_path, metavar="DIR", help="where to")
     checkpoint.add_argument(
         "--without-voters",
         action="store_true",

@@ -22,11 +22,11 @@ from kraftlog.log.storage import (
     as_text,
     entry_of,
     is_inside,
-    is_remote,
     list_folder,
     open_file,
     real_path,
 )
+from kraftlog.log.stores import is_remote, require_store
 from kraftlog.plain import tell_once
 
 BESIDE = frozenset(
@@ -105,6 +105,8 @@ def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
 def _below(root: str) -> Iterator[Replica]:
     if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
         root = absolute(root)  # such a root has no name of its own to label by
+    if is_remote(root):
+        require_store(root)
     entry = entry_of(root)
     if entry is None:
         raise InputError(f"{root}: there is no such folder or file")
@@ -178,7 +180,7 @@ def _replica(root: str, folder: Entry) -> Replica:
         inside = []
     except OSError as error:
         # A log that cannot be read, as far as anybody can say: silence would be worse.
-        why = f"its folder cannot be listed ({error.strerror})"
+        why = f"its folder cannot be listed ({error.strerror or error})"
         name = names.segment_name(0)
         path = f"{folder.path}/{name}"
         inside = [LogFile(label, path, name, classify(name), 0, 0, why)]
@@ -217,7 +219,7 @@ def _listed(folder: str, *, must: bool = False) -> list[Entry]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        why = f"{folder}: it cannot be listed ({error.strerror})"
+        why = f"{folder}: it cannot be listed ({error.strerror or error})"
         if must:
             raise InputError(why) from error
         tell_once(f"{why}; what lies in it is left out")

@@ -15,7 +15,8 @@ from typing import Protocol, Self
 
 import pyarrow.fs as pafs
 
-from kraftlog.errors import InputError, UsageError
+from kraftlog.errors import UsageError
+from kraftlog.log.stores import filesystem_of, is_remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,6 @@ class RemoteBytes:
         self._file.close()
 
 
-def is_remote(path: str) -> bool:
-    """True for a URI of a store other than the local disk."""
-    return "://" in path and not path.startswith("file://")
-
-
 def local_path(path: str) -> str:
     """A local path without its file:// scheme and without a trailing slash."""
     if path.startswith("file://"):
@@ -144,7 +140,7 @@ def open_file(path: str) -> FileBytes:
 
     Raises OSError when it is missing, forbidden or not a regular file."""
     if is_remote(path):
-        return RemoteBytes(*_remote(path))
+        return RemoteBytes(*filesystem_of(path))
     return LocalBytes(local_path(path))
 
 
@@ -159,7 +155,7 @@ def list_folder(path: str) -> list[Entry]:
 def entry_of(path: str) -> Entry | None:
     """A path's own entry; None where there is nothing."""
     if is_remote(path):
-        filesystem, inner = _remote(path)
+        filesystem, inner = filesystem_of(path)
         info = filesystem.get_file_info(inner)
         return None if info.type == pafs.FileType.NotFound else _remote_entry(info, path)
     path = local_path(path)
@@ -217,16 +213,8 @@ _LAST_TIME_NS = (1 << 63) - 1
 """Some file systems hold times that 64 bits of nanoseconds do not."""
 
 
-def _remote(path: str) -> tuple[pafs.FileSystem, str]:
-    try:
-        filesystem, inner = pafs.FileSystem.from_uri(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path}: no store of this kind can be read here ({error})") from error
-    return filesystem, inner
-
-
 def _list_remote(path: str) -> Iterator[Entry]:
-    filesystem, inner = _remote(path)
+    filesystem, inner = filesystem_of(path)
     for info in filesystem.get_file_info(pafs.FileSelector(inner, recursive=False)):
         yield _remote_entry(info, f"{path.rstrip('/')}/{info.base_name}")
 

@@ -1,4 +1,5 @@
-"""What `make setup` calls: `check-java` before anything is installed, `fetch-jars` afterwards."""
+"""What `make setup` calls: `check-java` before anything is installed, `fetch-jars` afterwards; and
+`make s3a-jars`: `fetch-jars s3a`."""
 
 import shutil
 import sys
@@ -8,26 +9,37 @@ from pathlib import Path
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.plain import tell
 from kraftlog.session.java import check_java
-from kraftlog.session.settings import JARS_FOLDER, jar_digests, launch_settings, verified_jars
+from kraftlog.session.settings import (
+    DELTA,
+    JARS_FOLDER,
+    S3A,
+    jar_digests,
+    jars_below,
+    launch_settings,
+    verified_jars,
+)
 
 
-def fetch_jars(folder: Path) -> None:
-    """Fill the folder with Delta's jars by Spark's own resolution, unless it has them already."""
-    if not all((folder / name).is_file() for name in jar_digests()):
+def fetch_jars(folder: Path, kind: str = DELTA) -> None:
+    """Fill the folder with the jars of a kind by Spark's own resolution, unless it has them."""
+    below = jars_below(folder, kind)
+    if not all((below / name).is_file() for name in jar_digests(kind)):
         from kraftlog.session.start import launched
 
         with tempfile.TemporaryDirectory() as cache:
-            settings = launch_settings(None) | {
+            settings = launch_settings(None, with_s3a=kind == S3A) | {
                 "spark.jars.ivy": cache,
                 "spark.app.name": "kraftlog-setup",
                 "spark.master": "local[1]",
             }
             launched(settings).stop()
-            folder.mkdir(parents=True, exist_ok=True)
+            below.mkdir(parents=True, exist_ok=True)
             for jar in Path(cache, "jars").glob("*.jar"):
                 # Ivy writes the group before the name: io.delta_delta-storage-4.4.0.jar
-                shutil.copyfile(jar, folder / jar.name.partition("_")[2])
-    verified_jars(folder)
+                name = jar.name.partition("_")[2]
+                if name in jar_digests(kind):
+                    shutil.copyfile(jar, below / name)
+    verified_jars(folder, kind)
 
 
 def main(arguments: list[str]) -> int:
@@ -35,10 +47,12 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments == ["check-java"]:
             check_java()
-        elif arguments == ["fetch-jars"]:
-            fetch_jars(JARS_FOLDER)
+        elif arguments in (["fetch-jars"], ["fetch-jars", S3A]):
+            fetch_jars(JARS_FOLDER, *arguments[1:])
         else:
-            raise UsageError("python -m kraftlog.session takes check-java or fetch-jars")
+            raise UsageError(
+                f"python -m kraftlog.session takes check-java, fetch-jars or fetch-jars {S3A}"
+            )
     except KraftlogError as error:
         tell(str(error))
         return 2

@@ -48,9 +48,10 @@ def spark_session(
     lake: str | None = None,
 ) -> "SparkSession":
     """The running session, spark-submit's, or a new one; `conf` wins over everything else. With a
-    lake, each of its tables is a view, as the newest whole run has left it.
+    lake, each of its tables is a view, as the newest whole run has left it; a new session reads and
+    writes S3 where the lake lies there.
     """
-    session = _session(app_name, dict(conf or {}), master)
+    session = _session(app_name, dict(conf or {}), master, (lake or "").startswith("s3://"))
     if lake is not None:
         from kraftlog.session.views import lake_views
 
@@ -58,13 +59,15 @@ def spark_session(
     return session
 
 
-def _session(app_name: str, given: dict[str, str], master: str | None) -> "SparkSession":
+def _session(
+    app_name: str, given: dict[str, str], master: str | None, with_s3a: bool
+) -> "SparkSession":
     running = _running()
     if running is not None:
         return _adjusted(running, given)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _joined(app_name, given)
-    _new_context(app_name, given, master)
+    _new_context(app_name, given, master, with_s3a=with_s3a)
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.getOrCreate()
@@ -83,8 +86,10 @@ def spark_context(app_name: str, *, master: str | None = None) -> "SparkContext"
     return _new_context(app_name, {}, master)
 
 
-def _new_context(app_name: str, given: dict[str, str], master: str | None) -> "SparkContext":
-    settings = launch_settings(jars_folder()) | given
+def _new_context(
+    app_name: str, given: dict[str, str], master: str | None, *, with_s3a: bool = False
+) -> "SparkContext":
+    settings = launch_settings(jars_folder(), with_s3a=with_s3a) | given
     settings["spark.app.name"] = app_name
     settings["spark.master"] = master or settings.get("spark.master", "local[*]")
     return launched(settings)

@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kraftlog.log import stores
+from kraftlog.log.stores import is_remote
+
 _SLICES = "kraftlog.slices"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _PLAIN = " !$&()+,-.;@_~"
@@ -152,10 +155,7 @@ def _leaves(field: pa.Field) -> Iterator[str]:
 
 def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a lake's path, and the path inside it."""
-    if "://" not in path:
-        return pafs.LocalFileSystem(), path
-    filesystem, inner = pafs.FileSystem.from_uri(path)
-    return filesystem, inner
+    return stores.filesystem_of(path) if is_remote(path) else (pafs.LocalFileSystem(), path)
 
 
 def statistics(data: pa.Table) -> dict[str, Any]:

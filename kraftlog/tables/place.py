@@ -3,18 +3,26 @@
 In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies there and what to do.
 """
 
+from deltalake import DeltaTable
+
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import Entry, entry_of, list_folder
+from kraftlog.log.stores import asked, is_remote, require_store
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lease import require_layout
 from kraftlog.tables.register import REGISTER, Register, State
 
 KEY_FILE = "_redaction.key"
 _TOLD = 3
+_LITTLE_PATIENCE = {"max_retries": "1", "retry_timeout": "5s", "connect_timeout": "5s"}
 
 
 def require_place(root: str) -> None:
     """Raise LakeError where a lake may not be begun: another layout's, or among other things."""
+    if is_remote(root):
+        require_store(root)
+        # The client that commits is another one, with an environment of its own.
+        asked(root, lambda: DeltaTable.is_deltatable(f"{root}/{REGISTER}", _LITTLE_PATIENCE))
     entry = entry_of(root)
     if entry is None:
         return

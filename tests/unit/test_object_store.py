@@ -5,11 +5,7 @@ several clients at once create what only one may.
 import multiprocessing
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,57 +18,17 @@ from kraftlog.tables.lease import holding
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.spec import decoded_tables
+from tests.s3_server import s3_bucket
 
 FILES = decoded_tables()["files"]
 SPAWN = multiprocessing.get_context("spawn")
-ACCESS = {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
-    "AWS_REGION": "us-east-1",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_ALLOW_HTTP": "true",
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """The URI of a bucket; the environment says where it is."""
-    port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (ACCESS | {"AWS_ENDPOINT_URL": url}).items():
-            patch.setenv(name, value)
-        try:
-            wait_for(url)
-            request = urllib.request.Request(f"{url}/bucket", method="PUT")
-            urllib.request.urlopen(request).close()
-            yield "s3://bucket"
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(url).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise TimeoutError(url)
+    with s3_bucket() as store:
+        yield store.bucket
 
 
 def hold(root: str, lease: float = 60, wait: float = 0) -> Any:

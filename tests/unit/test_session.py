@@ -1,6 +1,7 @@
 """What a user reads when the machine lacks something; no Spark is started here."""
 
 import hashlib
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,27 @@ def test_delta_spark_configures_the_session(monkeypatch: pytest.MonkeyPatch) -> 
         settings.launch_settings(settings.JARS_FOLDER)
 
 
+def test_jars_for_s3_fit_what_pyspark_brings() -> None:
+    pyspark = importlib.util.find_spec("pyspark")
+    assert pyspark is not None
+    assert pyspark.origin is not None
+    (hadoop,) = Path(pyspark.origin).parent.glob("jars/hadoop-client-api-*.jar")
+    version = hadoop.stem.rpartition("-")[2]
+    assert f"hadoop-aws-{version}.jar" in settings.jar_digests(settings.S3A)
+    for one in settings.s3a_settings()["spark.jars.packages"].split(","):
+        _, artifact, version = one.split(":")
+        assert f"{artifact}-{version}.jar" in settings.jar_digests(settings.S3A)
+
+
+def test_a_lake_on_s3_has_the_jars_of_both(tmp_path: Path) -> None:
+    delta = settings.packaged_settings()["spark.jars.packages"]
+    both = settings.launch_settings(None, with_s3a=True)
+    assert both["spark.jars.packages"].startswith(f"{delta},org.apache.hadoop:hadoop-aws:")
+    assert both["spark.hadoop.fs.s3.impl"].endswith("S3AFileSystem")
+    # Where only Delta's jars are at hand, all are resolved.
+    assert "spark.jars.packages" in settings.launch_settings(tmp_path, with_s3a=True)
+
+
 def test_jars_are_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAFTLOG_JARS", str(tmp_path))
     assert settings.jars_folder() == tmp_path
@@ -117,7 +139,7 @@ def test_jars_are_compared_with_their_checksums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = {"delta.jar": hashlib.sha256(b"good").hexdigest()}
-    monkeypatch.setattr(settings, "jar_digests", lambda: digests)
+    monkeypatch.setattr(settings, "jar_digests", lambda *_: digests)
     with pytest.raises(PlatformError, match=r"lacks delta\.jar.*make setup"):
         settings.verified_jars(tmp_path)
     (tmp_path / "delta.jar").write_bytes(b"bad")
@@ -134,7 +156,7 @@ def test_with_jars_at_hand_nothing_is_resolved(
     folder.mkdir()
     (folder / "delta-1.jar").write_bytes(b"good")
     digests = {"delta-1.jar": hashlib.sha256(b"good").hexdigest()}
-    monkeypatch.setattr(settings, "jar_digests", lambda: digests)
+    monkeypatch.setattr(settings, "jar_digests", lambda *_: digests)
     monkeypatch.setattr(settings, "delta_coordinates", lambda: "io.delta:delta:1")
     found = settings.launch_settings(folder)
     assert found["spark.jars"].endswith("/a%20folder/delta-1.jar")

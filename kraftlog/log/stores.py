@@ -1,0 +1,154 @@
+"""Object stores by their URIs: which are known, and whether one is there and lets us in.
+
+In: URIs as delta-rs takes them too, and the environment, where both look for the store's address
+and credentials. Out: pyarrow's file systems, or one sentence. A client of a store asks again and
+again for minutes before it gives up, so whoever is about to work there looks first, once and with
+little patience.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow.fs as pafs
+
+from kraftlog.errors import StoreError, UsageError
+
+PATIENCE_SECONDS = 15.0
+_S3, _GCS, _AZURE = "s3", "gs", "abfs"
+SCHEMES = {"s3": _S3, "gs": _GCS, "abfs": _AZURE, "abfss": _AZURE}
+_ADDRESS = {
+    _S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    _GCS: ("CLOUD_STORAGE_EMULATOR_ENDPOINT",),
+    _AZURE: (),
+}
+_IDENTITY = {
+    _S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this machine",
+    _GCS: "GOOGLE_APPLICATION_CREDENTIALS, or the service account of this machine",
+    _AZURE: "AZURE_STORAGE_ACCOUNT_KEY, or the identity of this machine",
+}
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|INVALID_CLIENT_TOKEN|UNRECOGNIZED_CLIENT|"
+    r"EXPIRED_TOKEN|AuthenticationException|AuthenticationFailed|AuthorizationFailure|"
+    r"UNAUTHENTICATED|PERMISSION_DENIED|[Uu]nauthorized|\b40[13]\b|AccessDenied|credential"
+)
+_SILENT = re.compile(
+    r"NETWORK_CONNECTION|curlCode|[Cc]ould not resolve|[Cc]ouldn't (connect|resolve)|UNAVAILABLE|"
+    r"[Ff]ail(ed)? to (connect|resolve)|client error \(Connect\)|REQUEST_TIMEOUT|timed out"
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_TEXT_LIMIT = 200
+
+
+def is_remote(path: str) -> bool:
+    """True for a URI of a store other than the local disk."""
+    return "://" in path and not path.startswith("file://")
+
+
+def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a URI, and the path inside it.
+
+    Raises UsageError for a store of another kind."""
+    return _made(uri, _kind(uri))
+
+
+def require_store(uri: str) -> None:
+    """Raise StoreError where a store is not there, has no such bucket, or does not let us in."""
+    kind = _kind(uri)
+    filesystem, inner = _made(uri, kind, is_patient=False)
+    bucket = inner.split("/", 1)[0]
+    # By its path first: many may see only what lies below a prefix.
+    found = asked(uri, lambda: filesystem.get_file_info(inner).type)
+    if found == pafs.FileType.NotFound:
+        try:
+            found = asked(uri, lambda: filesystem.get_file_info(bucket).type)
+        except StoreError:
+            return
+        if found == pafs.FileType.NotFound:
+            raise StoreError(f"{uri}: there is no bucket {bucket} in {_where(kind)}")
+
+
+def asked(uri: str, ask: Callable[[], Any]) -> Any:
+    """What a store answers; some of their clients cannot be told to give up.
+
+    Raises StoreError in one sentence, soon."""
+    kind = _kind(uri)
+    answers: list[Any] = []
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            answers.append(ask())
+        # Each client has errors of its own.
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    if thread.is_alive():
+        raise StoreError(
+            f"{uri}: {_where(kind)} has not answered for {PATIENCE_SECONDS:.0f} s; {_look(kind)}"
+        )
+    if errors:
+        raise StoreError(f"{uri}: {_why(kind, errors[0])}") from errors[0]
+    return answers[0]
+
+
+def _kind(uri: str) -> str:
+    scheme = uri.partition("://")[0]
+    if scheme not in SCHEMES:
+        raise UsageError(
+            f"{uri}: {scheme}:// is no store that kraftlog knows; name a local folder, or "
+            f"{', '.join(f'{one}://' for one in SCHEMES)}"
+        )
+    return SCHEMES[scheme]
+
+
+def _made(uri: str, kind: str, *, is_patient: bool = True) -> tuple[pafs.FileSystem, str]:
+    """The file system; an impatient one tells soon that nothing answers."""
+    parts = urlsplit(uri)
+    inner = f"{parts.netloc}{parts.path}".rstrip("/")
+    if kind == _S3 and not is_patient and not parts.query:
+        once = pafs.AwsStandardS3RetryStrategy(max_attempts=2)
+        limits = {"connect_timeout": 5, "request_timeout": 10, "retry_strategy": once}
+        return pafs.S3FileSystem(endpoint_override=_address(kind), **limits), inner
+    if kind == _GCS and not is_patient and not parts.query:
+        return pafs.GcsFileSystem(retry_time_limit=timedelta(seconds=5)), inner
+    try:
+        filesystem, inner = pafs.FileSystem.from_uri(uri)
+    except (ValueError, OSError) as error:
+        raise StoreError(f"{uri}: {_why(kind, error)}") from error
+    return filesystem, inner
+
+
+def _address(kind: str) -> str | None:
+    """The address of a store that is not the cloud's own, as its environment names it."""
+    return next((os.environ[one] for one in _ADDRESS[kind] if os.environ.get(one)), None)
+
+
+def _where(kind: str) -> str:
+    named = _address(kind)
+    return f"the store at {named}" if named else {_S3: "S3", _GCS: "GCS", _AZURE: "Azure"}[kind]
+
+
+def _look(kind: str) -> str:
+    names = _ADDRESS[kind]
+    return f"look at {names[-1]} and the network" if names else "look at the name and the network"
+
+
+def _why(kind: str, error: Exception) -> str:
+    """What kept a store from answering, and where to look."""
+    text = _COLOUR.sub("", " ".join(str(error).split())).replace(" ↳ ", ": ")
+    detail = text.rpartition("Details: ")[2] or type(error).__name__
+    if "scheme is not allowed" in text:
+        return f"{_where(kind)} is asked without TLS, which needs AWS_ALLOW_HTTP=true"
+    if _SILENT.search(text):
+        return f"{_where(kind)} does not answer ({detail[:_TEXT_LIMIT]}); {_look(kind)}"
+    if _REFUSED.search(text):
+        return f"{_where(kind)} does not let us in; look at {_IDENTITY[kind]}"
+    return f"{_where(kind)} cannot be used ({detail[:_TEXT_LIMIT]})"

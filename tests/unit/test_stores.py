@@ -1,0 +1,60 @@
+"""Object stores by their URIs; no server is asked here."""
+
+import argparse
+import time
+from pathlib import Path
+
+import pytest
+
+from kraftlog.commands.local import local_path
+from kraftlog.errors import StoreError, UsageError
+from kraftlog.log import stores
+
+KINDS = [
+    ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 6", "does not answer"),
+    ("client error (Connect)\n ↳ tcp connect error", "does not answer"),
+    ("google::cloud::Status(UNAVAILABLE: Retry policy exhausted)", "does not answer"),
+    ("AWS Error ACCESS_DENIED during HeadObject operation: No response body.", "let us in"),
+    ("The AWS Access Key Id you provided is wrong: InvalidAccessKeyId 403 Forbidden", "let us in"),
+    ("AuthenticationException: Failed to get token from DefaultAzureCredential", "let us in"),
+    ("\x1b[31m↳\x1b[0m URL scheme is not allowed", "needs AWS_ALLOW_HTTP=true"),
+    ("something that nobody foresaw", "cannot be used"),
+]
+
+
+@pytest.mark.parametrize(("said", "sentence"), KINDS)
+def test_what_a_store_says_becomes_one_sentence(said: str, sentence: str) -> None:
+    def refuse() -> None:
+        raise OSError(said)
+
+    with pytest.raises(StoreError, match=sentence) as caught:
+        stores.asked("s3://bucket/folder", refuse)
+    assert str(caught.value).startswith("s3://bucket/folder: ")
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_store_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "PATIENCE_SECONDS", 0.05)
+    with pytest.raises(StoreError, match="has not answered"):
+        stores.asked("gs://bucket/folder", lambda: time.sleep(5))
+
+
+def test_the_address_is_told_where_the_environment_names_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
+    with pytest.raises(StoreError, match="the store at http://minio:9000 does not answer"):
+        stores.asked("s3://bucket", lambda: (_ for _ in ()).throw(OSError("curlCode: 7")))
+
+
+@pytest.mark.parametrize("uri", ["s4://bucket/x", "hdfs://host/x", "ftp://host/x", "://x"])
+def test_other_stores_are_refused(uri: str) -> None:
+    with pytest.raises(UsageError, match="is no store that kraftlog knows"):
+        stores.filesystem_of(uri)
+
+
+def test_what_must_be_on_this_machine() -> None:
+    assert local_path("a/b") == Path("a/b")
+    with pytest.raises(argparse.ArgumentTypeError, match="is no path of this machine"):
+        local_path("s3://bucket/a")
