@@ -51,6 +51,12 @@ class Options:
     mass_deletion_minor_minimum: int
     mass_deletion_window_ms: int
     snapshot_usual_bytes: int
+    retention_over_percent: Count
+    snapshot_part_ms: int
+    disk_days: int
+    tenure_ms: int
+    short_tenures: int
+    rejoin_ms: int
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int

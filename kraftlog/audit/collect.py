@@ -299,7 +299,7 @@ def _read_problem(one: SegmentEvidence | SnapshotEvidence) -> Iterator[FileProbl
             yield FileProblem(one.path, kind, fault.detail, vanished)
 
 
-_TOLD_NOWHERE_ELSE = (names.PARTITION_METADATA, names.SERVER_PROPERTIES)
+_TOLD_NOWHERE_ELSE = (names.PARTITION_METADATA, names.SERVER_PROPERTIES, names.DISK_FREE)
 """Side files that no check has as its own: what cannot be read in them is a file's problem."""
 
 

@@ -6,6 +6,7 @@ Source: R35, R107, R109, R163; KIP-853 for the ways to put a voter back.
 
 from collections.abc import Iterator
 
+from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
@@ -123,39 +124,72 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
             f"below {bounds.lower}, so that the copies at hand can be held against it"
         )
         advice = "what lies on the missing disks themselves was not looked at"
-    others = _other_directories(quorum)
+    moved = _on_other_disks(quorum)
+    if moved:
+        known = ", ".join(map(str, moved))
+        advice += f" (that the disk of {known} is another one, voter_directories_agree tells)"
+    all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,
-        f"{missing_voters_text(quorum)}{others}: {at_hand} of the {len(members.ids)} voters "
+        f"{missing_voters_text(quorum)}: {at_hand} of the {len(members.ids)} voters "
         f"{', '.join(map(str, members.ids))} (by {members.source} of {members.replica}) were "
         f"copied; {consequence}; {advice}",
-        severity=None if pulled is None else "info",
+        severity="info" if pulled is not None or all_moved else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
             "voters": list(members.ids),
             "missing_voters": list(bounds.missing_voters),
+            "on_other_disks": moved,
             "majority": bounds.majority,
             "source": members.source,
         },
     )
 
 
-def _other_directories(quorum: Quorum) -> str:
-    """Folders of a missing voter's node whose directory id is not that of the voter set."""
-    found = [
-        f"the folder {log.label} is of the same node, but its directory {directory} is not in the "
-        "voter set"
-        for log in quorum.peers
-        if log.evidence.node_id in quorum.bounds.missing_voters
-        and (directory := log.evidence.meta("directory.id"))
-    ]
-    return f" ({'; '.join(found)})" if found else ""
+def _on_other_disks(quorum: Quorum) -> list[int]:
+    """The missing voters whose nodes are at hand with a directory that the voter set does not
+    name.
+    """
+    nodes = {log.evidence.node_id for log in quorum.peers if log.evidence.meta("directory.id")}
+    return [one for one in quorum.bounds.missing_voters if one in nodes]
 
 
 def _expected_voters(quorum: Quorum) -> Coverage:
     if quorum.voter_set is None:
         return Coverage((), ((None, "nothing at hand says who votes"),))
     return Coverage(tuple(log.label for log in quorum.peers))
+
+
+def on_batches(quorum: Quorum) -> Iterator[BadRow]:
+    """Whether each log ends where a batch of the others does: what follows cannot be fetched
+    otherwise.
+    """
+    for log in quorum.peers:
+        end = log.end_offset or 0
+        held = [
+            (one, index)
+            for one in quorum.peers
+            if one is not log
+            and end < quorum.tail_starts.get(one.label, one.end_offset or 0)
+            and (index := one.index_at(end)) >= 0
+            and int(one.base[index]) < end
+        ]
+        if not log.evidence.segments or not held or log.label in quorum.tail_starts:
+            continue
+        other, index = held[0]
+        first, last = int(other.base[index]), int(other.last[index])
+        names = some([one.label for one, _ in held])
+        yield BadRow(
+            log.label,
+            f"the log ends at offset {end}, inside the batch of offsets {first} to {last} on "
+            f"{names}: a leader sends whole batches, so that this node stops with "
+            "UnexpectedAppendOffsetException when it fetches, again at each start; set its log "
+            "folder aside, with the snapshots that end there, and let it fetch anew",
+            log.evidence.folder,
+            offset=end,
+            other_replica=other.label,
+            evidence={"batch_start_offset": first, "batch_end_offset": last + 1},
+        )
 
 
 def _own_files(quorum: Quorum) -> Coverage:
@@ -192,6 +226,12 @@ CHECKS = (
         "the log reaches as far as the files beside it witness",
         lost_ends,
         _own_files,
+    ),
+    Check(
+        "log_ends_on_batch", "warning", "log", "#45",
+        "each log ends where a batch of the other logs ends",
+        on_batches,
+        coverage.copies,
     ),
     Check(
         MISSING, "warning", "replica", "R35, R107",

@@ -81,10 +81,15 @@ def listed(names: Sequence[str], limit: int = TOLD) -> str:
 
 def since_text(since: Since | None) -> str:
     """Since when, in words."""
-    at = moment(since.timestamp) if since is not None else None
-    if since is None or at is None:
+    if since is None or moment(since.timestamp) is None:
         return "since before the records at hand"
-    return f"since {at:%Y-%m-%d %H:%M:%S} UTC, offset {since.offset}"
+    return f"since {at_text(since)}"
+
+
+def at_text(when: Since) -> str:
+    """When, in words."""
+    at = moment(when.timestamp)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC, offset {when.offset}" if at else f"offset {when.offset}"
 
 
 def plural(count: int, word: str) -> str:
@@ -102,6 +107,7 @@ def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
             "isr": one.isr,
             "elr": one.elr,
             "last_known_elr": one.last_known_elr,
+            "led_by": one.led_by,
             "since_offset": None if one.since is None else one.since.offset,
         }
         for one in partitions
@@ -159,7 +165,7 @@ def _way_back(found: Health, one: Partition) -> str:
     safe = one.isr or one.elr
     source = "ISR" if one.isr else "ELR"
     if safe:
-        back = [broker for broker in safe if broker in found.brokers]
+        back = [broker for broker in _last_first(one, safe) if broker in found.brokers]
         gone = [broker for broker in safe if broker not in found.brokers]
         if back:
             return f"start broker {_or(back)}, of its {source}: nothing is lost if it ended cleanly"
@@ -167,9 +173,19 @@ def _way_back(found: Health, one: Partition) -> str:
     if one.last_known_elr:
         last = _or(one.last_known_elr)
         return f"only an unclean election is left, of broker {last}, which led it last"
+    if one.led_by is not None and one.led_by in one.replicas:
+        return (
+            f"only an unclean election is left, of broker {one.led_by}, which led it last by its "
+            "history"
+        )
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f" of broker {_or(alive)}" if alive else ""
     return f"only an unclean election{others} is left: records may be lost"
+
+
+def _last_first(one: Partition, safe: Sequence[int]) -> list[int]:
+    """All of them hold what was committed; who led last also holds what came after."""
+    return sorted(safe, key=lambda broker: broker != one.led_by)
 
 
 def _or(brokers: Sequence[int]) -> str:
@@ -198,18 +214,36 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    partitions = found.recovering
+    partitions = found.unclean
     if partitions:
-        told = [f"{one.name} (led by {one.leader})" for one in partitions]
+        told = [f"{one.name} ({_how_unclean(one)})" for one in partitions]
+        marked = [one.name for one in partitions if one.is_recovering]
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} got a leader by an unclean election and "
-            f"{'is' if len(partitions) == 1 else 'are'} still marked as recovering: "
-            f"{listed(told)}; records that the new leader lacked are lost, so compare with what "
-            "producers and consumers know (with one replica in sync the mark stays, which is "
-            "harmless)",
+            f"{plural(len(partitions), 'partition')} got a leader by an unclean election, one that "
+            f"was not in sync: {listed(told, 8)}; records that it lacked are lost, so compare with "
+            "what producers and consumers know. The mark stays where one replica alone is in sync, "
+            "which is harmless",
             names=[one.name for one in partitions],
+            marked=marked,
+            elections=[
+                {
+                    "name": one.name,
+                    "offset": one.unclean.since.offset if one.unclean else None,
+                    "leader": one.unclean.leader if one.unclean else one.leader,
+                    "times": one.unclean.times if one.unclean else None,
+                }
+                for one in partitions
+            ],
         )
+
+
+def _how_unclean(one: Partition) -> str:
+    state = "still marked as recovering" if one.is_recovering else "recovered since"
+    if one.unclean is None:
+        return f"before the records at hand, now led by {one.leader}; {state}"
+    times = f", for the {one.unclean.times}. time" if one.unclean.times > 1 else ""
+    return f"of {one.unclean.leader}, {at_text(one.unclean.since)}{times}; {state}"
 
 
 def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -446,7 +480,7 @@ CHECKS = (
     ),
     health_check(
         "elections_clean", "info", "state", "#51, KIP-704",
-        "no partition is marked as recovering from an unclean election", unclean, _no_partition,
+        "no partition got a leader by an unclean election", unclean, _no_partition,
     ),
     health_check(
         "replicas_registered", "info", "state", "#51",

@@ -11,13 +11,14 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.joining_checks import stuck
 from kraftlog.audit.triage import called, offsets_text, some
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.voters import Members, VoterSet
+from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +272,18 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
+    apart = disjoint_majorities(one.members, other.members)
+    two = (
+        f", and {list(apart[0])} is a majority of the one, {list(apart[1])} of the other: each can "
+        "elect a leader of its own"
+        if apart
+        else ""
+    )
     return BadRow(
         one.replica,
         f"the voters are {list(one.ids)} by {one.source} of {one.replica} and {list(other.ids)} by "
         f"{other.source} of {other.replica}: nodes that disagree on the voters count different "
-        "majorities; find out which change was not finished before any node starts",
+        f"majorities{two}; find out which change was not finished before any node starts",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
@@ -284,6 +292,7 @@ def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
             "other_voters": [list(member) for member in other.members],
             "source": one.source,
             "other_source": other.source,
+            "disjoint_majorities": [list(ids) for ids in apart or ()],
         },
     )
 
@@ -375,11 +384,14 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
     """A voter that stands for election again and again raises its epoch, and is not elected."""
     limit = quorum.thresholds.skipped_epochs
     newest = max((log.last_epoch or 0 for log in quorum.peers), default=0)
+    told = {one.log.label for one in stuck(quorum)}
     for logs in quorum.holders.values():
         for log in logs:
             state, file = log.evidence.state_file, log.evidence.quorum_state
             if state is None or file is None or state.leader_epoch - newest <= limit:
                 continue
+            if log.label in told:
+                continue  # its finding names all signs
             ahead = state.leader_epoch - newest
             yield BadRow(
                 log.label,
@@ -398,34 +410,48 @@ def storm(quorum: Quorum) -> Iterator[BadRow]:
     yield from _elections(quorum)
 
 
-def _elections(quorum: Quorum) -> Iterator[BadRow]:
-    limits, log = quorum.thresholds, quorum.newest_log
-    if log is None or len(log.epoch_starts) < 2:
-        return
+def busiest_hour(log: LogView) -> tuple[int, EpochStart | None]:
+    """The most elections that a log holds within an hour, and the first of them."""
     starts = [one for one in log.epoch_starts if one.certain][1:]
     rows = np.array([one.row for one in starts], np.int64)
     if not len(rows):
-        return
+        return 0, None
     # As floats: a wild time does not wrap around.
     times = np.sort(log.evidence.log.base_timestamps[rows].astype(np.float64))
     within = np.searchsorted(times, times + 3_600_000, "left") - np.arange(len(times))
     busiest = int(within.argmax())
+    return int(within[busiest]), starts[busiest]
+
+
+def _elections(quorum: Quorum) -> Iterator[BadRow]:
+    limits, log = quorum.thresholds, quorum.newest_log
+    if log is None:
+        return
+    most, first = busiest_hour(log)
+    if first is None:
+        return
     epochs = np.array([one.epoch for one in log.epoch_starts], np.int64)
     skipped = np.diff(epochs) - 1
     worst = int(skipped.argmax())
-    most, gap = int(within[busiest]), int(skipped[worst])
+    gap = int(skipped[worst])
     if most <= limits.elections_per_hour and gap <= limits.skipped_epochs:
         return
-    at = starts[busiest] if most > limits.elections_per_hour else log.epoch_starts[worst + 1]
-    tenures = np.diff(times)
+    at = first if most > limits.elections_per_hour else log.epoch_starts[worst + 1]
+    starts = np.array([one.row for one in log.epoch_starts if one.certain], np.int64)
+    tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
     shortest = int(tenures.min()) if len(tenures) else None
+    held = (
+        f"; the shortest led for {tenures.min() / 1000:,.1f} s, half of them for less than "
+        f"{np.median(tenures) / 1000:,.1f} s"
+        if len(tenures)
+        else ""
+    )
     yield BadRow(
         log.label,
         f"{most} leaders were elected within one hour from offset {at.start_offset} on and up to "
-        f"{gap} "
-        f"epochs were skipped between two of them (limits: {limits.elections_per_hour} and "
-        f"{limits.skipped_epochs}): look for a controller that cannot fetch in time, or a slow "
-        "link",
+        f"{gap} epochs were skipped between two of them (limits: {limits.elections_per_hour} and "
+        f"{limits.skipped_epochs}){held}: look for a controller that cannot fetch in time, or a "
+        "slow link",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),
         at.start_offset,
@@ -434,6 +460,7 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
             "elections_in_an_hour": most,
             "skipped_epochs": gap,
             "shortest_tenure_ms": shortest,
+            "median_tenure_ms": int(np.median(tenures)) if len(tenures) else None,
             "epochs": len(epochs),
         },
     )

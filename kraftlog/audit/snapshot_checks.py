@@ -15,6 +15,7 @@ from kraftlog.log import names
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 
@@ -331,6 +332,9 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         size = f"{evidence.size_bytes:,} bytes"
         if peer is not None and evidence.kind == names.CHECKPOINT_PART:
             size += f" of the {peer.evidence.size_bytes:,} that {peer.replica} has"
+        idle = _idle_ms(quorum, one)
+        if idle is not None:
+            size += f", last written {idle / 1000:,.0f} s before the newest record at hand"
         what = (
             "a snapshot that was never finished"
             if evidence.kind == names.CHECKPOINT_PART
@@ -346,8 +350,19 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
             evidence={
                 "size_bytes": evidence.size_bytes,
                 "complete_size_bytes": peer.evidence.size_bytes if peer else None,
+                "idle_ms": idle,
             },
         )
+
+
+def _idle_ms(quorum: Quorum, one: SnapshotView) -> int | None:
+    """For how long nothing has come of an unfinished snapshot; None where its file carries a newer
+    time than all records, as after a copy that did not keep times.
+    """
+    now = newest_ms(quorum)
+    if one.evidence.kind != names.CHECKPOINT_PART or now is None:
+        return None
+    return now - one.evidence.modified_ms if now > one.evidence.modified_ms else None
 
 
 def too_large(quorum: Quorum) -> Iterator[BadRow]:

@@ -11,12 +11,14 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.triage import some
+from kraftlog.audit.triage import at_same_place, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 _TOLD = 4
+_STOPS_LOADERS = ("references_exist", "record_replays")
+"""Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
 def _query(name: str) -> Callable[[Quorum], Iterable[BadRow]]:
@@ -44,15 +46,19 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     log = quorum.by_label[issue.replica]
     columns = log.evidence.log
     severity: Any = issue.severity
+    text, evidence = issue.text, dict(issue.evidence)
+    if issue.check in _STOPS_LOADERS and len(quorum.peers) > 1:
+        held, places = at_same_place(quorum, log, issue.row)
+        text, evidence = f"{text}; {held}", {**evidence, **places}
     return BadRow(
         issue.replica,
-        issue.text,
+        text,
         log.path(issue.row),
         int(columns.positions[issue.row]),
         int(columns.base_offsets[issue.row]) + issue.record_index,
         batch_leader_epoch=int(columns.epochs[issue.row]),
         severity=severity,
-        evidence={"batch_id": columns.id_text(issue.row), **issue.evidence},
+        evidence={"batch_id": columns.id_text(issue.row), **evidence},
     )
 
 

@@ -11,7 +11,7 @@ R63, R160, R161.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -32,13 +32,14 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     StateEvidence,
 )
-from kraftlog.quorum.health import Health, Past, health_of
+from kraftlog.quorum.health import Health, Leaders, Past, health_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineage import Chain, chain
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.declare import Key
 from kraftlog.state.known import Known
-from kraftlog.state.standing import Topics, by_key
+from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.window import RecordWindow
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
@@ -92,6 +93,11 @@ class StateHistory:
         self._stops, self._doubts = _remarks(self.chain)
         self._lines: list[_Line] = []
         self._health: Health | None = None
+        self._asked = {
+            (one.topic_id, one.number)
+            for replica in quorum.replicas
+            for one in replica.partition_folders
+        }
 
     def run(self) -> StateEvidence:
         """Go through everything."""
@@ -143,6 +149,7 @@ class StateHistory:
                 offset,
                 offset <= self.quorum.bounds.lower,
                 line.doubt,
+                self._asked,
             )
 
     # --- the way through the history -------------------------------------------------------------
@@ -221,8 +228,8 @@ class StateHistory:
         doubt = None if line.doubt else self._doubts.first_in(window)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
+            self._rules.past.leaders(watched, _leaders_of(line.known.partitions))
             line.known.advance(watched, self._rules)
-            self._rules.past.leaders(watched)
             self._note_judged(watched)
         else:
             line.known.advance(watched)
@@ -431,6 +438,16 @@ def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
             found = log.content(int(links.row[at]))
             for issue in found.issues if found else ():
                 yield at, issue
+
+
+def _leaders_of(standing: Standing) -> Leaders:
+    """Who leads each partition of some topics in a state."""
+
+    def leaders(topics: Collection[str]) -> Mapping[Key, int]:
+        found = by_key(standing.versions(standing.of_topics(topics)))
+        return {key: value["leader"] for key, value in found.items()}
+
+    return leaders
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,11 +7,12 @@ KIP-631, KIP-966 (ELR), R161, #30–32.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kraftlog.audit.grouping import record_note
+from kraftlog.quorum.health import Since
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.declare import Data
 from kraftlog.state.fold import Applied
@@ -24,7 +25,7 @@ MV_3_6_IV0 = 12
 
 class Step(NamedTuple):
     """One record: what it says, where it stands, and the state that it meets (and then changes in
-    place).
+    place); `gone` are the topics that were deleted before it, by id.
     """
 
     type: str
@@ -32,6 +33,7 @@ class Step(NamedTuple):
     offset: int
     batch_base_offset: int
     state: State
+    gone: Mapping[str, tuple[str, Since]] = {}
 
 
 class Told(NamedTuple):
@@ -165,6 +167,16 @@ def _topic_identity(step: Step) -> Iterator[Told]:
             "that of "
             f"{same_id['name']}: its partitions are forgotten; {advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+        )
+    elif topic_id in step.gone:
+        before, since = step.gone[topic_id]
+        yield Told(
+            "topic_identity_unique",
+            f"topic id {topic_id} is used again at offset {step.offset} for {name}: it was that of "
+            f"{before}, which was deleted at offset {since.offset}; a broker that still has a "
+            "folder of it takes its old records for the new topic's. Find out which controller "
+            "wrote it, and delete and create the topic again",
+            {"name": name, "topic_id": topic_id, "other_name": before, "deleted": since.offset},
         )
 
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.health_checks import Reason, health_check, listed, plural, row, since_text
+from kraftlog.audit.health_checks import Reason, health_check, row, since_text
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.evidence import ReplicaEvidence
-from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.declare import Data
+from kraftlog.quorum.voters import Members, disjoint_majorities, log_voter_changes
 
 
 def directories(quorum: Quorum) -> Iterator[BadRow]:
@@ -79,103 +78,97 @@ def _over_directories(quorum: Quorum) -> Coverage:
     return Coverage(tuple(labels), (), "no voter's meta.properties with a directory.id is at hand")
 
 
-def endpoints(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    """Where the voter set says that a voter is, against where it registered itself."""
-    for voter, controller in _registered_voters(found):
-        known = _places(controller["endPoints"])
-        for name, place in _places(voter["endpoints"]).items():
-            if name in known and known[name] != place:
-                yield row(
-                    found,
-                    f"voter {voter['voterId']} is at {place} by the voter set, but registered "
-                    f"itself at {known[name]} (listener {name}): after a restart the others look "
-                    "for it at the first, and may find no majority; update the voter's endpoint, "
-                    "or give the node its old address back",
-                    voter_id=voter["voterId"],
-                    listener=name,
-                    by_voter_set=place,
-                    registered=known[name],
-                )
-
-
-def _registered_voters(found: Health) -> list[tuple[Data, Data]]:
-    return [
-        (voter, found.controllers[voter["voterId"]])
-        for voter in found.voters
-        if voter["voterId"] in found.controllers
-    ]
-
-
-def _none_registered(quorum: Quorum, found: Health) -> Reason:
-    if _registered_voters(found):
-        return None
-    return "no voter of a KRaftVoters record has registered as a controller"
-
-
 def _no_voters(quorum: Quorum, found: Health) -> Reason:
     return None if found.voters else "no KRaftVoters record names the voters"
 
 
-def _no_folder(quorum: Quorum, found: Health) -> Reason:
-    if any(one.partition_folders for one in quorum.replicas):
-        return None
-    return "no topic folder with a partition.metadata lies beside a log at hand"
-
-
-def _places(given: list[Data]) -> dict[str, str]:
-    return {one["name"]: f"{one['host']}:{one['port']}" for one in given}
-
-
 def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    """Voters that came again after they were removed, and those that will."""
     for (voter, directory), (left, back) in sorted(found.past.voters_back.items()):
+        passed = back.timestamp - left.timestamp
+        by_itself = _joins(quorum, voter, directory) or passed <= quorum.thresholds.rejoin_ms
+        how = (
+            f"{max(0, passed) / 1000:,.1f} s later, as a controller does by itself"
+            if by_itself
+            else "later"
+        )
         yield row(
             found,
             f"voter {voter} (directory {directory}) was removed ({since_text(left)}) and is a "
-            f"voter again ({since_text(back)}): if nobody added it, it joined by itself "
-            "(controller.quorum.auto.join.enable), so switch that off before you remove it",
+            f"voter again ({since_text(back)}), {how}: {_STAY_AWAY}",
+            None if by_itself else "info",
             voter_id=voter,
             directory_id=directory,
             removed_offset=left.offset,
             back_offset=back.offset,
+            passed_ms=passed,
         )
+    now = {(one["voterId"], one["voterDirectoryId"]) for one in found.voters}
+    for (voter, directory), left in sorted(found.past.voters_removed.items()):
+        if (voter, directory) not in now and _joins(quorum, voter, directory):
+            yield row(
+                found,
+                f"voter {voter} (directory {directory}) was removed ({since_text(left)}), and "
+                f"joins again when its node runs, as its server.properties says: {_STAY_AWAY}",
+                voter_id=voter,
+                directory_id=directory,
+                removed_offset=left.offset,
+            )
 
 
-def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    for replica in quorum.replicas:
-        if replica.label in quorum.foreign:
-            continue
-        stray = [one for one in replica.partition_folders if _is_stray(found, one)]
-        if stray:
-            told = [f"{one.name} ({_why_stray(found, one)})" for one in stray]
+AUTO_JOIN = "controller.quorum.auto.join.enable"
+_STAY_AWAY = (
+    f"if it was to stay away, stop the node, or set {AUTO_JOIN}=false on it, and remove it after "
+    "that (KAFKA-19850)"
+)
+
+
+def _joins(quorum: Quorum, voter: int, directory: str) -> bool:
+    """Whether the settings of a voter's copy say that it joins by itself."""
+    copies = [
+        one
+        for one in quorum.replicas
+        if one.node_id == voter and one.meta("directory.id") in (directory, None)
+    ]
+    return any((one.setting(AUTO_JOIN) or "").strip().lower() == "true" for one in copies)
+
+
+def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
+    """Voters change one at a time, so that any two majorities share a voter: a change of more lets
+    the old set and the new one decide differently. A change is told once, however many hold it.
+    """
+    told: set[tuple[int | None, Members]] = set()
+    for log in quorum.peers:
+        end = quorum.tail_starts.get(log.label, log.end_offset or 0)
+        for before, after in log_voter_changes(log):
+            apart = disjoint_majorities(before.members, after.members)
+            key = after.offset, after.members
+            if apart is None or key in told or (after.offset or 0) >= end:
+                continue
+            told.add(key)
+            one, other = (list(ids) for ids in apart)
             yield BadRow(
-                replica.label,
-                f"{plural(len(stray), 'folder')} of topics that are gone: {listed(told, 6)}; "
-                "Kafka sets them aside as stray when this broker starts, so keep a copy if their "
-                "records are still wanted",
-                stray[0].path,
+                log.label,
+                f"the voters become {list(after.ids)} by {after.source}, after {list(before.ids)} "
+                f"by {before.source}: {one} was a majority before and {other} is one after it, and "
+                "they share no voter, so that each could have elected a leader and committed "
+                "records of its own. Compare the copies of all of them before any node starts, and "
+                "change voters one at a time",
+                log.path(int(log.rows[log.index_at(after.offset or 0)])),
+                int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),
+                after.offset,
+                batch_leader_epoch=int(log.epochs[log.index_at(after.offset or 0)]),
                 evidence={
-                    "folders": [
-                        {"folder": one.name, "topic_id": one.topic_id, "path": one.path}
-                        for one in stray
-                    ]
+                    "voters_before": list(before.ids),
+                    "voters_after": list(after.ids),
+                    "disjoint_majorities": [one, other],
                 },
             )
 
 
-def _is_stray(found: Health, one: PartitionFolder) -> bool:
-    """A folder of a topic id that no topic has; what Kafka is deleting, or has set aside, is
-    none.
-    """
-    return one.fate is None and one.topic_id is not None and one.topic_id not in found.topic_names
-
-
-def _why_stray(found: Health, one: PartitionFolder) -> str:
-    now = next((key for key, name in found.topic_names.items() if name == one.topic), None)
-    renewed = f"; {one.topic} is now {now}" if now is not None else ""
-    gone = found.past.topics.get(one.topic_id or "")
-    if gone is None:
-        return f"topic id {one.topic_id} is in no record at hand{renewed}"
-    return f"topic id {one.topic_id} was deleted at offset {gone[1].offset}{renewed}"
+def _over_changes(quorum: Quorum) -> Coverage:
+    labels = [log.label for log in quorum.peers if any(log_voter_changes(log))]
+    return Coverage(tuple(labels), (), "no log at hand names the voters twice")
 
 
 CHECKS = (
@@ -185,17 +178,13 @@ CHECKS = (
         _over_directories,
     ),
     health_check(
-        "voter_endpoints_agree", "warning", "replica", "KIP-853, #40",
-        "a voter registered itself where the voter set says it is", endpoints,
-        _none_registered,
+        "voters_removed_stay_away", "warning", "replica", "KAFKA-19850, #41",
+        "a voter that was removed has not joined again, and does not by itself", rejoined,
+        _no_voters,
     ),
-    health_check(
-        "voters_removed_stay_away", "info", "replica", "#41",
-        "a voter that was removed has not joined again", rejoined, _no_voters,
-    ),
-    health_check(
-        "folders_match_topics", "warning", "state", "#30, #50, KIP-516",
-        "every topic folder of a broker at hand is of a topic that exists", folders,
-        _no_folder,
+    Check(
+        "voter_changes_overlap", "warning", "replica", "KIP-853, #26, #43",
+        "any majority of the voters before a change shares a voter with any after it",
+        changes_overlap, _over_changes,
     ),
 )  # fmt: skip

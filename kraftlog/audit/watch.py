@@ -47,7 +47,8 @@ class Rules:
         offset = event.origin.offset or 0
         at = int(np.searchsorted(self.base_offsets, offset, "right")) - 1
         base = int(self.base_offsets[at])
-        self._tell(offset, *rules_before(Step(event.origin.type, event.data, offset, base, state)))
+        step = Step(event.origin.type, event.data, offset, base, state, self.past.topics)
+        self._tell(offset, *rules_before(step))
 
     def changed(
         self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]

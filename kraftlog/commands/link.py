@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kraftlog.simulate.liveness import EXAMPLE_LINKS, FETCH_TIMEOUT_MS, Link
+from kraftlog.quorum.joining import FETCH_TIMEOUT_MS
+from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link
 
 _ROUND_TRIP_MS = 100
 """Of a link whose bandwidth alone was given: far away, as slow links are."""

@@ -11,11 +11,11 @@ from kraftlog.audit.triage import counted
 from kraftlog.commands.link import add_link, at_least, links_of
 from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
 from kraftlog.plain import tell
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
 from kraftlog.simulate.join_rows import in_words, join_rows, joiner_of
-from kraftlog.simulate.liveness import DEFAULT_FETCH_BYTES
 from kraftlog.simulate.rows import likely_leaders
 
 _BANDWIDTH = 12_500_000

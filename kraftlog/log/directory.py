@@ -30,7 +30,13 @@ from kraftlog.log.stores import is_remote, require_store
 from kraftlog.plain import tell_once
 
 BESIDE = frozenset(
-    {names.META_PROPERTIES, names.BOOTSTRAP, names.SERVER_PROPERTIES, names.QUORUM_DESCRIBE}
+    {
+        names.META_PROPERTIES,
+        names.BOOTSTRAP,
+        names.SERVER_PROPERTIES,
+        names.QUORUM_DESCRIBE,
+        names.DISK_FREE,
+    }
 )
 """Kinds that lie beside the log's folder, not in it."""
 

@@ -25,6 +25,7 @@ PARTITION_METADATA = "partition_metadata"
 EPOCH_CHECKPOINT = "leader_epoch_checkpoint"
 SERVER_PROPERTIES = "server_properties"
 QUORUM_DESCRIBE = "quorum_describe"
+DISK_FREE = "disk_free"
 UNKNOWN = "unknown"
 
 LAST_OFFSET = (1 << 63) - 1
@@ -48,6 +49,7 @@ _FIXED_NAMES = {
     "bootstrap.checkpoint": BOOTSTRAP,
     "server.properties": SERVER_PROPERTIES,
     "quorum-describe": QUORUM_DESCRIBE,
+    "df.txt": DISK_FREE,
     ".kafka_cleanshutdown": "clean_shutdown",
     ".lock": "lock",
 }

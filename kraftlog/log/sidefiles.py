@@ -159,6 +159,21 @@ def read_partition_metadata(raw: bytes) -> dict[str, str]:
     return result
 
 
+def read_disk_free(raw: bytes) -> int:
+    """What `df -Pk FOLDER` printed: how many bytes are free on the disk of the folder."""
+    lines = raw.decode("utf-8", "replace").splitlines()
+    if len(lines) < 2 or "1024-blocks" not in lines[0]:
+        raise ValueError("it is not what df -Pk prints for one folder")
+    found = _DF_LINE.search(lines[1])
+    if found is None:
+        raise ValueError("its second line has not the six columns of df -Pk")
+    return 1024 * _number(found["free"], "the number of free blocks", _LONG // 1024)
+
+
+_DF_LINE = re.compile(r"\s\d+\s+\d+\s+(?P<free>\d+)\s+(?:\d+%|-)\s", re.ASCII)
+"""All blocks, used ones, free ones, and the share that is used, between two names."""
+
+
 INDEX_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_INDEX_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 

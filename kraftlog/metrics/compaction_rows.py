@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from kraftlog.metrics.compaction import KEYS, KeyOf, OffsetMap
-from kraftlog.metrics.growth import DAY_MS
 from kraftlog.metrics.objects import Lives
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, deletions
+from kraftlog.quorum.growth import DAY_MS
 
 Row = dict[str, Any]
 HORIZONS: dict[str, int | None] = {"never": None, "after one day": DAY_MS, "at once": 0}

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.metrics.growth import DAY_MS
-from kraftlog.metrics.retention import log_bytes, newest_ms
 from kraftlog.metrics.settings import SETTINGS, Setting
+from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import bytes_since, log_bytes, newest_ms
 
 Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -94,7 +94,7 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
 def _bytes_since(beside: Beside, limit: int) -> str | None:
     log = beside.log
     since = beside.quorum.own_snapshot_end(log.label)
-    size = int(log.evidence.log.sizes[log.rows[log.base >= since]].sum())
+    size = bytes_since(log, since)
     if size <= limit * SLACK:
         return None
     return f"{size:,} bytes were written since the newest snapshot: none is being taken"

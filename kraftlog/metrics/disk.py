@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kraftlog.log import names
-from kraftlog.metrics.growth import days_to_fill, per_day
+from kraftlog.quorum.growth import days_to_fill
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import log_bytes_per_day
 
 Row = dict[str, Any]
 
@@ -47,13 +48,3 @@ def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
 
 
 _LEFT_OVER = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED, names.LOG_DELETED)
-
-
-def log_bytes_per_day(log: LogView) -> float | None:
-    """Growth of one replica's log."""
-    if log.is_empty:
-        return None
-    columns = log.evidence.log
-    begin = int(columns.base_timestamps[log.rows].min())
-    span = int(columns.max_timestamps[log.rows].max()) - begin
-    return per_day(int(columns.sizes[log.rows].sum()), span)

@@ -11,17 +11,12 @@ import numpy as np
 
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.chunks import log_chunks
-from kraftlog.simulate.liveness import (
-    DEFAULT_FETCH_BYTES,
-    FORMER_FETCH_BYTES,
-    Link,
-    Transfer,
-    recommended_chunk_bytes,
-)
+from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
 Row = dict[str, Any]
 CHUNKS = tuple(FORMER_FETCH_BYTES >> power for power in range(7, -1, -1))

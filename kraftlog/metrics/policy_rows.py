@@ -7,8 +7,8 @@ Source: R50–R54, R102.
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.metrics.growth import write_amplification
 from kraftlog.metrics.policy import Interval, Simulator
+from kraftlog.quorum.growth import write_amplification
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 

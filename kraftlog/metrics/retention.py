@@ -10,24 +10,29 @@ R32, R55–R57; Kafka's KafkaMetadataLog.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from kraftlog.metrics.growth import DAY_MS
+from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import (
+    Limits,
+    kept_snapshots,
+    log_bytes,
+    newest_ms,
+    prunable_bytes,
+    shipped_drops,
+)
 from kraftlog.quorum.snapshots import SnapshotView
 
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+@dataclass(frozen=True)
+class Retention(Limits):
     """What the rules compare with; defaults of the KIP and of Kafka."""
 
     start_offset_lag_ms: int = 7 * DAY_MS
-    max_bytes: int = 100 * 1024 * 1024
-    max_ms: int = 7 * DAY_MS
 
 
 def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]:
@@ -43,14 +48,6 @@ def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]
     ]
 
 
-def newest_ms(quorum: Quorum) -> int | None:
-    """Time of the newest batch of any log."""
-    times = [
-        int(log.evidence.log.max_timestamps[log.rows].max()) for log in quorum.logs if len(log.rows)
-    ]
-    return max(times, default=None)
-
-
 def _of_replica(
     quorum: Quorum,
     log: LogView,
@@ -59,8 +56,7 @@ def _of_replica(
     replicated: int,
     leader: LogView | None,
 ) -> list[Row]:
-    held = [one for one in quorum.snapshots_of(log.label) if one.is_complete and one.end_offset > 0]
-    held.sort(key=lambda one: one.id)
+    held = kept_snapshots(quorum, log.label)
     start = log.start_offset or 0
     dropped = shipped_drops(held, log_bytes(log), limits, now)
     moves = sum(reason is not None for reason in dropped)
@@ -106,35 +102,6 @@ def _kip_reason(
     if age_ms is not None and age_ms >= limits.start_offset_lag_ms:
         return "the log start is older than metadata.start.offset.lag.time.max.ms"
     return None
-
-
-def shipped_drops(
-    held: Sequence[SnapshotView], log_size: int, limits: Retention, now: int | None
-) -> list[str | None]:
-    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped."""
-    reasons: list[str | None] = [None] * len(held)
-    total = sum(one.evidence.size_bytes for one in held)
-    for rank, one in enumerate(held[:-1]):
-        stamp = one.last_contained_timestamp
-        if log_size + total > limits.max_bytes:
-            reasons[rank] = "metadata.max.retention.bytes"
-        elif now is not None and stamp is not None and now - stamp > limits.max_ms:
-            reasons[rank] = "metadata.max.retention.ms"
-        else:
-            break
-        total -= one.evidence.size_bytes
-    return reasons
-
-
-def prunable_bytes(log: LogView, offset: int) -> int:
-    """Bytes of the segments that lie wholly below an offset; the last one is never cut (R31)."""
-    segments = log.evidence.segments
-    return sum(one.size_bytes for one, after in pairwise(segments) if after.base_offset <= offset)
-
-
-def log_bytes(log: LogView) -> int:
-    """Bytes of all segments."""
-    return sum(one.size_bytes for one in log.evidence.segments)
 
 
 def _start_ms(log: LogView, now: int) -> int:

@@ -6,8 +6,8 @@ QuorumConfig and MetadataLogConfig (4.3.1).
 
 from dataclasses import dataclass
 
-from kraftlog.metrics.growth import DAY_MS
 from kraftlog.metrics.sizes import MIB
+from kraftlog.quorum.growth import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

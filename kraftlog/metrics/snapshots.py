@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.growth import per_day, write_amplification
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.origin import GENERATED, origin_of
-from kraftlog.metrics.retention import newest_ms
+from kraftlog.quorum.growth import per_day, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 

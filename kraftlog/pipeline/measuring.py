@@ -19,7 +19,6 @@ from kraftlog.log.storage import absolute
 from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
-from kraftlog.metrics.growth import DAY_MS, per_day
 from kraftlog.metrics.joiner import newest_snapshot
 from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
@@ -33,6 +32,7 @@ from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
 from kraftlog.pipeline.run import lake_key
+from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import limits_of, redactor_of

@@ -109,6 +109,8 @@ def copy_script(
         for what, script in STEPS:
             yield f"# {one.name}: {what}"
             yield f"{one.command(script, sudo)} | tar -xzf - -C {target}"
+        yield f"# {one.name}: what is free on its disk"
+        yield f"{one.command('df -Pk .', sudo)} > {target}/df.txt"
     if pull is not None:
         yield ""
         yield "# What the quorum has committed meanwhile, and how far each of its nodes is"

@@ -212,6 +212,7 @@ class ReplicaEvidence:
     epoch_checkpoint: SideFile | None = None
     partition_metadata: SideFile | None = None
     server_properties: SideFile | None = None
+    disk_free: SideFile | None = None
     problems: tuple[FileProblem, ...] = ()
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
@@ -239,6 +240,19 @@ class ReplicaEvidence:
             return None
         value: str | None = self.meta_properties.value.get(key)
         return value
+
+    def setting(self, key: str) -> str | None:
+        """A value of the server.properties beside the log."""
+        if self.server_properties is None or not self.server_properties.value:
+            return None
+        value: str | None = self.server_properties.value.get(key)
+        return value
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What was free on the node's disk by the output of df beside the log."""
+        found: int | None = None if self.disk_free is None else self.disk_free.value
+        return found
 
     @property
     def state_file(self) -> QuorumState | None:

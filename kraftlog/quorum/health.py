@@ -7,7 +7,7 @@ judge. Partitions that nothing is to be said of are only counted. Source: KIP-63
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 MIN_ISR = "min.insync.replicas"
 KAFKAS_MIN_ISR = 1
 NO_LEADER, NO_CHANGE = -1, -2
+RECOVERING = 1
 _LEADS = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
 
 
@@ -33,8 +34,19 @@ class Since(NamedTuple):
     timestamp: int
 
 
+class Unclean(NamedTuple):
+    """The newest unclean election of a partition, who won it, and how many there were."""
+
+    since: Since
+    leader: int
+    times: int
+
+
 class Partition(NamedTuple):
-    """A partition that something is to be said of."""
+    """A partition that something is to be said of. `since` says from when on it has no leader,
+    `led_by` who led it before, `unclean` is its newest unclean election, as far as the records at
+    hand tell.
+    """
 
     topic: str
     topic_id: str
@@ -47,6 +59,8 @@ class Partition(NamedTuple):
     is_recovering: bool
     min_isr: int
     since: Since | None
+    led_by: int | None = None
+    unclean: Unclean | None = None
 
     @property
     def name(self) -> str:
@@ -57,12 +71,15 @@ class Partition(NamedTuple):
 @dataclass(slots=True)
 class Past:
     """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
-    without a leader, which topics are gone, which voters left and came again.
+    without a leader, who led them before, which elections were unclean, which topics are gone,
+    which voters left and came again.
     """
 
     fenced: dict[int, Since] = field(default_factory=dict)
     unregistered: dict[int, Since] = field(default_factory=dict)
     leaderless: dict[Key, Since] = field(default_factory=dict)
+    led_by: dict[Key, int] = field(default_factory=dict)
+    unclean: dict[Key, Unclean] = field(default_factory=dict)
     topics: dict[str, tuple[str, Since]] = field(default_factory=dict)
     voters_removed: dict[Key, Since] = field(default_factory=dict)
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
@@ -90,22 +107,41 @@ class Past:
         else:
             self.fenced.pop(broker, None)
 
-    def leaders(self, window: RecordWindow) -> None:
-        """Take in which partitions a window leaves without a leader, and which get one."""
+    def leaders(self, window: RecordWindow, before: "Leaders") -> None:
+        """Take in which partitions a window leaves without a leader, which get one, and how;
+        `before` gives who leads partitions of some topics where the window begins.
+        """
         held = [(name.lower(), window.records[name]) for name in _LEADS if window.has(name)]
         topics = {key[0] for key in self.leaderless}
+        lost: set[str] = set()
         for payload, rows in held:
-            lost = pc.equal(pc.struct_field(rows.column(payload), "leader"), NO_LEADER)
-            topics.update(_topics(rows.column(payload).filter(lost)).to_pylist())
+            values = rows.column(payload)
+            gone = pc.equal(pc.struct_field(values, "leader"), NO_LEADER)
+            recovering = pc.equal(pc.struct_field(values, "leader_recovery_state"), RECOVERING)
+            lost.update(_topics(values.filter(gone)).to_pylist())
+            topics.update(_topics(values.filter(recovering)).to_pylist())
+        topics |= lost
         if not topics:
             return
         asked = pa.array(sorted(topics), pa.string())
         found = [one for payload, rows in held for one in _leads(rows, payload, asked)]
-        for offset, time, key, leader in sorted(found):
-            if leader == NO_LEADER:
-                self.leaderless.setdefault(key, Since(offset, time))
-            elif leader != NO_CHANGE:
-                self.leaderless.pop(key, None)
+        known = before(lost) if lost else {}
+        for one in sorted(found):
+            self._led(one, known)
+
+    def _led(self, one: "_Lead", known: Mapping[Key, int]) -> None:
+        now = Since(one.offset, one.time)
+        if one.leader == NO_LEADER:
+            self.leaderless.setdefault(one.key, now)
+            leader = self.led_by.get(one.key, known.get(one.key, NO_LEADER))
+            if leader != NO_LEADER:
+                self.led_by[one.key] = leader
+        elif one.leader != NO_CHANGE:
+            self.leaderless.pop(one.key, None)
+            self.led_by[one.key] = one.leader
+        if one.recovery == RECOVERING and one.leader >= 0:
+            times = self.unclean[one.key].times if one.key in self.unclean else 0
+            self.unclean[one.key] = Unclean(now, one.leader, times + 1)
 
     def copy(self) -> "Past":
         """What it knows by now."""
@@ -122,16 +158,29 @@ def _topics(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.struct_field(values, "topic_id").cast(pa.string())
 
 
-def _leads(
-    rows: pa.Table, payload: str, topics: pa.Array
-) -> Iterator[tuple[int, int, tuple[str, int], int]]:
-    """Offset, time in ms, partition and leader of each record of some topics."""
+Leaders = Callable[[Collection[str]], Mapping[Key, int]]
+"""Who leads each partition of some topics."""
+
+
+class _Lead(NamedTuple):
+    """What a partition's record says of its leader; in order of the offsets."""
+
+    offset: int
+    time: int
+    key: tuple[str, int]
+    leader: int
+    recovery: int
+
+
+def _leads(rows: pa.Table, payload: str, topics: pa.Array) -> Iterator[_Lead]:
+    """What the records of some topics say of leaders."""
     rows = rows.select(["offset", "timestamp", payload])
     rows = rows.filter(pc.is_in(_topics(rows.column(payload)), value_set=topics))
     times = milliseconds(rows.column("timestamp")).to_pylist()
     for row, time in zip(rows.to_pylist(), times, strict=True):
         value = row[payload]
-        yield row["offset"], time, (value["topic_id"], value["partition_id"]), value["leader"]
+        key = value["topic_id"], value["partition_id"]
+        yield _Lead(row["offset"], time, key, value["leader"], value["leader_recovery_state"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +188,9 @@ class Health:
     """The newest state, as far as something is to be said of it.
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
-    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead.
+    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead;
+    `unclean` are partitions that got a leader by an unclean election; `assigned` is the assignment
+    of the partitions that were asked for.
     """
 
     offset: int
@@ -154,12 +205,13 @@ class Health:
     partition_count: int
     leaderless: tuple[Partition, ...]
     under_min_isr: tuple[Partition, ...]
-    recovering: tuple[Partition, ...]
+    unclean: tuple[Partition, ...]
     on_unregistered: tuple[Partition, ...]
     single: tuple[str, ...]
     one_rack: tuple[str, ...]
     preferred_elsewhere: Mapping[int, int]
     preferred_count: Mapping[int, int]
+    assigned: Mapping[Key, tuple[int, ...]]
 
     @property
     def racks(self) -> set[str]:
@@ -183,23 +235,29 @@ def health_of(
     offset: int,
     is_committed: bool,
     doubt: str | None,
+    asked: Collection[Key] = (),
 ) -> Health:
-    """What a state says; `partitions` may lie outside of it."""
+    """What a state says; `partitions` may lie outside of it, `asked` are those whose assignment is
+    wanted.
+    """
     brokers = {key[0]: value for key, value in state.rows("brokers").items()}
     names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
     racks = {broker: value["rack"] for broker, value in brokers.items()}
     is_spread = len({one for one in racks.values() if one}) > 1
     found: dict[str, list[Partition]] = {
-        name: [] for name in ("leaderless", "under_min_isr", "recovering", "on_unregistered")
+        name: [] for name in ("leaderless", "under_min_isr", "unclean", "on_unregistered")
     }
     single: list[str] = []
     one_rack: list[str] = []
     elsewhere: Counter[int] = Counter()
     preferred: Counter[int] = Counter()
     minimum = _MinIsr(state)
+    assigned: dict[Key, tuple[int, ...]] = {}
     count = 0
     for key, value in partitions:
         count += 1
+        if key in asked:
+            assigned[key] = tuple(value["replicas"])
         topic = names.get(key[0]) or str(key[0])
         least = minimum.of(topic)
         replicas, isr, leader = value["replicas"], value["isr"], value["leader"]
@@ -208,13 +266,13 @@ def health_of(
             for kind, holds in (
                 ("leaderless", leader < 0),
                 ("under_min_isr", len(isr) < min(least, len(replicas))),
-                ("recovering", value["leaderRecoveryState"] == 1),
+                ("unclean", value["leaderRecoveryState"] == RECOVERING or key in past.unclean),
                 ("on_unregistered", any(one not in brokers for one in replicas)),
             )
             if holds
         ]
         if kinds:
-            one = _partition(topic, key, value, least, past.leaderless.get(key))
+            one = _partition(topic, key, value, least, past)
             for kind in kinds:
                 found[kind].append(one)
         name = f"{topic}-{key[1]}"
@@ -238,12 +296,13 @@ def health_of(
         count,
         _sorted(found["leaderless"]),
         _sorted(found["under_min_isr"]),
-        _sorted(found["recovering"]),
+        _sorted(found["unclean"]),
         _sorted(found["on_unregistered"]),
         tuple(sorted(single)),
         tuple(sorted(one_rack)),
         dict(elsewhere),
         dict(preferred),
+        assigned,
     )
 
 
@@ -251,7 +310,7 @@ def _sorted(partitions: list[Partition]) -> tuple[Partition, ...]:
     return tuple(sorted(partitions, key=lambda one: (one.topic, one.number)))
 
 
-def _partition(topic: str, key: Key, value: Data, least: int, since: Since | None) -> Partition:
+def _partition(topic: str, key: Key, value: Data, least: int, past: Past) -> Partition:
     return Partition(
         topic,
         key[0],
@@ -261,9 +320,11 @@ def _partition(topic: str, key: Key, value: Data, least: int, since: Since | Non
         value["leader"],
         tuple(value["eligibleLeaderReplicas"] or ()),
         tuple(value["lastKnownElr"] or ()),
-        value["leaderRecoveryState"] == 1,
+        value["leaderRecoveryState"] == RECOVERING,
         least,
-        since,
+        past.leaderless.get(key),
+        past.led_by.get(key),
+        past.unclean.get(key),
     )
 
 

@@ -16,6 +16,7 @@ from kraftlog.log.sidefiles import (
     INDEX_LIMIT,
     SIDE_FILE_LIMIT,
     TIME_INDEX_ENTRY,
+    read_disk_free,
     read_epoch_checkpoint,
     read_index,
     read_meta_properties,
@@ -32,6 +33,7 @@ NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.EPOCH_CHECKPOINT: ("epoch_checkpoint", read_epoch_checkpoint),
     names.PARTITION_METADATA: ("partition_metadata", read_partition_metadata),
     names.SERVER_PROPERTIES: ("server_properties", read_properties),
+    names.DISK_FREE: ("disk_free", read_disk_free),
 }
 """Kind of file → field of `ReplicaEvidence`, and its reader."""
 

@@ -26,6 +26,12 @@ class Thresholds:
     mass_deletion_minor_minimum: int = 20
     mass_deletion_window_ms: int = 60_000
     snapshot_usual_bytes: int = 10 << 20
+    retention_over_percent: int = 50
+    snapshot_part_ms: int = 600_000
+    disk_days: int = 7
+    tenure_ms: int = 60_000
+    short_tenures: int = 8
+    rejoin_ms: int = 60_000
 
 
 def thresholds_of(options: Options) -> Thresholds:

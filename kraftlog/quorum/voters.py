@@ -7,6 +7,7 @@ KIP-853, KIP-595, R35, #24–26.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -127,3 +128,45 @@ def current(candidates: Iterable[VoterSet]) -> VoterSet | None:
     able = [one for one in every if one.seen[0] == newest]
     count = Counter(one.members for one in able)
     return max(able, key=lambda one: (count[one.members], one.seen))
+
+
+def disjoint_majorities(
+    one: Members, other: Members
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """A majority of each of two sets that share no voter, by their ids; None where any two share
+    one. Sets that differ by a single voter always do: that is why voters change one at a time. The
+    id alone tells a voter where one of the sets knows no directories.
+    """
+    by_id = any(directory is None for _, directory in (*one, *other))
+    mine = [(node, None) for node, _ in one] if by_id else list(one)
+    theirs = [(node, None) for node, _ in other] if by_id else list(other)
+    common = [voter for voter in mine if voter in theirs]
+    first = [voter for voter in mine if voter not in common]
+    second = [voter for voter in theirs if voter not in common]
+    lacks_first = max(0, len(mine) // 2 + 1 - len(first))
+    lacks_second = max(0, len(theirs) // 2 + 1 - len(second))
+    if lacks_first + lacks_second > len(common):
+        return None
+    chosen = first[: len(mine) // 2 + 1] + common[:lacks_first]
+    against = second[: len(theirs) // 2 + 1] + common[lacks_first : lacks_first + lacks_second]
+    return tuple(sorted(node for node, _ in chosen)), tuple(sorted(node for node, _ in against))
+
+
+def log_voter_changes(log: LogView) -> Iterator[tuple[VoterSet, VoterSet]]:
+    """Each set that a log's records give, and the one after it: those of KRaftVoters records, or,
+    in a log without any, of LeaderChange records.
+    """
+    found = [
+        (offset, members, "KRaftVoters record")
+        for offset, _, _, members in log_voter_records(log)
+    ] or [
+        (start.start_offset, tuple((node, None) for node in sorted(election.voters)),
+         "LeaderChange record")
+        for start in log.epoch_starts
+        if (election := log.elections.get(start.epoch)) is not None and election.voters
+    ]  # fmt: skip
+    sets = [
+        VoterSet(members, f"the {source} at offset {offset}", log.label, None, offset, (0, offset))
+        for offset, members, source in found
+    ]
+    yield from pairwise(sets)

@@ -63,7 +63,8 @@ ACTIONS = (
         tuple(
             "cluster_id_agrees node_identity_unique voter_sets_agree quorum_state_present "
             "epoch_within_quorum_state meta_properties_valid segment_name_matches "
-            "voter_directories_agree voter_endpoints_agree".split()
+            "voter_directories_agree voter_endpoints_agree voter_changes_overlap "
+            "voters_removed_stay_away log_ends_on_batch".split()
         ),
     ),
     Action(
@@ -97,7 +98,8 @@ ACTIONS = (
         tuple(
             "partitions_have_leaders partitions_reach_min_isr brokers_unfenced elections_clean "
             "replicas_registered folders_match_topics controllers_are_voters features_recorded "
-            "features_upgradable election_storm leader_writes_on "
+            "features_upgradable newest_leader_commits election_storm leaders_last "
+            "controllers_catch_up disk_has_room retention_keeps_up leader_writes_on "
             "snapshot_too_large_to_fetch record_type_known".split()
         ),
     ),
@@ -114,7 +116,7 @@ ACTIONS = (
         "Nothing is to be done.",
         tuple(
             "timestamps_monotonic snapshot_below_log_start snapshot_leftover replication_single "
-            "replication_spread leaders_balanced voters_removed_stay_away".split()
+            "replication_spread leaders_balanced".split()
         ),
     ),
 )

@@ -7,18 +7,11 @@ KIP-1219 (KAFKA-19541), R143, R145–R152, R155.
 from dataclasses import dataclass
 
 from kraftlog.errors import UsageError
-
-MIB = 1 << 20
-DEFAULT_FETCH_BYTES = MIB
-"""Default of controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes:
-Kafka 4.3.1 has both, 3.9.1 neither.
-"""
-FORMER_FETCH_BYTES = 8 * MIB
-"""What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant
-(R148).
-"""
-FETCH_TIMEOUT_MS = 2_000
-"""Default of controller.quorum.fetch.timeout.ms."""
+from kraftlog.quorum.joining import (
+    DEFAULT_FETCH_BYTES,
+    FETCH_TIMEOUT_MS,
+    FORMER_FETCH_BYTES,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,10 @@ from typing import Any
 
 from kraftlog.audit.replica_checks import storm
 from kraftlog.log import names
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS, FORMER_FETCH_BYTES
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.simulate.liveness import (
-    DEFAULT_FETCH_BYTES,
-    EXAMPLE_LINKS,
-    FETCH_TIMEOUT_MS,
-    FORMER_FETCH_BYTES,
-    Link,
-    Transfer,
-    recommended_chunk_bytes,
-)
+from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, Transfer, recommended_chunk_bytes
 
 Row = dict[str, Any]
 CHUNKS = (DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES)

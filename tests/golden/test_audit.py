@@ -33,7 +33,7 @@ WARNINGS: dict[str, set[str]] = {
         "brokers_unfenced",
         "folders_match_topics",
     },
-    "voter-replaced": {"voters_present", "voter_directories_agree"},
+    "voter-replaced": {"voter_directories_agree"},
 }
 
 

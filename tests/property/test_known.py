@@ -22,6 +22,7 @@ from kraftlog.audit.state_rules import (
     rules_before,
 )
 from kraftlog.audit.watch import Rules
+from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied
@@ -41,6 +42,7 @@ class ByDefinition(Replay):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[int, Told]] = []
+        self.past = Past()
 
     def take(self, event: Event) -> None:
         origin, data = event.origin, event.data
@@ -49,9 +51,11 @@ class ByDefinition(Replay):
         if origin.type in TRANSACTIONS:
             self.apply(origin, data)
             return
-        told = list(rules_before(Step(origin.type, data, offset, 0, self.current)))
+        gone = self.past.topics
+        told = list(rules_before(Step(origin.type, data, offset, 0, self.current, gone)))
         seen = self.apply(origin, data)
         changes = tuple([one.change for one in seen] or [c for c, _ in self._waiting[waiting:]])
+        self.past.take(changes, offset, origin.timestamp)
         for change in changes or (None,):
             fault = next(iter(self.faults[faults:]), None)
             name = self._name(change)

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit import health_checks, voter_checks
+from kraftlog.audit import (
+    address_checks,
+    disk_checks,
+    folder_checks,
+    health_checks,
+    voter_checks,
+)
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.run import AuditResult, Finding
 from tests.unit.audit_logs import (
@@ -35,6 +41,7 @@ from tests.unit.audit_logs import (
     topic,
 )
 from tests.unit.faults import (  # noqa: F401  (they declare faults)
+    cases,
     ends,
     health,
     log,
@@ -600,9 +607,11 @@ def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     assert [one.check for one in result.results if one.is_gap] == []
     reasons = {one.check: one.reason for one in result.results if one.result == "skipped"}
     assert reasons.pop("index_agrees") == "no index is at hand"
-    # Nor does it register a node, name racks, record its voters, or have topic folders.
-    of_nodes = {one.name for one in (*health_checks.CHECKS, *voter_checks.CHECKS)}
-    assert set(reasons) <= of_nodes
+    # Nor does it register a node, name racks, record its voters, have topic folders, or say what is
+    # free on its disks.
+    modules = (health_checks, voter_checks, address_checks, folder_checks, disk_checks)
+    assert set(reasons) <= {one.name for module in modules for one in module.CHECKS}
+    assert "the logs grow by" in (reasons["disk_has_room"] or "")
     assert all(one.judged for one in result.results if one.result == "passed")
     assert result.verdict.grade == "sound"
     assert result.exit_code("info", strict=True) == 0

@@ -17,6 +17,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.errors import UsageError
+from kraftlog.log.sidefiles import read_disk_free
 from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
 from tests.golden.cases import PARTITION, Replica
 
@@ -50,9 +51,9 @@ def run_script(lines: list[str], tmp_path: Path) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()
-    }
+    """What was copied: all but what df said of the disk."""
+    found = (one for one in folder.rglob("*") if one.is_file() and one.name != "df.txt")
+    return {str(one.relative_to(folder)): one.read_bytes() for one in found}
 
 
 def test_the_script_copies_whole_folders_in_order(
@@ -66,6 +67,8 @@ def test_the_script_copies_whole_folders_in_order(
     run_script(lines, tmp_path)
     assert files(out / "c1") == files(nodes / "of 1")
     assert files(out / "controller-0") == files(nodes / "of 2")
+    for copy in ("c1", "controller-0"):
+        assert read_disk_free((out / copy / "df.txt").read_bytes()) > 0
     commands = [line for line in lines if line.startswith(("ssh", "kubectl", "kraftlog"))]
     steps = ["--exclude=quorum-state", "-name", "/quorum-state meta.properties"]
     places = [next(i for i, line in enumerate(commands) if step in line) for step in steps]

@@ -12,12 +12,10 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES, MIB
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.liveness import (
-    DEFAULT_FETCH_BYTES,
     EXAMPLE_LINKS,
-    FORMER_FETCH_BYTES,
-    MIB,
     Link,
     Transfer,
     least_bandwidth,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kraftlog.metrics.cost_rows import EXAMPLE, MEASURED, Measured, cost_rows
 from kraftlog.metrics.election_costs import follower_cost, handover_elections_per_day
-from kraftlog.metrics.growth import DAY_MS, days_to_fill, per_day, write_amplification
 from kraftlog.metrics.joiner import CHUNKS, LINKS
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
@@ -23,6 +22,7 @@ from kraftlog.metrics.sizes import (
     message_size_bytes,
     replicas_per_broker,
 )
+from kraftlog.quorum.growth import DAY_MS, days_to_fill, per_day, write_amplification
 from kraftlog.simulate.chunks import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 

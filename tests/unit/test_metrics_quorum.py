@@ -22,11 +22,11 @@ from kraftlog.log.segment import Limits
 from kraftlog.metrics import load_time
 from kraftlog.metrics.amplification import BURST_GAP_MS, Bursts, Event, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.growth import DAY_MS
 from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.retention import Retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
+from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from tests.unit.audit_logs import (

@@ -115,7 +115,7 @@ fault("partitions_have_leaders", "warning", says="start broker 2, of its ISR", s
 fault("partitions_reach_min_isr", "warning", says="a-0 (in sync [1], 2 wanted)", sound=sound)(
     cluster(*HALF, MIN_ISR, change(isr=[1]))
 )
-fault("elections_clean", "info", says="a-0 (led by 2)", sound=sound)(
+fault("elections_clean", "info", says="a-0 (of 2, ", sound=sound)(
     cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
 )
 fault("replicas_registered", "info", says="broker 2 is not registered", sound=sound)(
@@ -153,7 +153,7 @@ fault("features_upgradable", "warning", says="refuses to start", sound=sound)(
 )
 
 
-def voters(base: int, *numbers: int) -> Batch:
+def voters(base: int, *numbers: int, ms: int = LATER) -> Batch:
     spec = spec_of("KRAFT_VOTERS")
     assert spec is not None
     members = [
@@ -168,7 +168,7 @@ def voters(base: int, *numbers: int) -> Batch:
     record = control_record(spec, {"version": 0, "voters": members})
     assert record.key is not None
     assert record.value is not None
-    return Batch(base, 2, (record.value,), (record.key,), LATER)
+    return Batch(base, 2, (record.value,), (record.key,), ms)
 
 
 def on_its_disks(nodes: list[Node]) -> None:
@@ -194,21 +194,17 @@ def registered_at(port: int) -> Damage:
 
 
 fault(
-    "voter_endpoints_agree", "warning", says="localhost:9999 (listener", sound=registered_at(9093)
+    "voter_endpoints_agree",
+    "warning",
+    says="localhost:9999 by its own registration",
+    sound=registered_at(9093),
 )(registered_at(9999))
 
 
-@fault("voters_removed_stay_away", "info", says="voter 3 (directory", sound=on_its_disks)
-def _(nodes: list[Node]) -> None:
-    on_its_disks(nodes)
-    for node in nodes:
-        node.append(voters(FIRST + 1, 1, 2), voters(FIRST + 2, 1, 2, 3))
-
-
-def folder(number: int, name: str) -> Damage:
+def folder(number: int, name: str, node: int = 0) -> Damage:
     def damage(nodes: list[Node]) -> None:
         everywhere(nodes, *RUNNING)
-        path = nodes[0].home / "data" / name
+        path = nodes[node].home / "data" / name
         path.mkdir(parents=True)
         (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid(number)}\n")
 

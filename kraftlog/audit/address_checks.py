@@ -1,0 +1,151 @@
+"""A check of where voters are: by the voter set, by their own registration, by their settings.
+
+In: the newest state, and the server.properties beside the copies. Source: KIP-853, KIP-1347,
+KAFKA-20427, KAFKA-20661, #40.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.health_checks import health_of
+from kraftlog.audit.triage import some
+from kraftlog.quorum.addresses import (
+    configured_places,
+    contradictions,
+    places_of,
+    static_places,
+)
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.model import Quorum
+
+Places = Mapping[str, str]
+"""host:port by listener."""
+
+
+def endpoints(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _of_records(quorum)
+    yield from _of_settings(quorum)
+
+
+def _of_records(quorum: Quorum) -> Iterator[BadRow]:
+    """Where the voter set says that voters are, against what they say of themselves."""
+    moved = {
+        voter: list(_against(quorum, voter, places))
+        for voter, places in sorted(_by_voter_set(quorum).items())
+    }
+    away = {
+        voter
+        for voter, found in moved.items()
+        if any(source == SETTINGS for _, _, _, source in found)
+    }
+    left, majority = len(moved) - len(away), len(moved) // 2 + 1
+    lost = (
+        f"; {len(away)} of {len(moved)} voters have moved so, {majority} must be found: once all "
+        "are stopped, no leader can be elected"
+        if left < majority
+        else ""
+    )
+    for voter, found in moved.items():
+        for listener in dict.fromkeys(name for name, *_ in found):
+            held = [(other, source) for name, _, other, source in found if name == listener]
+            place = next(known for name, known, *_ in found if name == listener)
+            told = some([f"{other} by its own {source}" for other, source in held])
+            yield BadRow(
+                None,
+                f"voter {voter} is at {place} by the voter set, and at {told} (listener "
+                f"{listener}): after a restart the others look for it at the first{lost}. Let the "
+                "old address lead to it until there is a leader, which then takes the new one from "
+                "the node itself; or begin a quorum at the new addresses with kraftlog recover",
+                evidence={
+                    "voter_id": voter,
+                    "listener": listener,
+                    "by_voter_set": place,
+                    "by_itself": {source: other for other, source in held},
+                    "voters_moved": sorted(away),
+                },
+            )
+
+
+SETTINGS, REGISTRATION = "server.properties", "registration"
+
+
+def _by_voter_set(quorum: Quorum) -> dict[int, Places]:
+    found = health_of(quorum)
+    voters = () if found is None else found.voters
+    return {one["voterId"]: places_of(one["endpoints"]) for one in voters}
+
+
+def _against(quorum: Quorum, voter: int, places: Places) -> Iterator[tuple[str, str, str, str]]:
+    """(listener, place by the voter set, another place, who says so)."""
+    found = health_of(quorum)
+    registered = found.controllers.get(voter) if found else None
+    if registered is not None:
+        told = places_of(registered["endPoints"])
+        for name, place, other in contradictions(dict(places), told):
+            yield name, place, other, REGISTRATION
+    for copy in _copies(quorum, voter):
+        for name, place, other in contradictions(dict(places), configured_places(copy)):
+            yield name, place, other, SETTINGS
+
+
+def _copies(quorum: Quorum, voter: int) -> list[ReplicaEvidence]:
+    return [log.evidence for logs in [quorum.holders.get(voter, ())] for log in logs]
+
+
+def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
+    """Where the nodes look for a voter by controller.quorum.voters, against where it listens."""
+    for replica in _with_static(quorum):
+        for voter, place in sorted(static_places(replica).items()):
+            own = [found for one in _copies(quorum, voter) for found in _listens(one)]
+            if not own or any(_same_port(place, one) for one in own):
+                continue
+            yield BadRow(
+                replica.label,
+                f"{replica.label} looks for voter {voter} at {place} (controller.quorum.voters), "
+                f"and its own server.properties says {some(own)}: it cannot reach that voter, so "
+                "that it may neither elect it nor be elected by it; put the addresses right before "
+                "any node starts",
+                replica.server_properties.path if replica.server_properties else None,
+                evidence={"voter_id": voter, "looked_for_at": place, "listens_at": own},
+            )
+
+
+def _listens(replica: ReplicaEvidence) -> list[str]:
+    return list(configured_places(replica).values())
+
+
+def _same_port(place: str, other: str) -> bool:
+    """Names of one machine may differ between files; its port may not."""
+    return place.rpartition(":")[2] == other.rpartition(":")[2]
+
+
+def _with_static(quorum: Quorum) -> list[ReplicaEvidence]:
+    own = [log.evidence for log in quorum.peers]
+    return [one for one in own if static_places(one)]
+
+
+def _over(quorum: Quorum) -> Coverage:
+    voters = _by_voter_set(quorum)
+    found = health_of(quorum)
+    labels = [
+        copy.label for voter in voters for copy in _copies(quorum, voter) if configured_places(copy)
+    ]
+    if found is not None and set(voters) & set(found.controllers):
+        labels += [log.label for log in quorum.peers]
+    labels += [one.label for one in _with_static(quorum)]
+    return Coverage(
+        tuple(dict.fromkeys(labels)),
+        (),
+        "no voter of a KRaftVoters record has registered as a controller, and no "
+        "server.properties at hand says where controllers are",
+    )
+
+
+CHECKS = (
+    Check(
+        "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, #40",
+        "a voter is where the voter set, or the others' settings, say that it is", endpoints,
+        _over,
+    ),
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""Checks of the disks: what should be gone by retention and is there, and when a disk is full.
+
+In: segments and snapshots of each replica, the settings and the `df -Pk` beside them, where they
+were copied. How large a disk is stands in no file of Kafka's: without a word of it only growth is
+known, and nothing is judged. Source: #46, R3, R31, R57.
+"""
+
+from collections.abc import Iterator
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.triage import called, counted
+from kraftlog.quorum.growth import DAY_MS, days_to_fill
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import (
+    BETWEEN,
+    MAX_BYTES,
+    MAX_MS,
+    Limits,
+    bytes_since,
+    kept_bytes,
+    kept_snapshots,
+    limits_of,
+    log_bytes,
+    log_bytes_per_day,
+    newest_ms_of,
+    prunable_bytes,
+    shipped_drops,
+)
+
+
+def _with_retention(quorum: Quorum) -> list[LogView]:
+    """Logs whose node drops what is old; a pulled copy keeps everything."""
+    return [log for log in quorum.logs if log.evidence.segments and not _is_apart(log)]
+
+
+def _is_apart(log: LogView) -> bool:
+    return log.evidence.single_file or log.evidence.is_pulled
+
+
+def retention(quorum: Quorum) -> Iterator[BadRow]:
+    """What the node itself should have dropped; its own newest record tells its time."""
+    share = 1 + quorum.thresholds.retention_over_percent / 100
+    for log in _with_retention(quorum):
+        limits = limits_of(log.evidence)
+        since = bytes_since(log, quorum.own_snapshot_end(log.label))
+        if since > limits.between_bytes * share:
+            yield _no_snapshot(quorum, log, limits, since)
+        else:
+            yield from _not_dropped(quorum, log, limits, share)
+
+
+def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> BadRow:
+    end = quorum.own_snapshot_end(log.label)
+    last = f"its newest snapshot, which ends at offset {end}," if end else "the log's beginning"
+    return BadRow(
+        log.label,
+        f"{called(quorum, log)} has taken no snapshot for {since:,} bytes of its log since {last} "
+        f"where {limits.between_bytes:,} are usual ({BETWEEN}): without a snapshot retention drops "
+        "nothing, so that the log grows and the node takes ever longer to start; look for errors "
+        "of its metadata loader or snapshot generator, which stop snapshots until a restart",
+        log.evidence.folder,
+        evidence={"bytes_since_snapshot": since, "limit_bytes": limits.between_bytes},
+    )
+
+
+def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> Iterator[BadRow]:
+    held, now = kept_snapshots(quorum, log.label), newest_ms_of(log)
+    drops = [one for one in shipped_drops(held, log_bytes(log), limits, now) if one]
+    if not drops:
+        return
+    size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
+    age = (now or 0) - (held[0].last_contained_timestamp or now or 0)
+    over = size > limits.max_bytes * share if drops[0] == MAX_BYTES else age > limits.max_ms * share
+    if not over:
+        return
+    dropped = held[: len(drops)]
+    gone = sum(one.evidence.size_bytes for one in dropped)
+    debt = gone + prunable_bytes(log, held[len(drops)].end_offset)
+    why = (
+        f"log and snapshots take {size:,} bytes, {limits.max_bytes:,} are allowed ({MAX_BYTES})"
+        if drops[0] == MAX_BYTES
+        else f"its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, "
+        f"{limits.max_ms / DAY_MS:.1f} are allowed ({MAX_MS})"
+    )
+    yield BadRow(
+        log.label,
+        f"{called(quorum, log)} keeps {debt:,} bytes that retention should have dropped, "
+        f"{counted(len(dropped), 'snapshot')} and the log below them: {why}; log.retention.* does "
+        "not count for this log. Delete nothing by hand: see whether the node could delete files "
+        "(its log, the permissions, a disk that is read-only)",
+        dropped[0].path,
+        evidence={
+            "debt_bytes": debt,
+            "size_bytes": size,
+            "setting": drops[0],
+            "snapshots": [one.path for one in dropped],
+        },
+    )
+
+
+def room(quorum: Quorum) -> Iterator[BadRow]:
+    """Disks of which it is known what is free."""
+    for log in _with_room(quorum):
+        free, growth = log.evidence.free_bytes or 0, log_bytes_per_day(log)
+        limits, held = limits_of(log.evidence), kept_snapshots(quorum, log.label)
+        size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
+        kept, days = kept_bytes(log, limits), days_to_fill(free, growth)
+        largest = max((one.evidence.size_bytes for one in held), default=0)
+        fits = kept is not None and size + free >= kept
+        if free >= largest and (days is None or days > quorum.thresholds.disk_days or fits):
+            continue
+        when = "now" if free < largest else f"in {days or 0:.1f} days"
+        known = "nothing limits it" if kept is None else f"retention lets it come to {kept:,.0f}"
+        yield BadRow(
+            log.label,
+            f"the disk of {called(quorum, log)} is full {when}: {free:,} bytes are free, its log "
+            f"grows by {growth or 0:,.0f} bytes a day, log and snapshots take {size:,} bytes and "
+            f"{known}; a controller that cannot write stops, and may leave a torn batch and a "
+            ".part: give it room, or lower metadata.max.retention.bytes, before it is full",
+            log.evidence.disk_free.path if log.evidence.disk_free else None,
+            evidence={
+                "free_bytes": free,
+                "log_bytes_per_day": growth,
+                "days_to_full": days,
+                "kept_bytes": kept,
+                "size_bytes": size,
+            },
+        )
+
+
+def _with_room(quorum: Quorum) -> list[LogView]:
+    return [log for log in quorum.logs if log.evidence.free_bytes is not None]
+
+
+def _over_logs(quorum: Quorum) -> Coverage:
+    labels = tuple(log.label for log in _with_retention(quorum))
+    return Coverage(labels, (), "no log of a node is at hand")
+
+
+def _over_disks(quorum: Quorum) -> Coverage:
+    labels = tuple(log.label for log in _with_room(quorum))
+    grown = [found for log in quorum.logs if (found := log_bytes_per_day(log)) is not None]
+    if not grown:
+        return Coverage(labels, (), "no df.txt beside a log says how much is free on its disk")
+    limit = Limits().max_bytes
+    return Coverage(
+        labels,
+        (),
+        "no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs "
+        f"grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is "
+        f"Kafka's own, drops what is over {limit:,} bytes or 7 days old",
+    )
+
+
+CHECKS = (
+    Check(
+        "retention_keeps_up", "warning", "snapshot", "#46, R57",
+        "a node has dropped what its retention does not keep, and takes snapshots", retention,
+        _over_logs,
+    ),
+    Check(
+        "disk_has_room", "warning", "replica", "#46, R3",
+        "what is free on a disk lasts until retention drops as much as is written", room,
+        _over_disks,
+    ),
+)  # fmt: skip

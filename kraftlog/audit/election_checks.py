@@ -1,0 +1,243 @@
+"""Checks of elections: how long leaders lead, and whether the newest one has committed anything.
+
+In: the epochs of the logs and of `quorum-state`. That there are very many elections is told by
+`election_storm`. Source: R144, #27, #47, #48, KAFKA-20661.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage, missing_voters_text
+from kraftlog.audit.health_checks import Reason
+from kraftlog.audit.replica_checks import busiest_hour
+from kraftlog.audit.triage import counted, some
+from kraftlog.log.batch import CONTROL
+from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.ends import is_closed_at_end
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import EpochStart, LogView
+from kraftlog.quorum.model import Quorum
+
+
+def tenures(quorum: Quorum) -> Iterator[BadRow]:
+    """Leaders that go within a minute, one after the other; the one that leads now is not
+    counted.
+    """
+    log, limits = quorum.newest_log, quorum.thresholds
+    if log is None or busiest_hour(log)[0] > limits.elections_per_hour:
+        return
+    starts, times = _elections(log)
+    lasted = np.diff(times)
+    first, count = _longest_run(lasted < limits.tenure_ms)
+    if count < limits.short_tenures:
+        return
+    run, short = starts[first : first + count], lasted[first : first + count]
+    led = Counter(log.leaders[one.epoch] for one in run if one.epoch in log.leaders)
+    names = [f"{node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
+    yield BadRow(
+        log.label,
+        f"from offset {run[0].start_offset} on {count} leaders in a row led for less than "
+        f"{limits.tenure_ms / 1000:,.0f} s each, from {short.min() / 1000:,.1f} to "
+        f"{short.max() / 1000:,.1f} s: {some(names)}; while they change nobody can write metadata. "
+        "Look for what each of them cannot do: reach a majority, or write to its disk, within the "
+        "fetch timeout (controller.quorum.fetch.timeout.ms)",
+        log.path(run[0].row),
+        int(log.evidence.log.positions[run[0].row]),
+        run[0].start_offset,
+        batch_leader_epoch=run[0].epoch,
+        evidence={
+            "tenures": count,
+            "shortest_ms": int(short.min()),
+            "median_ms": int(np.median(short)),
+            "longest_ms": int(short.max()),
+            "led": {str(node): times for node, times in led.items()},
+        },
+    )
+
+
+def _elections(log: LogView) -> tuple[list[EpochStart], Longs]:
+    """The epochs that begin inside a log, and when."""
+    starts = [one for one in log.epoch_starts if one.certain][1:]
+    rows = np.array([one.row for one in starts], np.int64)
+    # As floats: a wild time does not wrap around.
+    return starts, log.evidence.log.base_timestamps[rows].astype(np.float64)
+
+
+def _longest_run(flags: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[int, int]:
+    """Where the longest run of true begins, and how long it is."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    if not len(edges):
+        return 0, 0
+    lengths = edges[1::2] - edges[::2]
+    longest = int(lengths.argmax())
+    return int(edges[2 * longest]), int(lengths[longest])
+
+
+def _over_elections(quorum: Quorum) -> Coverage:
+    log = quorum.newest_log
+    if log is None or len(log.epoch_starts) < 2:
+        return Coverage((), (), "no election lies in a log at hand")
+    return Coverage((log.label,))
+
+
+def commits(quorum: Quorum) -> Iterator[BadRow]:
+    """A leader commits nothing of its epoch before its first record is on a majority."""
+    if _why_unknown(quorum) is not None:
+        return
+    epoch = _newest_epoch(quorum)
+    holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
+    leader = _leader(quorum, epoch)
+    if leader is None:
+        return
+    if len(holders) < quorum.bounds.majority:
+        lacking = [
+            log for voter, logs in quorum.holders.items() if voter not in holders for log in logs
+        ]
+        # A quorum that is shut down elects a last leader, whom nobody is left to follow.
+        if not all(is_closed_at_end(log) for log in lacking):
+            yield _not_replicated(quorum, epoch, leader, holders, lacking)
+    elif _wrote_nothing(quorum):
+        yield _nothing_written(quorum, epoch, leader)
+
+
+def _newest_epoch(quorum: Quorum) -> int:
+    logs = [log for held in quorum.holders.values() for log in held]
+    known = [log.evidence.state_file.leader_epoch for log in logs if log.evidence.state_file]
+    return max([*known, *(log.last_epoch or 0 for log in logs)], default=0)
+
+
+def _begins(logs: tuple[LogView, ...], epoch: int) -> bool:
+    """Whether a voter holds the first record of an epoch, or what follows it."""
+    return any((log.last_epoch or 0) >= epoch for log in logs)
+
+
+def _leader(quorum: Quorum, epoch: int) -> int | None:
+    """Who leads an epoch by a LeaderChange record or a `quorum-state`."""
+    for log in quorum.peers:
+        state = log.evidence.state_file
+        if epoch in log.leaders:
+            return log.leaders[epoch]
+        if state is not None and state.leader_epoch == epoch and state.leader_id >= 0:
+            return state.leader_id
+    return None
+
+
+def _not_replicated(
+    quorum: Quorum, epoch: int, leader: int, holders: list[int], lacking: list[LogView]
+) -> BadRow:
+    members = quorum.voter_set.ids if quorum.voter_set else ()
+    begins = [
+        (log, one)
+        for log in quorum.peers
+        for one in log.epoch_starts
+        if one.epoch == epoch and one.certain
+    ]
+    stamps = [int(log.evidence.log.base_timestamps[one.row]) for log, one in begins]
+    copied = bool(stamps) and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
+    where = f" at offset {begins[0][1].start_offset}" if begins else ""
+    held = some([f"voter {one}" for one in holders]) if holders else "no voter"
+    alone = _alone_before(quorum, epoch)
+    rows = alone + 1
+    again = (
+        f"; {counted(rows, 'leader')} in a row, from epoch {epoch - alone} on, came no further"
+        if alone
+        else ""
+    )
+    ends = some(
+        [f"voter {log.evidence.node_id} at {log.end_offset or 0}" for log in lacking], limit=6
+    )
+    reason = (
+        "these copies were made before it was written"
+        if copied
+        else "the others voted for it and then could not fetch from it: look at the address that "
+        f"controller {leader} advertises, at its link, and at the disks of those that lack it"
+    )
+    return BadRow(
+        None,
+        f"controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its "
+        f"first record{where} is on {held}, {quorum.bounds.majority} of {len(members)} are needed"
+        f"{again}; the logs end there: {ends}; {reason}",
+        batch_leader_epoch=epoch,
+        severity="info" if copied else None,
+        evidence={
+            "epoch": epoch,
+            "leader_id": leader,
+            "held_by": holders,
+            "majority": quorum.bounds.majority,
+            "leaders_without_commit": rows,
+            "end_offsets": {str(log.evidence.node_id): log.end_offset for log in lacking},
+        },
+    )
+
+
+def _alone_before(quorum: Quorum, epoch: int) -> int:
+    """How many epochs directly before this one are on a minority of the voters, too."""
+    count = 0
+    while epoch - count > 1:
+        older = epoch - count - 1
+        holders = sum(
+            any(one.epoch == older for log in logs for one in log.epoch_starts)
+            for logs in quorum.holders.values()
+        )
+        if not 0 < holders < quorum.bounds.majority:
+            break
+        count += 1
+    return count
+
+
+def _wrote_nothing(quorum: Quorum) -> bool:
+    """Whether every record that the quorum ever wrote is one of Raft's own."""
+    log = quorum.newest_log
+    if log is None or log.start_offset != 0 or any(one.end_offset for one in quorum.own_snapshots):
+        return False
+    return bool((log.evidence.log.attributes[log.rows] & CONTROL != 0).all())
+
+
+def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
+    log = quorum.newest_log
+    return BadRow(
+        None,
+        f"controller {leader} leads epoch {epoch}, and no controller has ever written a record of "
+        f"metadata: all {log.end_offset if log else 0} records are Raft's own, so that the cluster "
+        "has no metadata.version and registers nobody. Restart the controllers one after the "
+        "other, the leader last, and look at why its controller did not begin (its log, the names "
+        "that it has to resolve)",
+        batch_leader_epoch=epoch,
+        evidence={"epoch": epoch, "leader_id": leader},
+    )
+
+
+def _why_unknown(quorum: Quorum) -> Reason:
+    """Why nothing can be said of what the newest leader has committed."""
+    if quorum.voter_set is None:
+        return "nothing at hand says who votes"
+    if len(quorum.holders) < len(quorum.voter_set.ids):
+        return missing_voters_text(quorum)
+    if any(one.problem for logs in quorum.holders.values() for log in logs
+           for one in log.evidence.segments):  # fmt: skip
+        return "the log of a voter cannot be read"
+    return None
+
+
+def _over_voters(quorum: Quorum) -> Coverage:
+    why = _why_unknown(quorum)
+    if why is not None:
+        return Coverage((), (), why)
+    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
+
+
+CHECKS = (
+    Check(
+        "leaders_last", "warning", "replica", "R144, #48",
+        "leaders lead for longer than it takes to elect one", tenures,
+        _over_elections,
+    ),
+    Check(
+        "newest_leader_commits", "warning", "replica", "#47, KAFKA-20661",
+        "the first record of the newest leader is on a majority of the voters", commits,
+        _over_voters,
+    ),
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""A check of brokers' topic folders against the topics that there are, and their assignments.
+
+In: the topic folders beside a log with their partition.metadata, the newest state and its history.
+Source: KIP-516, KAFKA-14616, KAFKA-21022, #30, #50.
+"""
+
+from collections.abc import Iterator
+
+from kraftlog.audit.check import BadRow
+from kraftlog.audit.health_checks import Reason, at_text, health_check, listed, plural
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.folders import PartitionFolder
+from kraftlog.quorum.health import Health
+from kraftlog.quorum.model import Quorum
+
+
+def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for replica in quorum.replicas:
+        if replica.label in quorum.foreign:
+            continue
+        stray = [
+            (one, why)
+            for one in replica.partition_folders
+            if (why := why_stray(found, replica, one)) is not None
+        ]
+        if stray:
+            told = [f"{one.name} ({why})" for one, why in stray]
+            yield BadRow(
+                replica.label,
+                f"{plural(len(stray), 'folder')} of topics that are gone or lie elsewhere: "
+                f"{listed(told, 6)}; Kafka sets them aside as stray when this broker starts, so "
+                "keep a copy if their records are still wanted",
+                stray[0][0].path,
+                evidence={
+                    "folders": [
+                        {
+                            "folder": one.name,
+                            "topic_id": one.topic_id,
+                            "path": one.path,
+                            "why": why,
+                        }
+                        for one, why in stray
+                    ]
+                },
+            )
+
+
+def why_stray(found: Health, replica: ReplicaEvidence, one: PartitionFolder) -> str | None:
+    """Why a folder is none of this broker's partitions; None where it is one. What Kafka is
+    deleting, or has set aside, is none of them, and no stray.
+    """
+    if one.fate is not None or one.topic_id is None:
+        return None
+    name = found.topic_names.get(one.topic_id)
+    if name is None:
+        return _gone(found, one)
+    if name != one.topic:
+        return f"topic id {one.topic_id} is that of {name}, not of {one.topic}"
+    assigned = found.assigned.get((one.topic_id, one.number))
+    if assigned is None:
+        return f"{name} has no partition {one.number}"
+    if replica.node_id is not None and replica.node_id not in assigned:
+        return f"{name}-{one.number} is assigned to {', '.join(map(str, assigned))}"
+    return None
+
+
+def _gone(found: Health, one: PartitionFolder) -> str:
+    now = next((key for key, name in found.topic_names.items() if name == one.topic), None)
+    renewed = f"; {one.topic} is now {now}" if now is not None else ""
+    gone = found.past.topics.get(one.topic_id or "")
+    if gone is None:
+        return f"topic id {one.topic_id} is in no record at hand{renewed}"
+    other = "" if gone[0] == one.topic else f", when it was called {gone[0]}"
+    return f"topic id {one.topic_id} was deleted, {at_text(gone[1])}{other}{renewed}"
+
+
+def _no_folder(quorum: Quorum, found: Health) -> Reason:
+    if any(one.partition_folders for one in quorum.replicas):
+        return None
+    return "no topic folder with a partition.metadata lies beside a log at hand"
+
+
+CHECKS = (
+    health_check(
+        "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022, #30, #50",
+        "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
+        folders, _no_folder,
+    ),
+)  # fmt: skip

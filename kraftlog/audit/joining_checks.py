@@ -1,0 +1,98 @@
+"""A check of controllers that fetch and never arrive: all signs of one in one finding.
+
+In: `quorum.joining`. Source: KAFKA-19541, KIP-1219, R143, R144, R154, #14, #48.
+"""
+
+from collections.abc import Iterator
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.triage import called, counted
+from kraftlog.quorum.joining import (
+    DEFAULT_FETCH_BYTES,
+    FETCH_TIMEOUT_MS,
+    FORMER_FETCH_BYTES,
+    Joining,
+    is_controller,
+    joining,
+)
+from kraftlog.quorum.model import Quorum
+
+CHUNK = "controller.quorum.fetch.snapshot.max.bytes"
+TIMEOUT = "controller.quorum.fetch.timeout.ms"
+
+
+def stuck(quorum: Quorum) -> Iterator[Joining]:
+    """The controllers whose signs together say that they try and fail."""
+    limit = quorum.thresholds.snapshot_part_ms
+    return (one for one in joining(quorum) if one.is_stuck(limit))
+
+
+def can_join(quorum: Quorum) -> Iterator[BadRow]:
+    for one in stuck(quorum):
+        size = one.wanted.evidence.size_bytes
+        signs = list(_signs(one))
+        timeout = _number(one, TIMEOUT, FETCH_TIMEOUT_MS)
+        chunk = min(size, _number(one, CHUNK, DEFAULT_FETCH_BYTES))
+        rate, former = (
+            int(part * 1000 / timeout) for part in (chunk, min(size, FORMER_FETCH_BYTES))
+        )
+        yield BadRow(
+            one.log.label,
+            f"{called(quorum, one.log)} tries to join and does not arrive: {'; '.join(signs)}. "
+            f"Each answer must come within {timeout:,} ms ({TIMEOUT}), which takes a link of "
+            f"{rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at once): stop "
+            f"this node while you lower {CHUNK} (4.3), raise the timeout, or put "
+            f"{one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand; "
+            "as long as it tries, it costs the others elections (KAFKA-19541)",
+            one.part.path if one.part else one.log.evidence.folder,
+            offset=one.log.end_offset or 0,
+            other_replica=one.wanted.replica,
+            evidence={
+                "end_offset": one.log.end_offset or 0,
+                "snapshot": one.wanted.path,
+                "snapshot_size_bytes": size,
+                "elections_since": one.elections,
+                "epochs_ahead": one.ahead,
+                "part": one.part.path if one.part else None,
+                "part_size_bytes": one.part.evidence.size_bytes if one.part else None,
+                "part_stalled_ms": one.stalled_ms,
+                "least_bytes_per_second": rate,
+                "fetch_timeout_ms": timeout,
+            },
+        )
+
+
+def _signs(one: Joining) -> Iterator[str]:
+    end, wanted = one.log.end_offset or 0, one.wanted
+    yield (
+        f"its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of "
+        f"{wanted.evidence.size_bytes:,} bytes"
+    )
+    if one.part is not None:
+        size = one.part.evidence.size_bytes
+        age = f", and {one.stalled_ms / 1000:,.0f} s old" if one.stalled_ms else ""
+        yield f"its {one.part.evidence.name} is {size:,} bytes long{age}"
+    if one.elections:
+        yield f"{counted(one.elections, 'leader')} of others came since its log ended"
+    if one.ahead:
+        yield f"its quorum-state is {counted(one.ahead, 'epoch')} above every log"
+
+
+def _number(one: Joining, name: str, default: int) -> int:
+    text = one.log.evidence.setting(name) or ""
+    return int(text) if text.isdecimal() and int(text) else default
+
+
+def _over(quorum: Quorum) -> Coverage:
+    labels = [log.label for log in quorum.peers if is_controller(quorum, log.evidence)]
+    return Coverage(tuple(labels), (), "no copy at hand is of a controller")
+
+
+CHECKS = (
+    Check(
+        "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219, #14, #48",
+        "a controller that needs a snapshot gets it", can_join,
+        _over,
+    ),
+)  # fmt: skip

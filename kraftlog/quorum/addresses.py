@@ -1,0 +1,59 @@
+"""Where nodes say that controllers are: the settings of each node against what the records say.
+
+In: the server.properties beside a log. Out: places by listener, and the static list of voters. A
+host that says "all interfaces" is no place: then only the port counts. Source: KIP-853, KIP-1347,
+Kafka's SocketServerConfigs; #40.
+"""
+
+import re
+from collections.abc import Iterator
+
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.state.declare import Data
+
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d+)")
+_VOTER = re.compile(r"(?P<id>\d+)@(?P<place>.+:\d+)")
+_ANYWHERE = frozenset({"", "0.0.0.0", "::"})
+
+
+def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
+    """host:port of each listener for controllers, as a node tells it to others; ":port" where it
+    names no host.
+    """
+    wanted = [
+        one.strip() for one in (replica.setting("controller.listener.names") or "").split(",")
+    ]
+    places: dict[str, str] = {}
+    for key in ("listeners", "advertised.listeners"):
+        for found in _LISTENER.finditer(replica.setting(key) or ""):
+            if found["name"] in wanted:
+                host = found["host"].strip("[]")
+                shown = "" if host in _ANYWHERE else host
+                places[found["name"]] = f"{shown}:{found['port']}"
+    return places
+
+
+def static_places(replica: ReplicaEvidence) -> dict[int, str]:
+    """Where a node looks for each voter by controller.quorum.voters."""
+    text = replica.setting("controller.quorum.voters") or ""
+    found = (_VOTER.fullmatch(one.strip()) for one in text.split(","))
+    return {int(one["id"]): one["place"] for one in found if one is not None}
+
+
+def places_of(endpoints: list[Data]) -> dict[str, str]:
+    """host:port by listener, of a record's endpoints."""
+    return {one["name"]: f"{one['host']}:{one['port']}" for one in endpoints}
+
+
+def contradictions(known: dict[str, str], told: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    """(listener, one place, the other) of each listener that both name, at different places."""
+    for name, place in known.items():
+        other = told.get(name)
+        if other is not None and not _same(place, other):
+            yield name, place, other
+
+
+def _same(place: str, other: str) -> bool:
+    if place.startswith(":") or other.startswith(":"):
+        return place.rpartition(":")[2] == other.rpartition(":")[2]
+    return place == other

@@ -1,0 +1,118 @@
+"""Controllers that fetch and never arrive: the signs of KAFKA-19541, joined for each copy.
+
+In: a quorum. Out: frozen `Joining`s. A voter over a slow link must bring each answer within the
+fetch timeout; where it cannot, it starts again from the beginning and stands for election in
+between, which costs the others their leader. Source: KAFKA-19541, KIP-1219, R143, R144, R154, #14,
+#48.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kraftlog.log import names
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_ms
+from kraftlog.quorum.snapshots import SnapshotView
+
+MIB = 1 << 20
+DEFAULT_FETCH_BYTES = MIB
+"""Default of controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes:
+Kafka 4.3.1 has both, 3.9.1 neither.
+"""
+FORMER_FETCH_BYTES = 8 * MIB
+"""What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant
+(R148).
+"""
+FETCH_TIMEOUT_MS = 2_000
+"""Default of controller.quorum.fetch.timeout.ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A controller that needs a snapshot which the others have, and what else is seen of it.
+
+    `elections` were won by others since its log ended, `ahead` is how many epochs it knows of that
+    no log has, `stalled_ms` how long nothing has come of the .part that it writes.
+    """
+
+    log: LogView
+    wanted: SnapshotView
+    knows_newest_epoch: bool
+    elections: int
+    ahead: int
+    part: SnapshotView | None
+    stalled_ms: int | None
+
+    def is_stuck(self, part_ms: int) -> bool:
+        """Whether its signs together say that it tries and fails; one that was only switched off
+        knows no new epoch and writes nothing.
+        """
+        stalled = self.stalled_ms is not None and self.stalled_ms > part_ms
+        takes_part = self.knows_newest_epoch and self.elections >= ELECTIONS
+        return stalled or takes_part or self.ahead >= ELECTIONS
+
+
+ELECTIONS = 3
+"""So many elections while a controller was on its way are more than a restart makes."""
+
+
+def joining(quorum: Quorum) -> Iterator[Joining]:
+    """The controllers whose logs end before what the newest log still holds."""
+    newest = quorum.newest_log
+    if newest is None:
+        return
+    for log in quorum.peers:
+        wanted = _wanted(quorum, newest, log)
+        if wanted is None or not is_controller(quorum, log.evidence):
+            continue
+        end, state = log.end_offset or 0, log.evidence.state_file
+        others = [one.last_epoch or 0 for one in quorum.peers if one is not log]
+        top = max(others, default=0)
+        known = state.leader_epoch if state is not None else 0
+        part = _part(quorum, log, end)
+        now = newest_ms(quorum)
+        yield Joining(
+            log,
+            wanted,
+            top > 0 and known >= top,
+            sum(one.start_offset > end for one in newest.epoch_starts),
+            max(0, known - top),
+            part,
+            None if part is None or now is None else max(0, now - part.evidence.modified_ms),
+        )
+
+
+def is_controller(quorum: Quorum, replica: ReplicaEvidence) -> bool:
+    """Whether a copy is of a node that votes, or is there to vote: by the voter set, whatever its
+    directory, or by its settings.
+    """
+    if replica.is_pulled or replica.node_id is None:
+        return False
+    by_id = quorum.voter_set is not None and replica.node_id in quorum.voter_set.ids
+    return by_id or "controller" in (replica.setting("process.roles") or "")
+
+
+def _wanted(quorum: Quorum, newest: LogView, log: LogView) -> SnapshotView | None:
+    """The snapshot that a leader with the newest log would send; None where the log can go on
+    without one.
+    """
+    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+    begins = newest.start_offset or 0
+    if log is newest or (end >= begins and end > 0):
+        return None
+    held = [one for one in quorum.snapshots_of(newest.label) if one.is_complete]
+    return max((one for one in held if one.end_offset > end), key=lambda one: one.id, default=None)
+
+
+def _part(quorum: Quorum, log: LogView, end: int) -> SnapshotView | None:
+    """The newest snapshot that the node has begun to fetch."""
+    found = (
+        one
+        for one in quorum.every_snapshot
+        if one.replica == log.label
+        and one.evidence.kind == names.CHECKPOINT_PART
+        and one.end_offset > end
+    )
+    return max(found, key=lambda one: one.id, default=None)

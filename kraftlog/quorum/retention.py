@@ -1,0 +1,129 @@
+"""What Kafka's retention keeps of a metadata log, and what lies there beyond it.
+
+In: a replica's log and snapshots, and the settings of its node. Out: which snapshots should be
+gone, and how many bytes with them. Each replica alone drops its oldest snapshot, and the log below
+the next one, while it holds two or more and is over `metadata.max.retention.bytes`, or the oldest
+is over `metadata.max.retention.ms` old. Source: Kafka's KafkaMetadataLog, MetadataLogConfig; R31,
+R32, R57, #46.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.growth import DAY_MS, per_day
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
+
+MIB = 1 << 20
+MAX_BYTES, MAX_MS = "metadata.max.retention.bytes", "metadata.max.retention.ms"
+BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
+SEGMENT_BYTES, SEGMENT_MS = "metadata.log.segment.bytes", "metadata.log.segment.ms"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What retention compares with; Kafka's defaults. A limit below 0 is none."""
+
+    max_bytes: int = 100 * MIB
+    max_ms: int = 7 * DAY_MS
+    between_bytes: int = 20 * MIB
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+
+
+def limits_of(replica: ReplicaEvidence) -> Limits:
+    """The limits that the server.properties beside a log sets, else Kafka's."""
+    return Limits(
+        *(
+            _number(replica, name, default)
+            for name, default in zip(
+                (MAX_BYTES, MAX_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS),
+                (getattr(Limits, one) for one in Limits.__dataclass_fields__),
+                strict=True,
+            )
+        )
+    )
+
+
+def _number(replica: ReplicaEvidence, name: str, default: int) -> int:
+    text = replica.setting(name)
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        return default
+
+
+def newest_ms(quorum: Quorum) -> int | None:
+    """Time of the newest batch of any log."""
+    times = [found for log in quorum.logs if (found := newest_ms_of(log)) is not None]
+    return max(times, default=None)
+
+
+def newest_ms_of(log: LogView) -> int | None:
+    """Time of the newest batch of a log."""
+    return None if log.is_empty else int(log.evidence.log.max_timestamps[log.rows].max())
+
+
+def kept_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:
+    """The snapshots that retention counts, the oldest first."""
+    held = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
+    return sorted(held, key=lambda one: one.id)
+
+
+def shipped_drops(
+    held: Sequence[SnapshotView], log_size: int, limits: Limits, now: int | None
+) -> list[str | None]:
+    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped."""
+    reasons: list[str | None] = [None] * len(held)
+    total = sum(one.evidence.size_bytes for one in held)
+    for rank, one in enumerate(held[:-1]):
+        stamp = one.last_contained_timestamp
+        if 0 <= limits.max_bytes < log_size + total:
+            reasons[rank] = MAX_BYTES
+        elif now is not None and stamp is not None and 0 <= limits.max_ms < now - stamp:
+            reasons[rank] = MAX_MS
+        else:
+            break
+        total -= one.evidence.size_bytes
+    return reasons
+
+
+def prunable_bytes(log: LogView, offset: int) -> int:
+    """Bytes of the segments that lie wholly below an offset; the last one is never cut (R31)."""
+    segments = log.evidence.segments
+    return sum(one.size_bytes for one, after in pairwise(segments) if after.base_offset <= offset)
+
+
+def log_bytes(log: LogView) -> int:
+    """Bytes of all segments."""
+    return sum(one.size_bytes for one in log.evidence.segments)
+
+
+def bytes_since(log: LogView, offset: int) -> int:
+    """Bytes of the batches from an offset on."""
+    return int(log.evidence.log.sizes[log.rows[log.base >= offset]].sum())
+
+
+def log_bytes_per_day(log: LogView) -> float | None:
+    """Growth of one replica's log, by the times and sizes of its batches."""
+    if log.is_empty:
+        return None
+    columns = log.evidence.log
+    begin = int(columns.base_timestamps[log.rows].min())
+    span = int(columns.max_timestamps[log.rows].max()) - begin
+    return per_day(int(columns.sizes[log.rows].sum()), span)
+
+
+def kept_bytes(log: LogView, limits: Limits) -> float | None:
+    """What log and snapshots come to under these limits: the limit of retention, what is written
+    until the next snapshot, and the segment being written, which is never dropped. None where
+    nothing limits them, or growth is not known.
+    """
+    growth = log_bytes_per_day(log)
+    if limits.max_bytes < 0 or growth is None:
+        return None
+    segment = min(float(limits.segment_bytes), growth * limits.segment_ms / DAY_MS)
+    return limits.max_bytes + limits.between_bytes + segment

@@ -1,0 +1,289 @@
+"""Damages of the real cases: disks that fill, leaders that do not last or commit, controllers that
+never arrive, voters that come again or change together, folders of other topics.
+"""
+
+import os
+
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    partition,
+    remove_topic,
+    snapshot,
+    topic,
+    voters_batch,
+)
+from tests.unit.faults.health import (
+    FIRST,
+    RUNNING,
+    folder,
+    level,
+    on_its_disks,
+    voters,
+)
+from tests.unit.faults.replica import _elections as elections
+from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
+
+
+def settings(node: Node, **values: object) -> None:
+    """A server.properties beside the log; an underscore stands for a dot."""
+    lines = "".join(f"{name.replace('_', '.')}={value}\n" for name, value in values.items())
+    (node.home / "server.properties").write_text(lines)
+
+
+# --- disks ---------------------------------------------------------------------------------------
+
+
+def two_snapshots(node: Node) -> None:
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    raw = snapshot(stored, 2, healthy_log()[-1].ms)
+    node.checkpoint(12, 2).write_bytes(raw)
+
+
+def retained(**values: object) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        two_snapshots(nodes[0])
+        settings(nodes[0], **values)
+
+    return damage
+
+
+fault(
+    "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.bytes)",
+    sound=retained(metadata_max_retention_bytes=100_000),
+)(retained(metadata_max_retention_bytes=100))  # fmt: skip
+fault(
+    "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.ms)",
+    sound=retained(metadata_max_retention_ms=4000),
+)(retained(metadata_max_retention_ms=3999))  # fmt: skip
+"""The older snapshot is 6 s older than the newest record: half as much again is let pass."""
+fault(
+    "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
+    sound=retained(metadata_log_max_record_bytes_between_snapshots=1),
+)(lambda nodes: settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=1))  # fmt: skip
+
+
+def free(blocks: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        head = "Filesystem     1024-blocks  Used Available Capacity Mounted on\n"
+        line = f"/dev/disk one 200000 1000 {blocks} 99% /var/lib/my kafka\n"
+        (nodes[1].home / "df.txt").write_text(head + line)
+
+    return damage
+
+
+fault("disk_has_room", "warning", "2", says="is full now: 0 bytes", sound=free(10**6))(free(0))
+fault("disk_has_room", "warning", "2", says="is full in", sound=free(10**6))(free(10_000))
+
+
+# --- elections -----------------------------------------------------------------------------------
+
+fault(
+    "leaders_last", "warning", offset=8, says="8 leaders in a row led for less than 60 s",
+    sound=lambda nodes: elections(nodes, *range(3, 10)),
+)(lambda nodes: elections(nodes, *range(3, 11)))  # fmt: skip
+
+
+def led_by(*holders: int) -> Damage:
+    """Epoch 3, of which only some voters have heard more than the leader's name."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            node.quorum_state(leaderId=1, leaderEpoch=3)
+            if node.node_id in holders:
+                node.append(leader_change(12, 3, 1, LATER))
+                node.epochs([(1, 0), (2, 8), (3, 12)])
+
+    return damage
+
+
+fault("newest_leader_commits", "warning", says="is on voter 1, 2 of 3", sound=led_by(1, 3))(
+    led_by(1)
+)
+
+
+def only_raft(nodes: list[Node], *more: Batch) -> None:
+    for node in nodes:
+        for path in (node.segment(6), node.checkpoint(6, 1)):
+            path.unlink()
+        batches = [leader_change(0, 1, 1), voters_batch(1, 1, 1, 2, 3), *more]
+        node.segment(0).write_bytes(b"".join(one.raw() for one in batches))
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+
+
+fault(
+    "newest_leader_commits", "warning", says="all 2 records are Raft's own",
+    sound=lambda nodes: only_raft(nodes, Batch(2, 1, (NO_OP,))),
+)(lambda nodes: only_raft(nodes))  # fmt: skip
+
+
+def joiner(node: Node) -> None:
+    """A voter on an empty disk that has heard of the leader."""
+    for path in (node.segment(0), node.segment(6), node.checkpoint(6, 1)):
+        path.unlink()
+    node.segment(0).write_bytes(b"")
+    node.epochs([])
+
+
+@fault(
+    "controllers_catch_up", "warning", "3", 0, says="1 leader of others came since its log ended",
+    sound=lambda nodes: joiner(nodes[2]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A .part that nothing was added to for an hour."""
+    joiner(nodes[2])
+    part = nodes[2].folder / f"{6:020d}-{1:010d}-123.checkpoint.part"
+    part.write_bytes(nodes[0].checkpoint(6, 1).read_bytes()[:80])
+    hour_ago = START_MS // 1000 - 3600
+    os.utime(part, (hour_ago, hour_ago))
+
+
+@fault(
+    "controllers_catch_up", "warning", "3", 0, says="is 5 epochs above every log",
+    sound=lambda nodes: joiner(nodes[2]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    joiner(nodes[2])
+    nodes[2].quorum_state(leaderId=-1, leaderEpoch=7)
+
+
+@fault(
+    "log_ends_on_batch", "warning", "3", 13, says="inside the batch of offsets 12 to 14 on 1",
+    also="log_start_covered", sound=appended(NO_OP, NO_OP, NO_OP),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, NO_OP, NO_OP, NO_OP)
+    joiner(nodes[2])
+    nodes[2].segment(0).rename(nodes[2].segment(13))
+
+
+# --- voters --------------------------------------------------------------------------------------
+
+
+def removed(*more: int, ms: int = LATER) -> Damage:
+    """Voter 3 is removed; then the voters are others, if any are named."""
+
+    def damage(nodes: list[Node]) -> None:
+        on_its_disks(nodes)
+        for node in nodes:
+            node.append(voters(FIRST + 1, 1, 2))
+            if more:
+                node.append(voters(FIRST + 2, *more, ms=ms))
+
+    return damage
+
+
+fault(
+    "voters_removed_stay_away", "info", says="is a voter again", sound=removed(1, 2)
+)(removed(1, 2, 3, ms=LATER + 60_001))  # fmt: skip
+fault(
+    "voters_removed_stay_away", "warning", says="as a controller does by itself", sound=removed()
+)(removed(1, 2, 3, ms=LATER + 60_000))  # fmt: skip
+
+
+def asks(setting: str) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        removed()(nodes)
+        settings(nodes[2], controller_quorum_auto_join_enable=setting)
+
+    return damage
+
+
+fault("voters_removed_stay_away", "warning", says="joins again when its node", sound=asks("false"))(
+    asks("true")
+)
+
+
+def become(*numbers: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        on_its_disks(nodes)
+        for node in nodes:
+            node.append(voters(FIRST + 1, *numbers))
+
+    return damage
+
+
+fault(
+    "voter_changes_overlap", "warning", offset=FIRST + 1,
+    says="[2, 3] was a majority before and [4, 5] is one after it", sound=become(1, 2, 3, 4),
+)(become(1, 4, 5))  # fmt: skip
+
+
+def looked_for_at(port: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        settings(
+            nodes[1],
+            controller_listener_names="CONTROLLER",
+            listeners="CONTROLLER://:9093,BROKER://:9092",
+        )
+        voters_text = f"1@a:9093,2@b:{port},3@c:9093"
+        settings(nodes[2], controller_quorum_voters=voters_text)
+
+    return damage
+
+
+fault(
+    "voter_endpoints_agree", "warning", "3", says="looks for voter 2 at b:9099",
+    sound=looked_for_at(9093),
+)(looked_for_at(9099))  # fmt: skip
+
+
+def configured(port: int) -> Damage:
+    """Voter 1 listens elsewhere than the voter set says."""
+
+    def damage(nodes: list[Node]) -> None:
+        on_its_disks(nodes)
+        for node in nodes:
+            node.append(Batch(FIRST + 1, 2, (level(20),), None, LATER))
+        settings(
+            nodes[0],
+            controller_listener_names="CONTROLLER",
+            listeners="CONTROLLER://0.0.0.0:9093",
+            advertised_listeners=f"CONTROLLER://localhost:{port}",
+        )
+
+    return damage
+
+
+fault(
+    "voter_endpoints_agree", "warning", says="localhost:9555 by its own server.properties",
+    sound=configured(9093),
+)(configured(9555))  # fmt: skip
+
+
+# --- topics --------------------------------------------------------------------------------------
+
+
+def data_folder(node_at: int, number: int, name: str) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        folder(number, name, node_at)(nodes)
+
+    return damage
+
+
+for at, number, name, says in (
+    (0, 2, "a-0", "is that of b, not of a"),
+    (0, 1, "a-7", "a has no partition 7"),
+    (2, 1, "a-0", "a-0 is assigned to 1, 2"),
+):
+    fault(
+        "folders_match_topics", "warning", str(at + 1), says=says,
+        sound=data_folder(1, 1, "a-0"),
+    )(data_folder(at, number, name))  # fmt: skip
+
+
+def named_again(number: int) -> Damage:
+    """A topic is deleted, and created again under an id."""
+    again = (topic("d", number), partition(number, [1, 2], [1, 2], 1))
+    return appended(*RUNNING, remove_topic(2), *again)
+
+
+fault(
+    "topic_identity_unique", "critical", offset=FIRST + 4, says="it was that of b, which was del",
+    sound=named_again(9),
+)(named_again(2))  # fmt: skip
