@@ -1,212 +1,187 @@
-"""Change the code in one place, run the tests that should see it, and count the changes that none
-of them notices: `make mutants`, or `python -m tests.mutants state metrics --most 20`.
+"""Change the code in one place, run the tests that reach it, and count the changes that none of
+them notices: `make mutants`, or `python -m tests.mutants quorum --most 300`.
 
-In: rooms, a seed, how many mutants of each module at most. Out: Markdown on stdout, a line per
-module and the survivors. mutmut makes the mutants in a copy of the project below `.mutants/`; here
-they are drawn, run (`runner`) and counted. Left out are those that change only the words of a
-sentence. What a run has found is kept in the copy: the same command goes on where it was stopped.
+In: rooms or files, a seed, how many changes of each at most. Out: Markdown on stdout, a line for
+each and what lived, with the reason where one is known (`reasons`). All runs in a copy of the
+project below `.mutants/`, where what has been found is kept: the same command goes on where it was
+stopped, and `--again` asks anew about what has lived.
 """
 
 import argparse
-import ast
+import hashlib
 import json
+import math
 import os
-import random
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
-from tests.mutants.rooms import ROOMS, Room
+PLACE = Path(".mutants").resolve()
+sys.path.append(str(PLACE / "tools"))  # where `make mutants` installs mutmut
 
-PLACE = Path(".mutants")
-COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
-          "pyspark_kraftlog.py")  # fmt: skip
-SETTINGS = """
-[tool.mutmut]
-source_paths = ["kraftlog"]
-also_copy = {copied}
-only_mutate = {chosen}
-"""
-MAKE = """
-from mutmut.__main__ import *
-Path("mutants").mkdir()
-copy_src_dir()
-copy_also_copy_files()
-create_mutants(2)
-"""
+from tests.mutants.changes import changes  # noqa: E402
+from tests.mutants.reasons import reason  # noqa: E402
+from tests.mutants.rooms import COPIED, IGNORED, ROOMS, TESTS  # noqa: E402
+
+COPY, REACH, FATES = PLACE / "copy", PLACE / "reach", PLACE / "fates.jsonl"
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change: its name, its module, and the lines that it takes away and puts in."""
-
-    name: str
-    module: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    @property
-    def is_wording(self) -> bool:
-        """Whether only the words of a sentence change: a text with a blank, its case, an XX."""
-        if len(self.before) != len(self.after):
-            return False
-        pairs = zip(self.before, self.after, strict=True)
-        same = all(old.casefold() == new.casefold().replace("xx", "") for old, new in pairs)
-        return same and any(" " in text for line in self.before for text in _texts(line))
-
-
-def _texts(line: str) -> Iterator[str]:
-    try:
-        tree = ast.parse(line.strip().rstrip(":"))
-    except SyntaxError:  # half a statement
-        yield from (part for quote in "'\"" for part in line.split(quote)[1::2])
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
-def mutants(copy: Path) -> Iterator[Mutant]:
-    """Every mutant that mutmut has made, in the order of modules and places."""
-    for meta in sorted((copy / "mutants" / "kraftlog").rglob("*.py.meta")):
-        names = json.loads(meta.read_text())["exit_code_by_key"]
-        if names:
-            lines = dict(_functions(meta.with_suffix("")))
-            module = str(meta.relative_to(copy / "mutants").with_suffix("").with_suffix(""))
-            yield from (_mutant(name, module, lines) for name in names)
-
-
-def _functions(path: Path) -> Iterator[tuple[str, list[str]]]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name:
-            yield node.name, [line for one in node.body for line in ast.unparse(one).splitlines()]
-
-
-def _mutant(name: str, module: str, lines: dict[str, list[str]]) -> Mutant:
-    function = name.rsplit(".", 1)[-1]
-    old, new = lines[function.rsplit("__mutmut_", 1)[0] + "__mutmut_orig"], lines[function]
-    first = _equal_until(old, new)
-    last = min(_equal_until(old[::-1], new[::-1]), min(len(old), len(new)) - first)
-    return Mutant(
-        name, module, tuple(old[first : len(old) - last]), tuple(new[first : len(new) - last])
-    )
-
-
-def _equal_until(old: Sequence[str], new: Sequence[str]) -> int:
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
-
-
-def prepare(copy: Path, room: Room) -> None:
-    """A copy of the project, with every mutant of a room; nothing where it is there already."""
-    if (copy / "made").exists():
-        return
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir(parents=True)
+def copied() -> None:
+    """A fresh copy of the project."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    COPY.mkdir(parents=True)
     for name in COPIED:
         if Path(name).is_dir():
-            shutil.copytree(name, copy / name)
+            shutil.copytree(name, COPY / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy2(name, copy / name)
-    settings = SETTINGS.format(copied=list(COPIED), chosen=list(room.changed))
-    (copy / "pyproject.toml").write_text(Path("pyproject.toml").read_text() + settings)
-    made = subprocess.run(
-        [sys.executable, "-c", MAKE], cwd=copy, env=environment(copy), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    if made.returncode:
-        raise SystemExit(made.stderr)
-    (copy / "made").touch()
+            shutil.copy2(name, COPY / name)
 
 
-def environment(copy: Path) -> dict[str, str]:
-    """Where mutmut and the changed code are found."""
-    return os.environ | {"PYTHONPATH": f"{(copy / 'mutants').resolve()}:{tools()}"}
+def run(*arguments: str, told: str = "", out: int | None = None) -> None:
+    """The runner, in the copy; what pytest says is kept beside it."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{COPY}:{PLACE / 'tools'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "tests.mutants.runner", *arguments]
+    with (PLACE / f"{arguments[0]}.log").open("w") as log:
+        done = subprocess.run(
+            command, cwd=COPY, env=environment, input=told, text=True, stdout=out or log,
+            stderr=log, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise SystemExit((PLACE / f"{arguments[0]}.log").read_text()[-3000:])
 
 
-def tools() -> Path:
-    """Where `make mutants` installs mutmut."""
-    return (PLACE / "tools").resolve()
+def test_files() -> list[str]:
+    """Every file of tests that may see a change."""
+    found = (path for folder in TESTS for path in sorted((COPY / folder).glob("test_*.py")))
+    return [str(one.relative_to(COPY)) for one in found if one.stem[5:] not in IGNORED]
 
 
-def draw(every: Iterable[Mutant], most: int, seed: int) -> list[Mutant]:
-    """At most so many mutants of each module, drawn with a seed; wording is left out. One of each
-    module comes first, so that a run which is stopped has looked at all of them alike.
+def recorded(files: Iterable[str]) -> None:
+    """Record which lines the tests reach, of the files that have changed since they were asked."""
+    REACH.mkdir(exist_ok=True)
+    due = [one for one in files if not _is_current(one)]
+    if due:
+        run("record", str(REACH), *due)
+        for one in due:
+            path = _reach(one)
+            told = json.loads(path.read_text())
+            told["digest"] = _digest([one, *told["lines"]])
+            path.write_text(json.dumps(told))
+
+
+def _is_current(file: str) -> bool:
+    path = _reach(file)
+    if not path.exists():
+        return False
+    told = json.loads(path.read_text())
+    return bool(told.get("digest") == _digest([file, *told["lines"]]))
+
+
+def _reach(file: str) -> Path:
+    return REACH / (file.replace("/", ".") + ".json")
+
+
+def _digest(files: Iterable[str]) -> str:
+    """Of the texts of files and of what they import from the tests."""
+    texts: dict[str, str] = {}
+    waiting = list(files)
+    while waiting:
+        one = waiting.pop()
+        if one in texts:
+            continue
+        texts[one] = (COPY / one).read_text() if (COPY / one).is_file() else ""
+        if one.startswith("tests/"):
+            named = re.findall(r"^(?:from|import) (tests\.[\w.]+)", texts[one], re.M)
+            waiting += [f"{module.replace('.', '/')}{end}" for module in named
+                        for end in (".py", "/__init__.py")]  # fmt: skip
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def drawn(name: str, most: int, seed: int) -> tuple[int, list[str]]:
+    """How many changes a room or a file has, and those that a seed draws of them. What is drawn
+    stays drawn when other code changes, as each key has its own place in the order.
     """
-    by_module: dict[str, list[Mutant]] = {}
-    for one in every:
-        if not one.is_wording:
-            by_module.setdefault(one.module, []).append(one)
-    drawn = [
-        random.Random(f"{seed} {module}").sample(ones, min(most, len(ones)))
-        for module, ones in by_module.items()
+    patterns = ROOMS.get(name, (name,))
+    paths = [path for one in patterns for path in sorted(COPY.glob(one))]
+    keys = [one.key for path in paths for one in changes(path.relative_to(COPY), COPY)]
+    order = sorted(keys, key=lambda one: hashlib.sha256(f"{seed} {one}".encode()).digest())
+    return len(keys), order[:most]
+
+
+def judged(keys: Sequence[str], seconds: int, *, again: bool) -> dict[str, dict[str, object]]:
+    """What became of each change."""
+    known = _known()
+    left = [
+        one
+        for one in keys
+        if one not in known or (again and known[one]["fate"] in ("lived", "unreached"))
     ]
-    return [one for row in zip_longest(*drawn) for one in row if one is not None]
-
-
-def run(copy: Path, room: Room, drawn: Sequence[Mutant], jobs: int) -> dict[str, str]:
-    """What becomes of each mutant, by name."""
-    known = _known(copy)
-    left = [one.name for one in drawn if one.name not in known]
     if left:
-        asked = [str(jobs), ",".join(room.imported), room.chosen, *room.tests]
-        command = [sys.executable, "-m", "tests.mutants.runner", *asked]
-        with (copy / "fates.jsonl").open("a") as fates, (copy / "run.log").open("w") as log:
-            done = subprocess.run(
-                command, cwd=copy / "mutants", env=environment(copy), input="\n".join(left),
-                text=True, stdout=fates, stderr=log, check=False,
-            )  # fmt: skip
-        if done.returncode:
-            raise SystemExit((copy / "run.log").read_text())
-    return _known(copy)
+        with FATES.open("a") as fates:
+            run("judge", str(REACH), str(seconds), *test_files(), told="\n".join(left),
+                out=fates.fileno())  # fmt: skip
+    return _known()
 
 
-def _known(copy: Path) -> dict[str, str]:
-    path = copy / "fates.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
+def _known() -> dict[str, dict[str, object]]:
+    """The last that was told of each change; what a test without any change fails is forgotten."""
+    lines = FATES.read_text().splitlines() if FATES.exists() else []
     found = [json.loads(line) for line in lines if line.startswith("{")]
-    return {one["mutant"]: one["fate"] for one in found}
+    false = {one["false"] for one in found if "false" in one}
+    return {one["key"]: one for one in found if "key" in one and one["by"] not in false}
 
 
-def report(every: Sequence[Mutant], drawn: Sequence[Mutant], fates: dict[str, str]) -> None:
-    """A line per module, then the survivors."""
-    made = Counter(one.module for one in every)
-    words = Counter(one.module for one in every if one.is_wording)
-    ran = [one for one in drawn if one.name in fates]
-    print("\n| module | mutants | wording | drawn | killed | by timeout | lived |")
-    print("|---|---|---|---|---|---|---|")
-    for module, count in Counter(one.module for one in ran).items():
-        ends = Counter(fates[one.name] for one in ran if one.module == module)
-        cells = [made[module], words[module], count, *map(ends.get, ("killed", "timeout", "lived"))]
-        print(f"| {module} | " + " | ".join(str(one or 0) for one in cells) + " |")
-    lived = [one for one in ran if fates[one.name] == "lived"]
-    share = 100 * (1 - len(lived) / max(len(ran), 1))
-    print(f"\n{len(ran) - len(lived):,} of {len(ran):,} noticed: {share:.1f} %\n")
-    for one in lived:
-        print(f"{one.name}\n```diff")
-        print(*(f"- {line}" for line in one.before), sep="\n")
-        print(*(f"+ {line}" for line in one.after), "```\n", sep="\n")
+def report(name: str, made: int, keys: Sequence[str], fates: dict[str, dict[str, object]]) -> None:
+    """A line of the table."""
+    ran = [fates[one] for one in keys if one in fates]
+    ends = Counter(str(one["fate"]) for one in ran)
+    seen = ends["killed"] + ends["timeout"]
+    share = seen / max(len(ran), 1)
+    error = 1.96 * math.sqrt(share * (1 - share) / max(len(ran), 1)) if len(ran) < made else 0
+    cells = [f"{made:,}", len(ran), ends["killed"], ends["timeout"], ends["lived"],
+             ends["unreached"], f"{100 * share:.1f} % ± {100 * error:.1f}"]  # fmt: skip
+    print(f"| {name} | " + " | ".join(map(str, cells)) + " |")
+
+
+def survivors(keys: Iterable[str], fates: dict[str, dict[str, object]]) -> Iterator[str]:
+    """What lived, by place."""
+    ran = [fates[one] for one in keys if one in fates]
+    lived = [one for one in ran if one["fate"] in ("lived", "unreached")]
+    for one in sorted(lived, key=lambda one: (str(one["key"]).split(" ")[0], one["line"])):
+        path, function = str(one["key"]).split(" ", 2)[:2]
+        why = reason(str(one["key"])) or ("no test reaches it" if one["fate"] != "lived" else "")
+        yield f"- {path}:{one['line']} {function} `{one['old']}` → `{one['new']}` {why}".rstrip()
 
 
 def main() -> None:
-    """Draw, run, report."""
+    """Copy, record, draw, judge, report."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="all of them by default")
-    parser.add_argument("--most", type=int, default=20, help="mutants per module (default 20)")
+    parser.add_argument("names", nargs="*", help="rooms or files; all rooms by default")
+    parser.add_argument("--most", type=int, default=300, help="changes of each (default 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=int, default=20, help="of tests per change (default 20)")
+    parser.add_argument("--again", action="store_true", help="ask anew about what has lived")
+    parser.add_argument("--told", action="store_true", help="tell what is known, run nothing")
     asked = parser.parse_args()
-    for name in asked.rooms or ROOMS:
-        copy, room = PLACE / name, ROOMS[name]
-        prepare(copy, room)
-        every = list(mutants(copy))
-        drawn = draw(every, asked.most, asked.seed)
-        report(every, drawn, run(copy, room, drawn, asked.jobs))
+    names = asked.names or list(ROOMS)
+    if not asked.told:
+        copied()
+        recorded(test_files())
+    draws = {name: drawn(name, asked.most, asked.seed) for name in names}
+    keys = [key for _, ones in draws.values() for key in ones]
+    fates = _known() if asked.told else judged(keys, asked.seconds, again=asked.again)
+    print("| place | changes | drawn | killed | by time | lived | not reached | noticed |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, (made, ones) in draws.items():
+        report(name, made, ones, fates)
+    print("", *survivors(keys, fates), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,119 +1,329 @@
-"""Runs tests once per mutant, each in a fork of a process that has collected them all.
+"""Runs tests once per change, each in a fork of a process that has imported and collected all.
 
-In: on the command line, how many at a time, the modules whose mutants need a process of their own
-(with commas between them), pytest's expression `-k`, and files of tests, the quick ones first; on
-stdin, a mutant's name per line. Out: on stdout, a JSON line per mutant: its name and what became
-of it. It runs inside the copy that mutmut has written, where the environment says which mutant is
-alive.
+`record` runs every test once and writes which lines each of them reaches, and how long it takes;
+`judge` reads changes from stdin and tells on stdout, a JSON line each, which test failed, if any.
+Only tests that reach a changed line are run: first those that saw other changes of the function,
+then the quick ones, until one fails or the time for a change is over. What is left then has lived.
+A fork puts the changed code into the function that is there, wherever that is already held.
 """
 
+import functools
+import gc
 import json
 import os
 import resource
-import subprocess
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TextIO
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, TextIO
 
+import coverage
 import pytest
+from hypothesis import Phase, settings
 
-ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
-KILLED, TIMED_OUT, LIVED = "killed", "timeout", "lived"
+from tests.mutants.changes import Change, changes
+from tests.mutants.rooms import ROOMS
+
+ARGUMENTS = ("-q", "--tb=no",  "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:warnings")
+KILLED, TIMED_OUT, LIVED, UNREACHED = "killed", "timeout", "lived", "unreached"
+MEMORY = 5 << 30
+CLEARED = ("tests.", *(f"kraftlog.{room}." for room in ROOMS))
 
 
-@dataclass
-class Forks:
-    """A plugin of pytest: what it has collected is run in a fork per mutant. Time is the
-    processor's: a busy machine kills none.
+class Recorder:
+    """A plugin of pytest: which test, and which fixture that several tests share, runs which line.
+
+    Caches are emptied before each test, or only the first that asks would reach what fills them.
+    Tests that trace do not, as only one can.
     """
 
-    names: Sequence[str]
-    jobs: int
-    told: TextIO
-    is_child: bool = False
-    limit_seconds: int = 3600
+    def __init__(self) -> None:
+        self.coverage = coverage.Coverage(
+            data_file=None, include=[f"kraftlog/{room}/*" for room in ROOMS], config_file=False
+        )
+        self.coverage.start()
+        sys.settrace = lambda _: None
+        self.seconds: Counter[str] = Counter()
+        self.fixtures: dict[str, list[str]] = {}
+        self.failed: set[str] = set()
+        self.test = ""
+        self.caches: list[Callable[[], None]] = []
+
+    def pytest_collection_finish(self) -> None:
+        """Find the caches of what has been imported."""
+        self.caches = [
+            one.cache_clear
+            for one in gc.get_objects()
+            if isinstance(one, functools._lru_cache_wrapper)
+            and str(getattr(one, "__module__", "")).startswith(CLEARED)
+        ]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """What a test runs itself."""
+        for clear in self.caches:
+            clear()
+        self.fixtures[item.nodeid] = [_label(one) for one in _shared(item)]
+        shared = sum(self.seconds[one] for one in self.fixtures[item.nodeid])
+        began = time.process_time()
+        self.test = item.nodeid
+        self.coverage.switch_context(self.test)
+        yield
+        self.test = ""
+        self.coverage.switch_context(self.test)
+        now = sum(self.seconds[one] for one in self.fixtures[item.nodeid])
+        self.seconds[item.nodeid] = time.process_time() - began - now + shared
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[object]:
+        """What a fixture runs that several tests share."""
+        if fixturedef.scope == "function":
+            return (yield)
+        began = time.process_time()
+        self.coverage.switch_context(_label(fixturedef))
+        value = yield
+        self.coverage.switch_context(self.test)
+        self.seconds[_label(fixturedef)] += time.process_time() - began
+        return value
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep what fails without any change."""
+        if report.failed or report.skipped:
+            self.failed.add(report.nodeid)
+
+    def write(self, folder: Path) -> None:
+        """A file for each file of tests."""
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        lines = {path: data.contexts_by_lineno(path) for path in data.measured_files()}
+        for file in {one.split("::")[0] for one in self.fixtures}:
+            (folder / f"{file.replace('/', '.')}.json").write_text(
+                json.dumps(self._of(file, lines))
+            )
+
+    def _of(self, file: str, lines: dict[str, dict[int, list[str]]]) -> dict[str, Any]:
+        names: dict[str, int] = {}
+        reached: dict[str, dict[int, list[int]]] = {}
+        for path, by_line in lines.items():
+            for line, contexts in by_line.items():
+                own = [one for one in contexts if not one or file in one]
+                if own:
+                    told = reached.setdefault(path.removeprefix(f"{Path.cwd()}/"), {})
+                    told[line] = [names.setdefault(one, len(names)) for one in own]
+        return {
+            "seconds": {one: spent for one, spent in self.seconds.items() if file in one},
+            "fixtures": {one: used for one, used in self.fixtures.items() if file in one},
+            "failed": sorted(one for one in self.failed if file in one),
+            "names": list(names),
+            "lines": reached,
+        }
+
+
+def _shared(item: pytest.Item) -> list[Any]:
+    found = getattr(item, "_fixtureinfo", None)
+    ones = found.name2fixturedefs.values() if found else ()
+    return [one[-1] for one in ones if one[-1].scope != "function"]
+
+
+def _label(fixturedef: Any) -> str:
+    return f"fixture {fixturedef.baseid} {fixturedef.argname}"
+
+
+class Reach:
+    """Which tests reach a line, and what each costs."""
+
+    def __init__(self, records: Sequence[dict[str, Any]]) -> None:
+        self.records = records
+        self.failed = {one for told in records for one in told["failed"]}
+        self.users: dict[str, list[str]] = {}
+        self.seconds: dict[str, float] = {}
+        self.lasting: set[str] = set()
+        self.siblings: dict[tuple[str, str], list[str]] = {}
+        for told in records:
+            for test, fixtures in told["fixtures"].items():
+                for fixture in fixtures:
+                    self.users.setdefault(fixture, []).append(test)
+                costs = [told["seconds"].get(one, 0.0) for one in (test, *fixtures)]
+                self.seconds[test] = sum(costs)
+                if max(costs[1:], default=0.0) > 0.2:
+                    self.lasting.add(test)
+                if fixtures:
+                    self.siblings.setdefault(_case(test), []).append(test)
+
+    def tests(self, change: Change) -> tuple[set[str], bool]:
+        """The tests that reach a change, and whether it is reached while modules are imported."""
+        contexts = {
+            told["names"][one]
+            for told in self.records
+            for line in change.lines
+            for one in told["lines"].get(change.path, {}).get(str(line), ())
+        }
+        tests = {one for one in contexts if one in self.seconds}
+        for one in contexts:
+            tests |= {*self.users.get(one, ()), *self.siblings.get(_case(one), ())}
+        return tests - self.failed, "" in contexts
+
+
+def _case(test: str) -> tuple[str, str]:
+    """What tests of one file that share a fixture may have asked it for, and only one got made."""
+    return test.split("::")[0], test.partition("[")[2]
+
+
+class Judge:
+    """A plugin of pytest: a fork for each change, which runs the tests that reach it."""
+
+    def __init__(
+        self, root: Path, keys: Sequence[str], reach: Reach, most: float, told: TextIO
+    ) -> None:
+        self.root, self.keys, self.reach, self.most, self.told = root, keys, reach, most, told
+        self.is_child = False
+        self.killers: Counter[tuple[str, str]] = Counter()
+        self.items: dict[str, pytest.Item] = {}
+
+    def pytest_collection(self) -> None:
+        """No example is kept, as what one change has found must not help against the next."""
+        base = settings.get_profile("kraftlog")
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", base, database=None, phases=phases, derandomize=True)
+        settings.load_profile("mutants")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """True where the parent has nothing left to run; None goes on to pytest's own loop.
-
-        Raises SystemExit where the tests fail without any mutant.
-        """
-        if self._fork(""):
-            _, status, used = os.wait4(-1, 0)
+        """True in the parent, when all is done; None in a child, whose tests pytest runs."""
+        self.items = {one.nodeid: one for one in session.items}
+        functions = _functions(self.root)
+        gc.freeze()
+        paths = sorted({one.split(" ", 1)[0] for one in self.keys})
+        wanted = set(self.keys)
+        for path in paths:
+            for change in changes(Path(path), self.root):
+                if change.key in wanted:
+                    self._judge(session, change, functions)
+                    if self.is_child:
+                        return None
+        killers = sorted({by for _, by in self.killers if by})
+        if killers:
+            status, by, _ = self._run(session, killers, lambda: None)
+            if self.is_child:
+                return None
             if status:
-                raise SystemExit("the tests fail without any mutant")
-            self.limit_seconds = 20 + round(4 * (used.ru_utime + used.ru_stime))
-        running: dict[int, str] = {}
-        waiting = list(reversed(self.names))
-        while not self.is_child and (waiting or running):
-            if waiting and len(running) < self.jobs:
-                name = waiting.pop()
-                running[self._fork(name)] = name
-            else:
-                child, status = os.waitpid(-1, 0)
-                tell(self.told, running.pop(child), os.waitstatus_to_exitcode(status))
-        if self.is_child:
-            words = _words(_module(os.environ["MUTANT_UNDER_TEST"]))
-            session.items.sort(key=lambda one: not any(word in one.nodeid for word in words))
-            return None
+                print(json.dumps({"false": by}), file=self.told, flush=True)
         return True
 
-    def _fork(self, name: str) -> int:
+    def _judge(
+        self, session: pytest.Session, change: Change, functions: dict[tuple[str, str], Any]
+    ) -> None:
+        found, is_import = self.reach.tests(change)
+        function = functions.get((change.path, change.function))
+        left = self._order(change, [one for one in found if one in self.items])
+        began, fate, by, used = time.monotonic(), UNREACHED, "", 0.0
+        if left and function is not None:
+            code = change.code()
+            status, by, used = self._run(session, left, lambda: _put(function, code))
+            if self.is_child:
+                return
+            fate = TIMED_OUT if status < 0 else KILLED if status else LIVED
+        if fate == KILLED:
+            self.killers[change.path + change.function, by] += 1
+            self.killers[change.path, by] += 1
+        old, new = change.difference()
+        row = {
+            "key": change.key, "line": min(change.lines), "old": old, "new": new, "fate": fate,
+            "by": by, "tests": len(found), "run": len(left), "import": is_import,
+            "seconds": round(time.monotonic() - began, 1), "cpu": round(used, 1),
+        }  # fmt: skip
+        print(json.dumps(row), file=self.told, flush=True)
+
+    def _order(self, change: Change, tests: list[str]) -> list[str]:
+        """Those that are likely to see it first, then the quick ones, as far as time allows."""
+
+        def place(test: str) -> tuple[Any, ...]:
+            seen = self.killers[change.path + change.function, test]
+            near = self.killers[change.path, test]
+            cost = self.reach.seconds[test]
+            if seen and cost < 3:
+                return (0, -seen, cost)
+            if near and cost < 1:
+                return (1, -near, cost)
+            if test in self.reach.lasting:
+                return (3, test.split("::")[0], cost)
+            return (2, cost)
+
+        chosen, total = [], 0.0
+        for test in sorted(tests, key=place):
+            total += self.reach.seconds[test]
+            if chosen and total > self.most:
+                break
+            chosen.append(test)
+        return chosen
+
+    def _run(
+        self, session: pytest.Session, tests: list[str], swap: Callable[[], None]
+    ) -> tuple[int, str, float]:
+        """The exit code of a fork, the test that failed in it, and the processor's seconds."""
+        reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             self.is_child = True
-            resource.setrlimit(resource.RLIMIT_CPU, (self.limit_seconds, self.limit_seconds + 5))
-            os.environ["MUTANT_UNDER_TEST"] = name
-        return child
+            os.close(reading)
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            self.writing = writing
+            session.items[:] = [self.items[one] for one in tests]
+            session.testscollected = len(tests)
+            session.config.option.maxfail = 1
+            swap()
+            return 0, "", 0.0
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            by = told.read().splitlines()
+        _, status, used = os.wait4(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return code, by[-1] if by and code else "", used.ru_utime + used.ru_stime
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """A test that takes much longer than without a change ends its fork."""
+        seconds = 5 + 4 * self.reach.seconds.get(item.nodeid, 5)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.alarm(300 + round(20 * seconds))
+        os.write(self.writing, f"{item.nodeid}\n".encode())
 
 
-def tell(file: TextIO, name: str, code: int) -> None:
-    """A line of what became of a mutant, by the exit code of its tests."""
-    fate = LIVED if code == 0 else TIMED_OUT if code < 0 else KILLED
-    print(json.dumps({"mutant": name, "fate": fate}), file=file, flush=True)
+def _functions(root: Path) -> dict[tuple[str, str], FunctionType]:
+    here = f"{root.resolve()}/"
+    found = {}
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(here):
+            path = one.__code__.co_filename.removeprefix(here)
+            found[path, one.__code__.co_qualname] = one
+    return found
 
 
-def afresh(name: str, arguments: Sequence[str]) -> int:
-    """The exit code of the tests in a process of their own: for a function that is called when its
-    module is imported.
-    """
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
-        env=os.environ | {"MUTANT_UNDER_TEST": name},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    ).returncode
+def _put(function: FunctionType, code: CodeType) -> None:
+    function.__code__ = code
 
 
 def main() -> None:
-    """Run what stdin names."""
-    jobs, modules, chosen, *files = sys.argv[1:]
-    apart = set(modules.split(","))
-    arguments = [*ARGUMENTS, "-k", chosen, *files]
-    names = sys.stdin.read().split()
+    """`record FOLDER TEST…` or `judge FOLDER SECONDS TEST…`."""
+    what, folder, *others = sys.argv[1:]
+    arguments = [*ARGUMENTS, f"--basetemp={Path(folder).parent / 'tmp'}"]
+    if what == "record":
+        recorder = Recorder()
+        pytest.main([*arguments, "--hypothesis-seed=0", *others], plugins=[recorder])
+        recorder.write(Path(folder))
+        return
+    keys = sys.stdin.read().splitlines()
     with os.fdopen(os.dup(1), "w") as told:
         os.dup2(2, 1)  # pytest's own words do not mix with the results
-        forks = Forks([one for one in names if _module(one) not in apart], int(jobs), told)
-        code = pytest.main(arguments, plugins=[forks])
-        if forks.is_child:
+        reach = Reach([json.loads(one.read_text()) for one in sorted(Path(folder).iterdir())])
+        judge = Judge(Path.cwd(), keys, reach, float(others[0]), told)
+        code = pytest.main([*arguments, *others[1:]], plugins=[judge])
+        if judge.is_child:
             os._exit(int(code))
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            sys.exit(int(code))
-        for one in names:
-            if _module(one) in apart:
-                tell(told, one, afresh(one, arguments))
-
-
-def _module(name: str) -> str:
-    return name.rpartition(".")[0]
-
-
-def _words(module: str) -> set[str]:
-    """What the names of tests hold that have to do with a module: its own name, or its checks'."""
-    checks = getattr(sys.modules.get(module), "CHECKS", ())
-    return {one.name for one in checks} | {module.rpartition(".")[2]} - {""}
+    sys.exit(int(code not in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.OK)))
 
 
 if __name__ == "__main__":
