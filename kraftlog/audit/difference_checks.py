@@ -241,7 +241,7 @@ def _objects(quorum: Quorum, log: LogView, cut: int) -> list[dict[str, Any]] | N
 def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
     """Records, where the objects are not known."""
     records, size = counted(lost["records"], "record"), lost["size_bytes"]
-    return f"Lost: {records} ({size:,} bytes{_types_in_words(types)})."
+    return f"Lost: {records} ({size:,} bytes{_types_in_words(types, lost['records'])})."
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
@@ -262,11 +262,15 @@ def _types(
     return Counter(text.split("(")[0] for one in ids for text in words.get(one, ()))
 
 
-def _types_in_words(types: Counter[str]) -> str:
-    """The types that matter to people, the most frequent first."""
+def _types_in_words(types: Counter[str], records: int) -> str:
+    """The types that matter to people, the most frequent first. Records behind the other log's end
+    are not put into words, so that nothing is said of all of them.
+    """
     meant = [(kind, count) for kind, count in types.most_common() if kind != "NO_OP_RECORD"]
     listed = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
-    return f", among them {listed}" if listed else ", all of them no-ops" if types else ""
+    if listed:
+        return f", among them {listed}"
+    return ", all of them no-ops" if types.total() == records else ""
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:

@@ -49,6 +49,7 @@ from tests.unit.faults import (  # noqa: F401  (they declare faults)
     snapshots,
     state,
 )
+from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
 from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
 
@@ -577,6 +578,23 @@ def test_a_finding_says_where_it_is(one: Fault, audited: Audited) -> None:
             # A record that is missing in its batch lies behind the batch's last one.
             last = base + max(delta, row.evidence.get("record_index", 0))
             assert base <= row.offset <= last, row.message
+
+
+@pytest.mark.parametrize("one", FAULTS, ids=case)
+def test_evidence_keeps_its_names(one: Fault, audited: Audited) -> None:
+    result, _ = audited(one)
+    for finding in result.findings:
+        shapes, told = EVIDENCE[finding.check], finding.row.evidence
+        assert told.keys() <= shapes.keys(), finding.check
+        assert [name for name in told if not fits(told[name], shapes[name])] == [], told
+
+
+def test_every_name_of_the_evidence_is_seen(audited: Audited) -> None:
+    seen: dict[str, set[str]] = {check: set() for check in EVIDENCE}
+    for one in FAULTS:
+        for finding in audited(one)[0].findings:
+            seen[finding.check] |= finding.row.evidence.keys()
+    assert seen == {check: set(shapes) for check, shapes in EVIDENCE.items()}
 
 
 @pytest.mark.parametrize("one", [one for one in FAULTS if one.sound], ids=case)

@@ -34,6 +34,7 @@ from tests.unit.audit_logs import (
     leader_change,
     quorum,
     replace_batch,
+    topic,
 )
 
 LATER = START_MS + 60_000
@@ -154,6 +155,28 @@ def test_truncation_follows_the_epochs(tmp_path: Path) -> None:
     assert truncation_offset(logs["3"], logs["1"]) == 12
     assert truncation_offset(logs["2"], logs["1"]) == 12
     assert truncation_offset(logs["1"], logs["2"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("tail", "lost"),
+    [
+        ([NO_OP], "1 record (72 bytes, all of them no-ops)"),
+        # Where the other logs have ended nobody has looked.
+        ([NO_OP, NO_OP], "2 records (144 bytes)"),
+        ([topic("d", 4), NO_OP], "2 records (162 bytes, among them 1 TOPIC_RECORD)"),
+    ],
+)
+def test_what_a_tail_loses_without_its_state(tmp_path: Path, tail: list[bytes], lost: str) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(tail)))
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER))
+    evidence = collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None), replay=False)
+    (told,) = [
+        one.row for one in audit_quorum(evidence).findings
+        if one.check == "uncommitted_tail_diverged"
+    ]  # fmt: skip
+    assert f"Lost: {lost}." in told.message
 
 
 def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> None:

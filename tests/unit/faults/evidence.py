@@ -1,0 +1,209 @@
+"""What the evidence of each check's findings holds: scripts read it as JSON by these names, so a
+name that is gone or a value that is missing breaks them.
+
+A shape is a type, None, a list with the shape of its elements, a mapping of a type, an object by
+its keys, or a tuple of shapes one of which must fit. A finding has some of its check's names.
+"""
+
+from typing import Any
+
+DATA = {str: object}
+"""A record's fields, or a row's."""
+PARTITION = {
+    "name": str, "topic_id": str, "leader": int, "replicas": [int], "isr": [int], "elr": [int],
+    "last_known_elr": [int], "since_offset": (int, None),
+}  # fmt: skip
+
+EVIDENCE: dict[str, dict[str, Any]] = {
+    "batch_crc_valid": {"held_intact_by": [str], "size_bytes": int, "more": int},
+    "batch_decompresses": {
+        "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
+    },
+    "batch_header_valid": {
+        "same_bytes_on": [str], "other_bytes_on": [str], "record_count": int,
+        "last_offset_delta": int, "more": int, "held_intact_by": [str], "fault": str,
+        "size_bytes": int, "detail": str, "content_hash": str,
+    },
+    "broker_epoch_is_offset": {
+        "batch_id": str, "broker_id": int, "broker_epoch": int, "replicas": [str],
+    },
+    "brokers_unfenced": {"broker_id": int, "since_offset": int, "controlled_shutdown": bool},
+    "cluster_id_agrees": {"cluster_id": str, "cluster_ids": {str: int}},
+    "committed_data_consistent": {
+        "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,
+        "equal_again_after": bool, "voters": [int], "records": {str: [str]}, "two_histories": bool,
+        "first_difference_offset": int, "first_difference": {str: str}, "committed_lower": int,
+        "bound_reason": str,
+    },
+    "controllers_are_voters": {
+        "controller_id": int, "highest_metadata_version": int, "blocks_upgrade": bool,
+    },
+    "election_storm": {
+        "epoch": int, "newest_epoch_in_logs": int, "elections_in_an_hour": int,
+        "skipped_epochs": int, "shortest_tenure_ms": int, "epochs": int,
+    },
+    "elections_clean": {"names": [str]},
+    "epoch_checkpoint_agrees": {"entry": [int], "what": str, "entries": int, "problem": str},
+    "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
+    "epochs_monotonic": {"previous_epoch": int, "more": int},
+    "features_recorded": {},
+    "features_upgradable": {"finalized": int, "behind": [str], "supported_by_all": int},
+    "file_readable": {"kind": str, "problem": str},
+    "folders_match_topics": {"folders": [{"folder": str, "path": str, "topic_id": str}]},
+    "index_agrees": {
+        "bad_entries": int, "entries": int, "surplus_bytes": int, "entry": int, "offset": int,
+        "position": int, "timestamp": int,
+    },
+    "isr_within_replicas": {
+        "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],
+        "kind": str, "data": DATA,
+    },
+    "leader_change_starts_epoch": {"first_record": (str, None)},
+    "leader_in_isr": {
+        "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],
+    },
+    "leader_writes_on": {"gap_ms": int, "usual_ms": int, "gaps": int},
+    "leaders_balanced": {"broker_id": int, "led_elsewhere": int, "preferred": int},
+    "log_end_lost": {
+        "witnesses": [{"end_offset": int, "says": str}], "held_intact_by": [str],
+        "committed_lower": int, "role": str,
+    },
+    "log_matching": {
+        "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,
+        "equal_again_after": bool, "majority": [str], "first_difference_offset": int,
+        "first_difference": {str: str}, "records": {str: [str]},
+    },
+    "log_start_covered": {"log_start_offset": int, "covered_by": [str]},
+    "log_tail_complete": {"fault": str, "size_bytes": int, "detail": str, "content_hash": str},
+    "mass_deletion": {
+        "batch_id": str, "kind": str, "removed": int, "total": int, "last_offset": int,
+        "replicas": [str],
+    },
+    "meta_properties_valid": {"problem": (str, None)},
+    "node_identity_unique": {"node_id": int, "folder": str, "directory_id": str},
+    "offsets_contiguous": {
+        "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
+    },
+    "partition_epochs_step": {
+        "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],
+    },
+    "partitions_have_leaders": {
+        "names": [str],
+        "partitions": [{**PARTITION, "way_back": str}],
+    },
+    "partitions_reach_min_isr": {
+        "names": [str],
+        "partitions": [PARTITION],
+    },
+    "producer_ids_increase": {"batch_id": str, "previous": int, "next": int, "replicas": [str]},
+    "quorum_state_present": {"problem": str},
+    "record_decodes": {
+        "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
+        "same_bytes_on": [str], "size_bytes": int,
+    },
+    "record_replays": {"batch_id": str, "kind": str, "data": DATA, "replicas": [str]},
+    "record_rules": {
+        "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
+    },
+    "record_type_known": {
+        "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
+        "record_count": int,
+    },
+    "references_exist": {
+        "batch_id": str, "kind": str, "data": DATA, "replicas": [str], "broker_id": int,
+    },
+    "replicas_registered": {"broker_id": int, "names": [str], "in_elr": [int]},
+    "replication_single": {"partitions": [str]},
+    "replication_spread": {"partitions": [str], "racks": [str]},
+    "segment_complete": {
+        "held_intact_by": [str], "fault": str, "size_bytes": int, "detail": str,
+        "content_hash": str,
+    },
+    "segment_name_matches": {"base_offset": int, "name_offset": int},
+    "single_leader_per_epoch": {"leaders": {str: int}},
+    "snapshot_ahead_of_log": {"log_end_offset": int, "snapshot_end_offset": int},
+    "snapshot_batch_aligned": {"batches": {str: [int]}},
+    "snapshot_below_log_start": {"log_start_offset": int},
+    "snapshot_epoch_agrees": {"epochs_in_logs": {str: int}, "batches_of_other_epoch": int},
+    "snapshot_equals_replay": {
+        "basis": str, "difference_count": int,
+        "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
+        "snapshots": [{"path": str, "replica": str}],
+    },
+    "snapshot_footer_last": {
+        "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": int,
+    },
+    "snapshot_header_first": {"headers": int, "size_bytes": int},
+    "snapshot_headers_in_order": {"base_offset": int, "expected": int},
+    "snapshot_leftover": {"size_bytes": int, "complete_size_bytes": (int, None)},
+    "snapshot_name_valid": {"form": str, "expected_name": str},
+    "snapshot_record_allowed": {"type": str, "count": int, "record_index": int},
+    "snapshot_timestamp_agrees": {"header_timestamp": int, "log_timestamp": int},
+    "snapshot_too_large_to_fetch": {"size_bytes": int},
+    "snapshot_within_committed": {"upper_bound": int, "reason": str, "contradiction": str},
+    "snapshots_agree": {
+        "basis": str, "difference_count": int,
+        "differences": [{"fields": [str], "key": str, "text": str}],
+    },
+    "timestamps_monotonic": {
+        "back_ms": int, "replicas": [str], "times": int, "offsets": [int], "back_ms_least": int,
+        "back_ms_most": int, "under_one_leader": int,
+    },
+    "topic_identity_unique": {
+        "batch_id": str, "name": str, "topic_id": str, "other_topic_id": str, "replicas": [str],
+        "other_name": str,
+    },
+    "transactions_well_formed": {"batch_id": str, "record_index": int, "replicas": [str]},
+    "uncommitted_tail_diverged": {
+        "truncation_offset": int, "records_lost": int, "size_bytes_lost": int,
+        "types_lost": {str: int},
+        "objects_lost": [{"change": str, "count": int, "names": [str], "table": str}], "who": str,
+        "is_proven_uncommitted": bool, "contradicted_by": [str], "first_difference_offset": int,
+        "first_difference": {str: str}, "records": {str: [str]}, "agreeing": [str],
+        "outlier_by_majority": (str, None), "batches_that_differ": int, "equal_again_after": bool,
+        "also_has_tail": bool,
+    },
+    "voter_directories_agree": {
+        "voter_id": int, "voter_directory_id": str, "directory_id": str, "voters_left": int,
+        "majority": int,
+    },
+    "voter_endpoints_agree": {
+        "voter_id": int, "listener": str, "by_voter_set": str, "registered": str,
+    },
+    "voter_holds_committed_data": {
+        "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],
+    },
+    "voter_sets_agree": {
+        "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
+        "other_source": str,
+    },
+    "voters_present": {
+        "pulled": (str, None), "voters": [int], "missing_voters": [int], "majority": int,
+        "source": str,
+    },
+    "voters_removed_stay_away": {
+        "voter_id": int, "directory_id": str, "removed_offset": int, "back_offset": int,
+    },
+}  # fmt: skip
+
+
+def fits(value: object, shape: Any) -> bool:
+    """Whether a value has a shape."""
+    if isinstance(shape, tuple):
+        return any(fits(value, one) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(value, (list, tuple)) and all(fits(one, shape[0]) for one in value)
+    if isinstance(shape, dict) and all(isinstance(one, str) for one in shape):
+        return (
+            isinstance(value, dict)
+            and value.keys() == shape.keys()
+            and all(fits(value[name], shape[name]) for name in shape)
+        )
+    if isinstance(shape, dict):
+        ((key, held),) = shape.items()
+        return isinstance(value, dict) and all(
+            fits(one, key) and fits(other, held) for one, other in value.items()
+        )
+    if shape is None:
+        return value is None
+    return isinstance(value, shape) and (shape is not int or not isinstance(value, bool))
