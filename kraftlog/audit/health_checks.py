@@ -4,7 +4,7 @@ In: `quorum.evidence.health`, which the replay leaves. Each finding is one for t
 what is concerned, since when, and what to do. Source: #37–39, #51, KIP-584, KIP-966, KIP-1312.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity
@@ -63,10 +63,10 @@ def over(nothing: Nothing) -> Subject:
 
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
     """A finding on the newest state."""
-    known = "" if found.is_committed else ", which is not known to be committed whole"
+    doubt = f" (by the state at offset {found.offset}, not all of it known to be committed)"
     return BadRow(
         None,
-        f"{message} (state at offset {found.offset}{known})",
+        message + ("" if found.is_committed else doubt),
         offset=found.offset,
         severity=severity,
         evidence=evidence,
@@ -77,6 +77,14 @@ def listed(names: Sequence[str], limit: int = TOLD) -> str:
     """Names in words, the first few of them."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def by_text(told: Iterable[tuple[str, str]], limit: int = TOLD) -> str:
+    """What is to be said of each name; names of which the same is said stand together."""
+    groups: dict[str, list[str]] = {}
+    for name, text in told:
+        groups.setdefault(text, []).append(name)
+    return "; ".join(f"{listed(names, limit)}: {text}" for text, names in groups.items())
 
 
 def since_text(since: Since | None) -> str:
@@ -119,16 +127,16 @@ def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
 
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
-        told = [
-            f"{one.name} ({since_text(one.since)}; {_way_back(found, one)})" for one in partitions
-        ]
+        told = by_text((one.name, _way_back(found, one)) for one in partitions)
         brokers = sorted({broker for one in partitions for broker in _awaited(one)})
         cause = f", as broker {_or(brokers)} was stopped or unregistered" if on_purpose else ""
+        verb = "has" if len(partitions) == 1 else "have"
+        first = min((one.since for one in partitions if one.since), default=None)
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(partitions) == 1 else 'have'} no leader{cause}, so that nobody reads "
-            f"or writes there: {listed(told, 8)}",
+            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} {verb} no "
+            f"leader{cause}, so that nobody reads or writes there. {told}. "
+            f"{'It is' if len(partitions) == 1 else 'The first is'} so {since_text(first)}.",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=[
@@ -194,23 +202,27 @@ def _or(brokers: Sequence[int]) -> str:
 
 def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.under_min_isr, _out_of_sync):
-        told = [f"{one.name} (in sync {list(one.isr)}, {one.min_isr} wanted)" for one in partitions]
+        told = by_text((one.name, _in_sync(one)) for one in partitions)
         brokers = sorted({broker for one in partitions for broker in _out_of_sync(one)})
-        missing = (
-            f"broker {_or(brokers)} was stopped or unregistered"
-            if on_purpose
-            else (f"of broker {_or(brokers)} at least one failed")
-        )
+        missing = f"Broker {_or(brokers)} was stopped or unregistered: start what is missing."
+        if not on_purpose:
+            missing = f"Start what is missing (broker {_or(brokers)})."
+        verb = "has" if len(partitions) == 1 else "have"
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(partitions) == 1 else 'have'} fewer replicas in sync than "
-            f"min.insync.replicas, so that producers with acks=all fail there: {listed(told)}; "
-            f"{missing}: start what is missing",
+            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} {verb} fewer "
+            "replicas in sync than min.insync.replicas, so that producers with acks=all fail "
+            f"there. {missing} {told}.",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=_evidence(partitions),
         )
+
+
+def _in_sync(one: Partition) -> str:
+    """How many are in sync, who, and how many should be."""
+    who = f" ({', '.join(map(str, one.isr))})" if one.isr else ""
+    return f"{len(one.isr) or 'none'} in sync{who}, {one.min_isr} wanted"
 
 
 def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -259,9 +271,9 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         yield row(
             found,
             f"broker {broker} is not registered ({since_text(found.past.unregistered.get(broker))})"
-            f" and is still a replica of {plural(len(held), 'partition')}: "
-            f"{listed([one.name for one in held])}{elr}; start it again, or reassign these "
-            "partitions to other brokers",
+            f" and is still a replica of {plural(len(held), 'partition')}: start it again, or "
+            f"reassign these partitions to other brokers. {listed([one.name for one in held])}"
+            f"{elr}.",
             broker_id=broker,
             names=[one.name for one in held],
             in_elr=in_elr,
@@ -273,9 +285,9 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         yield row(
             found,
             f"{plural(len(found.single), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(found.single) == 1 else 'have'} one replica only: "
-            f"{listed(found.single)}; while that broker is down nobody reads or writes there, and "
-            "its disk is the only copy",
+            f"{'has' if len(found.single) == 1 else 'have'} one replica only: while its broker is "
+            "down nobody reads or writes there, and its disk is the only copy. "
+            f"{listed(found.single)}.",
             partitions=list(found.single),
         )
 
@@ -286,8 +298,8 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             found,
             f"{plural(len(found.one_rack), 'partition')} of {found.partition_count:,} "
             f"{'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the "
-            f"brokers name {len(found.racks)}: {listed(found.one_rack)}; a rack that fails takes "
-            "them all",
+            f"brokers name {len(found.racks)}: if that rack fails, all are gone. "
+            f"{listed(found.one_rack)}.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
         )
@@ -299,10 +311,9 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if count >= IMBALANCE_LEAST and away > IMBALANCE_SHARE * count and found.alive(broker):
             yield row(
                 found,
-                f"{away:,} of the {count:,} partitions that prefer broker {broker} as their leader "
-                "are led by others, though it is there; kafka-leader-election --election-type "
-                "preferred moves them back, and Kafka does so by itself where "
-                "auto.leader.rebalance.enable is left on",
+                f"{away:,} of the {count:,} partitions that broker {broker} should lead are led by "
+                "others, though it is there: kafka-leader-election --election-type preferred moves "
+                "them back. Kafka does so by itself where auto.leader.rebalance.enable is on.",
                 broker_id=broker,
                 led_elsewhere=away,
                 preferred=count,
@@ -322,8 +333,8 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             found,
             f"broker {broker} is fenced ({since_text(since)}), after "
             f"{'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing "
-            "and serves no client; start it, or unregister it if it is gone for good and nothing "
-            "is assigned to it any more",
+            "and serves no client. Start it; or, if it is gone for good, move its partitions to "
+            "other brokers and unregister it.",
             "info" if stopping else None,
             broker_id=broker,
             since_offset=None if since is None else since.offset,
@@ -344,21 +355,21 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         others = [value for name, value in able.items() if name != ("controller", controller)]
         blocks = highest == lowest and highest < min(others, default=highest)
         unregister = (
-            "unregister it (Admin.unregisterController)"
+            "Admin.unregisterController takes it away."
             if level >= UNREGISTERS_CONTROLLERS
-            else "it can be unregistered only from metadata.version 33 (4.4-IV2) on"
+            else "It can be unregistered only from metadata.version 33 (4.4-IV2) on."
         )
         told = (
-            f"it supports metadata.version up to {highest} only, so that the upgrade of "
-            f"metadata.version beyond {max(level, highest)} is refused because of it: start it "
-            "once more with the new version, which registers it anew"
+            f"It supports metadata.version up to {highest} only, so that Kafka refuses to upgrade "
+            f"beyond {max(level, highest)}: start it once more with the new version, which "
+            "registers it anew."
             if blocks
-            else "it holds nothing up"
+            else "It holds nothing up."
         )
         yield row(
             found,
-            f"controller {controller} is registered but is no voter: a ghost, if it is gone for "
-            f"good; {told}; {unregister}",
+            f"controller {controller} is registered but is no voter (a ghost, if it is gone for "
+            f"good). {told} {unregister}",
             None if blocks else "info",
             controller_id=controller,
             highest_metadata_version=highest,
@@ -389,9 +400,9 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
             found,
-            "the state has no metadata.version: the log lacks its FeatureLevelRecord, so that no "
-            "feature can be upgraded and nodes may not agree on what to write; look at the first "
-            "records of the log, and restore the state from a checkpoint that has it",
+            "the state has no metadata.version: no feature can be upgraded, and nodes may not "
+            "agree on what to write. Look for the FeatureLevelRecord among the first records of "
+            "the log, or restore the state from a checkpoint that has it.",
         )
 
 
@@ -402,8 +413,8 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if 0 < level < reach:
         yield row(
             found,
-            f"metadata.version is {level}, and every registered node supports {reach}: after all "
-            "of them run the new version for good, kafka-features upgrade finishes the upgrade",
+            f"metadata.version is {level}, and every registered node supports {reach}: once all of "
+            "them run the new version for good, finish with kafka-features upgrade.",
             finalized=level,
             supported_by_all=reach,
         )
@@ -412,7 +423,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         yield row(
             found,
             f"metadata.version cannot go beyond {reach}, though some nodes support "
-            f"{max(able.values())}, as long as these are registered as they are: {listed(names)}",
+            f"{max(able.values())}: {listed(names)} must run a newer version, or be unregistered.",
             supported_by_all=reach,
             behind=names,
         )
@@ -420,8 +431,8 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
         yield row(
             found,
-            f"metadata.version is {level}, which {listed(sorted(low))} does not support: such a "
-            "node refuses to start; give it a version that does",
+            f"metadata.version is {level}, and these nodes do not support it: "
+            f"{listed(sorted(low))}. Such a node refuses to start. Install a version that does.",
             "warning",
             finalized=level,
             behind=sorted(low),

@@ -112,7 +112,7 @@ MIN_ISR = value(
 fault("partitions_have_leaders", "warning", says="start broker 2, of its ISR", sound=sound)(
     cluster(*HALF, change(isr=[2], leader=-1))
 )
-fault("partitions_reach_min_isr", "warning", says="a-0 (in sync [1], 2 wanted)", sound=sound)(
+fault("partitions_reach_min_isr", "warning", says="a-0: 1 in sync (1), 2 wanted", sound=sound)(
     cluster(*HALF, MIN_ISR, change(isr=[1]))
 )
 fault("elections_clean", "info", says="a-0 (of 2, ", sound=sound)(
