@@ -582,6 +582,7 @@ def test_a_finding_says_where_it_is(one: Fault, audited: Audited) -> None:
 
 @pytest.mark.parametrize("one", FAULTS, ids=case)
 def test_evidence_keeps_its_names(one: Fault, audited: Audited) -> None:
+    """A new name is declared in `faults.evidence`."""
     result, _ = audited(one)
     for finding in result.findings:
         shapes, told = EVIDENCE[finding.check], finding.row.evidence

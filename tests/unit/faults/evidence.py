@@ -7,11 +7,12 @@ its keys, or a tuple of shapes one of which must fit. A finding has some of its 
 
 from typing import Any
 
+NUMBER = (int, float)
 DATA = {str: object}
 """A record's fields, or a row's."""
 PARTITION = {
     "name": str, "topic_id": str, "leader": int, "replicas": [int], "isr": [int], "elr": [int],
-    "last_known_elr": [int], "since_offset": (int, None),
+    "last_known_elr": [int], "since_offset": (int, None), "led_by": (int, None),
 }  # fmt: skip
 
 EVIDENCE: dict[str, dict[str, Any]] = {
@@ -38,18 +39,32 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "controllers_are_voters": {
         "controller_id": int, "highest_metadata_version": int, "blocks_upgrade": bool,
     },
+    "controllers_catch_up": {
+        "end_offset": int, "snapshot": str, "snapshot_size_bytes": int, "elections_since": int,
+        "epochs_ahead": int, "part": (str, None), "part_size_bytes": (int, None),
+        "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int,
+    },
+    "disk_has_room": {
+        "free_bytes": int, "log_bytes_per_day": NUMBER, "days_to_full": NUMBER,
+        "kept_bytes": NUMBER, "size_bytes": int,
+    },
     "election_storm": {
         "epoch": int, "newest_epoch_in_logs": int, "elections_in_an_hour": int,
-        "skipped_epochs": int, "shortest_tenure_ms": int, "epochs": int,
+        "skipped_epochs": int, "shortest_tenure_ms": int, "epochs": int, "median_tenure_ms": int,
     },
-    "elections_clean": {"names": [str]},
+    "elections_clean": {
+        "names": [str], "marked": [str],
+        "elections": [{"leader": int, "name": str, "offset": int, "times": int}],
+    },
     "epoch_checkpoint_agrees": {"entry": [int], "what": str, "entries": int, "problem": str},
     "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
     "epochs_monotonic": {"previous_epoch": int, "more": int},
     "features_recorded": {},
     "features_upgradable": {"finalized": int, "behind": [str], "supported_by_all": int},
     "file_readable": {"kind": str, "problem": str},
-    "folders_match_topics": {"folders": [{"folder": str, "path": str, "topic_id": str}]},
+    "folders_match_topics": {
+        "folders": [{"folder": str, "path": str, "topic_id": str, "why": str}],
+    },
     "index_agrees": {
         "bad_entries": int, "entries": int, "surplus_bytes": int, "entry": int, "offset": int,
         "position": int, "timestamp": int,
@@ -64,9 +79,15 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "leader_writes_on": {"gap_ms": int, "usual_ms": int, "gaps": int},
     "leaders_balanced": {"broker_id": int, "led_elsewhere": int, "preferred": int},
+    "leaders_last": {
+        "tenures": int, "shortest_ms": int, "median_ms": int, "longest_ms": int, "led": {str: int},
+    },
     "log_end_lost": {
         "witnesses": [{"end_offset": int, "says": str}], "held_intact_by": [str],
         "committed_lower": int, "role": str,
+    },
+    "log_ends_on_batch": {
+        "batch_start_offset": int, "batch_end_offset": int,
     },
     "log_matching": {
         "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,
@@ -80,6 +101,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "replicas": [str],
     },
     "meta_properties_valid": {"problem": (str, None)},
+    "newest_leader_commits": {
+        "epoch": int, "leader_id": int, "held_by": [int], "majority": int,
+        "leaders_without_commit": int, "end_offsets": {str: int},
+    },
     "node_identity_unique": {"node_id": int, "folder": str, "directory_id": str},
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
@@ -101,7 +126,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
         "same_bytes_on": [str], "size_bytes": int,
     },
-    "record_replays": {"batch_id": str, "kind": str, "data": DATA, "replicas": [str]},
+    "record_replays": {
+        "batch_id": str, "kind": str, "data": DATA, "replicas": [str],
+        "same_bytes_on": [str], "other_bytes_on": [str],
+    },
     "record_rules": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
     },
@@ -111,10 +139,15 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "references_exist": {
         "batch_id": str, "kind": str, "data": DATA, "replicas": [str], "broker_id": int,
+        "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "replicas_registered": {"broker_id": int, "names": [str], "in_elr": [int]},
     "replication_single": {"partitions": [str]},
     "replication_spread": {"partitions": [str], "racks": [str]},
+    "retention_keeps_up": {
+        "debt_bytes": int, "size_bytes": int, "setting": str, "snapshots": [str],
+        "bytes_since_snapshot": int, "limit_bytes": int,
+    },
     "segment_complete": {
         "held_intact_by": [str], "fault": str, "size_bytes": int, "detail": str,
         "content_hash": str,
@@ -135,7 +168,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_header_first": {"headers": int, "size_bytes": int},
     "snapshot_headers_in_order": {"base_offset": int, "expected": int},
-    "snapshot_leftover": {"size_bytes": int, "complete_size_bytes": (int, None)},
+    "snapshot_leftover": {
+        "size_bytes": int, "complete_size_bytes": (int, None),
+        "idle_ms": (int, None),
+    },
     "snapshot_name_valid": {"form": str, "expected_name": str},
     "snapshot_record_allowed": {"type": str, "count": int, "record_index": int},
     "snapshot_timestamp_agrees": {"header_timestamp": int, "log_timestamp": int},
@@ -152,6 +188,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "topic_identity_unique": {
         "batch_id": str, "name": str, "topic_id": str, "other_topic_id": str, "replicas": [str],
         "other_name": str,
+        "deleted": int,
     },
     "transactions_well_formed": {"batch_id": str, "record_index": int, "replicas": [str]},
     "uncommitted_tail_diverged": {
@@ -163,12 +200,16 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "outlier_by_majority": (str, None), "batches_that_differ": int, "equal_again_after": bool,
         "also_has_tail": bool,
     },
+    "voter_changes_overlap": {
+        "voters_before": [int], "voters_after": [int], "disjoint_majorities": [[int]],
+    },
     "voter_directories_agree": {
         "voter_id": int, "voter_directory_id": str, "directory_id": str, "voters_left": int,
         "majority": int,
     },
     "voter_endpoints_agree": {
-        "voter_id": int, "listener": str, "by_voter_set": str, "registered": str,
+        "voter_id": int, "listener": str, "by_voter_set": str,
+        "by_itself": {str: str}, "voters_moved": [int], "looked_for_at": str, "listens_at": [str],
     },
     "voter_holds_committed_data": {
         "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],
@@ -176,13 +217,16 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
         "other_source": str,
+        "disjoint_majorities": [[int]],
     },
     "voters_present": {
         "pulled": (str, None), "voters": [int], "missing_voters": [int], "majority": int,
         "source": str,
+        "on_other_disks": [int],
     },
     "voters_removed_stay_away": {
         "voter_id": int, "directory_id": str, "removed_offset": int, "back_offset": int,
+        "passed_ms": int,
     },
 }  # fmt: skip
 
