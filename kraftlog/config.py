@@ -57,6 +57,7 @@ class Options:
     tenure_ms: int
     short_tenures: int
     rejoin_ms: int
+    snapshot_stale_ms: int
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int

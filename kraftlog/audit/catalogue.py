@@ -17,6 +17,7 @@ from kraftlog.audit import (
     replica_checks,
     side_file_checks,
     snapshot_checks,
+    snapshot_pace,
     state_checks,
     voter_checks,
 )
@@ -31,7 +32,8 @@ leader_writes_on
 snapshot_header_first snapshot_footer_last snapshot_name_valid snapshot_epoch_agrees
 snapshot_batch_aligned snapshot_timestamp_agrees snapshot_within_committed log_start_covered
 snapshot_ahead_of_log snapshot_below_log_start snapshot_leftover snapshot_too_large_to_fetch
-retention_keeps_up snapshot_equals_replay snapshot_record_allowed snapshot_headers_in_order
+retention_keeps_up snapshot_taken snapshot_not_too_often snapshot_times_in_order
+snapshot_equals_replay snapshot_record_allowed snapshot_headers_in_order
 committed_data_consistent log_matching uncommitted_tail_diverged snapshots_agree
 single_leader_per_epoch voters_present voter_holds_committed_data meta_properties_valid
 cluster_id_agrees node_identity_unique voter_sets_agree voter_changes_overlap quorum_state_present
@@ -50,6 +52,7 @@ _MODULES = (
     record_checks,
     side_file_checks,
     snapshot_checks,
+    snapshot_pace,
     difference_checks,
     end_checks,
     replica_checks,

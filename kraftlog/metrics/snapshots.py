@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.load_time import load_ms
-from kraftlog.metrics.origin import GENERATED, origin_of
+from kraftlog.metrics.load_time import Loaded, load_ms
+from kraftlog.metrics.origin import GENERATED, origin_of, twins_of
 from kraftlog.quorum.growth import per_day, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -28,26 +28,28 @@ _CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION
 def snapshot_rows(
     quorum: Quorum,
     sizes_by_type: Mapping[str, Mapping[str, int]] | None = None,
-    measured_load_ms: Mapping[str, float] | None = None,
+    measured_load: Mapping[str, Loaded] | None = None,
     bytes_per_second: float | None = None,
 ) -> list[Row]:
     """One row per checkpoint file of each replica. `sizes_by_type` is by batch id,
-    `measured_load_ms` by path; `bytes_per_second` is the rate at which nodes load.
+    `measured_load` by path; `bytes_per_second` is the rate at which nodes load.
     """
     newest = newest_ms(quorum)
     latest = {log.label: _latest(quorum, log.label) for log in quorum.logs}
     rows = []
     for one in quorum.snapshots:
         log, before = quorum.by_label[one.replica], _before(quorum, one)
+        loaded = (measured_load or {}).get(one.path)
         rows.append(
             {
                 **_identity(one, is_latest=one is latest[one.replica]),
                 **_sizes(one, sizes_by_type or {}),
-                **_times(one, newest),
+                **_times(quorum, one, newest),
                 **_lag(quorum, log, one, newest),
                 **_cadence(log, one, before),
                 "origin": origin_of(quorum, one),
-                "load_ms": (measured_load_ms or {}).get(one.path),
+                "load_ms": loaded.milliseconds if loaded else None,
+                "load_measured_bytes": loaded.measured_bytes if loaded else None,
             }
         )
         debt, rate = rows[-1]["lag_bytes"], bytes_per_second
@@ -94,37 +96,60 @@ def _sizes(one: SnapshotView, by_batch: Mapping[str, Mapping[str, int]]) -> Row:
     }
 
 
-def _times(one: SnapshotView, newest: int | None) -> Row:
+def _times(quorum: Quorum, one: SnapshotView, newest: int | None) -> Row:
     """Kafka stamps a batch when it begins it, so that the batches say when a snapshot was
     written.
     """
-    contained, batches = one.last_contained_timestamp, one.evidence.batches
-    begun = int(batches.base_timestamps.min()) if len(batches) else None
-    ended = int(batches.max_timestamps.max()) if len(batches) else None
-    modified = one.evidence.modified_ms
+    contained = one.last_contained_timestamp
+    begun, ended = written(one)
+    finished, witness = finished_by(quorum, one)
+    most = finished - contained if finished is not None and contained and contained > 0 else None
     return {
         "last_contained_log_timestamp": None if contained is None else moment(contained),
         "written_from": None if begun is None else moment(begun),
         "written_until": None if ended is None else moment(ended),
-        "modified": moment(modified),
+        "modified": moment(one.evidence.modified_ms),
+        "finished_by": None if finished is None else moment(finished),
+        "finished_witness": witness,
         "generation_ms_min": None if begun is None or ended is None else max(0, ended - begun),
-        "generation_ms_max": _generation_ms_max(contained, modified),
+        "generation_ms_max": most if most is not None and most >= 0 else None,
         "age_ms": None if contained is None or newest is None else newest - contained,
     }
 
 
-def _generation_ms_max(contained: int | None, modified: int) -> int | None:
-    """The file was finished after its last record had been appended. A copy that did not keep the
-    time makes this bound useless, never wrong.
+def written(one: SnapshotView) -> tuple[int | None, int | None]:
+    """When the first and the last batch of a snapshot were begun."""
+    batches = one.evidence.batches
+    if not len(batches):
+        return None, None
+    return int(batches.base_timestamps.min()), int(batches.max_timestamps.max())
+
+
+def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | None]:
+    """The earliest time at which a snapshot is known to have been finished, and by what.
+
+    A copy that did not keep the files' times makes them late, so that they still bound, but say
+    little. What they cannot make late: a peer that fetched the same bytes did so after they were
+    finished, and a node begins its next snapshot after the one before. A time before the last batch
+    was begun is none of the file's.
     """
-    return modified - contained if contained is not None and modified >= contained > 0 else None
+    _, ended = written(one)
+    if ended is None:
+        return None, None
+    times = [(one.evidence.modified_ms, "its file")]
+    for two in twins_of(quorum, one):
+        times.append((two.evidence.modified_ms, f"the copy of {two.replica}"))
+    later = [two for two in quorum.snapshots_of(one.replica) if two.id > one.id]
+    following = min(later, key=lambda two: two.id, default=None)
+    if following is not None and origin_of(quorum, following) == GENERATED:
+        begun, _ = written(following)
+        times += [] if begun is None else [(begun, "the next snapshot")]
+    return min(((at, what) for at, what in times if at >= ended), default=(None, None))
 
 
 def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) -> Row:
     """From the snapshot's end to the high watermark, which lies between the committed bounds."""
-    end, bounds = one.end_offset, quorum.bounds
-    upper = max((two.end_offset or 0 for two in quorum.peers), default=0)
-    upper = upper if bounds.upper is None else bounds.upper
+    end, bounds, upper = one.end_offset, quorum.bounds, upper_bound(quorum)
     row = log.index_at(end - 1)
     since = int(log.evidence.log.max_timestamps[log.rows[row]]) if row >= 0 else None
     since = one.last_contained_timestamp if since is None else since
@@ -140,6 +165,14 @@ def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) ->
         "lag_batches": len(after),
         "lag_ms": behind if newest is not None else None,
     }
+
+
+def upper_bound(quorum: Quorum) -> int:
+    """The high watermark is no further than this: the upper committed bound, or where the longest
+    log ends.
+    """
+    ends = max((two.end_offset or 0 for two in quorum.peers), default=0)
+    return ends if quorum.bounds.upper is None else quorum.bounds.upper
 
 
 def _cadence(log: LogView, one: SnapshotView, before: SnapshotView | None) -> Row:

@@ -9,20 +9,34 @@ from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.cost_rows import cost_rows
 from kraftlog.metrics.disk import disk_rows
 from kraftlog.metrics.elections import election_rows
-from kraftlog.metrics.joiner import catch_up_rows
+from kraftlog.metrics.horizons import horizon_rows
+from kraftlog.metrics.joiner import catch_up_rows, newest_snapshot
 from kraftlog.metrics.policy_rows import policy_rows
-from kraftlog.metrics.record_rows import growth_rows, record_size_rows, sizes_of_snapshot
+from kraftlog.metrics.record_rows import growth_rows, record_size_rows
 from kraftlog.metrics.retention import retention_rows
-from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.metrics.snapshot_advice import advice_rows
+from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.pipeline.derive import Derived, Newest, Row
 from kraftlog.pipeline.measuring import Measuring, measuring_of
+from kraftlog.quorum.growth import per_day
 from kraftlog.tables import measures as tables
 from kraftlog.tables.spec import TableSpec
 
 
-def _snapshots(run: Measuring) -> list[Row]:
-    sizes = sizes_of_snapshot(run.totals)
-    return snapshot_rows(run.quorum, sizes, run.load_ms, run.load_rate)
+def _snapshot_metrics(run: Measuring) -> list[Row]:
+    return list(snapshot_metric_rows(run.quorum, run.snapshots))
+
+
+def _snapshot_advice(run: Measuring) -> list[Row]:
+    """By the newest snapshot of each replica, and by how the shared log grows."""
+    daily = per_day(run.log.size_bytes, run.log.span_ms)
+    newest = [(log, newest_snapshot(run.quorum, log.label)) for log in run.quorum.logs]
+    return [
+        row
+        for log, one in newest
+        if one is not None and daily is not None
+        for row in advice_rows(log, one.evidence.size_bytes, daily, run.load_rate)
+    ]
 
 
 def _disk(run: Measuring) -> list[Row]:
@@ -35,7 +49,9 @@ def _events(run: Measuring) -> list[Row]:
 
 
 _ROWS: tuple[tuple[TableSpec, Callable[[Measuring], list[Row]]], ...] = (
-    (tables.SNAPSHOTS, _snapshots),
+    (tables.SNAPSHOTS, lambda run: run.snapshots),
+    (tables.SNAPSHOT_METRICS, _snapshot_metrics),
+    (tables.SNAPSHOT_ADVICE, _snapshot_advice),
     (tables.SNAPSHOT_POLICY, lambda run: policy_rows(run.simulator, run.quorum, run.object_bytes)),
     (tables.RETENTION_ADVICE, lambda run: retention_rows(run.quorum)),
     (tables.RECORD_SIZES, lambda run: record_size_rows(run.totals)),
@@ -46,6 +62,7 @@ _ROWS: tuple[tuple[TableSpec, Callable[[Measuring], list[Row]]], ...] = (
     (tables.DISK, _disk),
     (tables.CATCH_UP, lambda run: catch_up_rows(run.quorum, run.load_rate)),
     (tables.COMPACTION, lambda run: compaction_rows(run.log, run.offsets, run.lives)),
+    (tables.TOMBSTONE_HORIZONS, lambda run: list(horizon_rows(run.quorum, run.lives.values()))),
     (tables.COST_MODELS, lambda run: cost_rows(run.costs())),
     (tables.CONFIGURATION_LINT, lambda run: configuration_rows(run.quorum, run.racks)),
 )

@@ -20,14 +20,14 @@ from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.joiner import newest_snapshot
-from kraftlog.metrics.load_time import load_times
+from kraftlog.metrics.load_time import Loaded, load_times
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import Limits, Simulator
-from kraftlog.metrics.record_rows import mean_size_bytes
+from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
-from kraftlog.metrics.snapshots import snapshots_per_day
+from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
@@ -146,7 +146,13 @@ class Measuring:
         }
 
     @cached_property
-    def load_ms(self) -> dict[str, float]:
+    def snapshots(self) -> list[Row]:
+        """The rows of the table `snapshots`."""
+        sizes = sizes_of_snapshot(self.totals)
+        return snapshot_rows(self.quorum, sizes, self.loaded, self.load_rate)
+
+    @cached_property
+    def loaded(self) -> dict[str, Loaded]:
         """How long the newest snapshot of each replica took to load, by path."""
         options = self.newest.options
         paths = {

@@ -32,6 +32,7 @@ class Thresholds:
     tenure_ms: int = 60_000
     short_tenures: int = 8
     rejoin_ms: int = 60_000
+    snapshot_stale_ms: int = 86_400_000
 
 
 def thresholds_of(options: Options) -> Thresholds:

@@ -99,7 +99,7 @@ ACTIONS = (
             "partitions_have_leaders partitions_reach_min_isr brokers_unfenced elections_clean "
             "replicas_registered folders_match_topics controllers_are_voters features_recorded "
             "features_upgradable newest_leader_commits election_storm leaders_last "
-            "controllers_catch_up disk_has_room retention_keeps_up leader_writes_on "
+            "controllers_catch_up disk_has_room retention_keeps_up snapshot_taken leader_writes_on "
             "snapshot_too_large_to_fetch record_type_known".split()
         ),
     ),

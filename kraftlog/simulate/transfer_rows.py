@@ -38,17 +38,45 @@ def snapshot_transfer_rows(
         sizes = log.evidence.log.sizes[log.rows]
         largest = int(sizes.max()) if len(sizes) else 0
         interval_ms = snapshot_interval_ms(quorum, log.label)
+        kept = sum(one.is_complete and one.end_offset > 0 for one in quorum.snapshots_of(log.label))
         for link, chunk in product(links, chunks):
             one = Transfer(snapshot.evidence.size_bytes, link, chunk, timeout_ms)
             row = _row(log.label, snapshot, one)
             yield row | {
                 "newer_snapshots": round(one.transfer_ms / interval_ms, 3) if interval_ms else None,
+                **_outliving(one.transfer_ms, interval_ms, kept),
                 "is_unusually_large": one.size_bytes > quorum.thresholds.snapshot_usual_bytes,
                 "largest_batch_bytes": largest,
                 "largest_batch_fits": link.fits(largest, timeout_ms),
                 "unfinished_by": stuck,
                 "likely_stuck": not one.finishes and bool(stuck) and stormy,
             }
+
+
+def _outliving(transfer_ms: float, interval_ms: float | None, kept: int) -> Row:
+    """Whether a download may last longer than what it fetches is kept."""
+    return {
+        "kept_snapshots": kept,
+        "outlives_chance": round(outlives_chance(transfer_ms, interval_ms, kept), 4)
+        if interval_ms
+        else None,
+        "snapshots_to_keep": count_to_keep(transfer_ms, interval_ms) if interval_ms else None,
+    }
+
+
+def outlives_chance(transfer_ms: float, interval_ms: float, kept: int) -> float:
+    """How likely a download that begins at some moment, of the snapshot that is newest then, lasts
+    longer than that snapshot is kept (KIP-630, version 19: why several are).
+
+    It was written u ago, u anywhere within an interval, and goes when `kept` newer ones have been
+    written: so it is still there for `kept` intervals less u.
+    """
+    return min(1.0, max(0.0, transfer_ms / interval_ms - (kept - 1)))
+
+
+def count_to_keep(transfer_ms: float, interval_ms: float) -> int:
+    """The least number of snapshots of which no download outlives the one that it fetches."""
+    return ceil(transfer_ms / interval_ms) + 1
 
 
 def _row(label: str, snapshot: SnapshotView, one: Transfer) -> Row:

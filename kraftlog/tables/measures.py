@@ -48,6 +48,14 @@ SNAPSHOTS = _table(
     column("written_until", TIMESTAMP, "time of its last batch: when writing ended"),
     column("modified", TIMESTAMP, "modification time of the file"),
     column(
+        "finished_by", TIMESTAMP, "the earliest time at which it is known to have been finished"
+    ),
+    column(
+        "finished_witness",
+        TEXT,
+        "by what: the file's own time, that of a peer's copy of it, or the replica's next snapshot",
+    ),
+    column(
         "generation_ms_min",
         LONG,
         "writing took at least so long, by its batches (KIP-630: GenSnapshotLatencyMs)",
@@ -55,8 +63,8 @@ SNAPSHOTS = _table(
     column(
         "generation_ms_max",
         LONG,
-        "at most so long: from the last contained record to the file's modification; null where a "
-        "copy's times say less",
+        "at most so long: from the last contained record to the time by which it was finished; "
+        "null where nothing at hand bounds it",
     ),
     column(
         "age_ms",
@@ -87,9 +95,92 @@ SNAPSHOTS = _table(
         "metric); measured for the newest of each replica",
     ),
     column(
+        "load_measured_bytes",
+        LONG,
+        "over so many of its bytes; of a larger one the rest is taken to cost its share",
+    ),
+    column(
         "predicted_load_ms",
         DOUBLE,
         "how long a node takes to load it and its replay debt, by the option load_bytes_per_second",
+    ),
+)
+
+SNAPSHOT_METRICS = _table(
+    "snapshot_metrics",
+    "replica",
+    relations.REPLICA,
+    _END_OFFSET,
+    column(
+        "gen_snapshot_latency_ms_min",
+        LONG,
+        "KIP-630 GenSnapshotLatencyMs of the newest snapshot that it wrote itself: at least",
+    ),
+    column("gen_snapshot_latency_ms_max", LONG, "at most; null where nothing bounds it"),
+    column(
+        "gen_snapshot_latency_ms_median", DOUBLE, "the middle of the lower bounds of all it wrote"
+    ),
+    column(
+        "load_snapshot_latency_ms",
+        DOUBLE,
+        "KIP-630 LoadSnapshotLatencyMs, as measured by kraftlog, at any size",
+    ),
+    column("snapshot_size_bytes", LONG, "KIP-630 SnapshotSizeBytes of the newest; null: none"),
+    column("snapshot_lag_min", LONG, "KIP-630 SnapshotLag: at least, by the lower committed bound"),
+    column("snapshot_lag_max", LONG, "at most; of a replica without a snapshot its whole log"),
+    column("snapshot_age_ms", LONG, "from the newest one's last record to the newest record"),
+    column("snapshot_count", LONG, "complete snapshots above offset 0"),
+    column("generated_count", LONG, "of these, written by the replica itself"),
+    column("fetched_count", LONG, "of these, fetched from a peer"),
+    column("snapshots_size_bytes", LONG, "size of all of them"),
+)
+
+SNAPSHOT_ADVICE = _table(
+    "snapshot_advice",
+    "replica with a snapshot, interval between two of them",
+    relations.REPLICA,
+    column("interval_ms", LONG, "metadata.log.max.snapshot.interval.ms; 0: by bytes alone"),
+    column(
+        "chosen_by",
+        TEXT,
+        "own: its server.properties; default: Kafka's; balanced: the log then grows by one "
+        "snapshot's size, so that both write as much (between a quarter of an hour and a day); "
+        "example",
+    ),
+    column("snapshots_per_day", DOUBLE, "by interval or bytes, whichever comes first"),
+    column("size_bytes_per_day", DOUBLE, "bytes that they write a day"),
+    column("write_amplification", DOUBLE, "the same per byte of the log"),
+    column("longest_debt_bytes", DOUBLE, "log that a start must replay at worst"),
+    column("longest_load_ms", DOUBLE, "how long a start then takes (option load_bytes_per_second)"),
+    column("kept_count", LONG, "snapshots that are there at a time; null: no limit"),
+    column("kept_by", TEXT, "the setting that deletes the oldest first"),
+    column("kept_size_bytes", DOUBLE, "bytes of those, and of the log behind them"),
+    column("kept_ms", DOUBLE, "how far back they reach"),
+)
+
+TOMBSTONE_HORIZONS = _table(
+    "tombstone_horizons",
+    "tombstone horizon, replica, and one that joins (null)",
+    column("tombstones_go", TEXT, "when tombstones are deleted: after one day, at once"),
+    relations.REPLICA,
+    column(
+        "fetch_offset", LONG, "its log end, from which it fetches; of one that joins, the start"
+    ),
+    column("leader_horizon_offset", LONG, "below it the leader's tombstones may be gone"),
+    column(
+        "follower_horizon_offset", LONG, "the same of this replica, by its own log and the leader's"
+    ),
+    column("consumer_outcome", TEXT, "what a reader of the state there must do"),
+    column("replica_outcome", TEXT, "what a replica of the log there must do"),
+    column(
+        "unsafe_offsets",
+        LONG,
+        "offsets that it must then read before its state can be trusted (unsafe bootstrap)",
+    ),
+    column(
+        "unsafe_when_moved",
+        TEXT,
+        "what it must do when the horizon moves before it has read them",
     ),
 )
 
@@ -343,6 +434,8 @@ CONFIGURATION_LINT = _table(
 
 MEASURES: tuple[TableSpec, ...] = (
     SNAPSHOTS,
+    SNAPSHOT_METRICS,
+    SNAPSHOT_ADVICE,
     SNAPSHOT_POLICY,
     RETENTION_ADVICE,
     RECORD_SIZES,
@@ -353,6 +446,7 @@ MEASURES: tuple[TableSpec, ...] = (
     DISK,
     CATCH_UP,
     COMPACTION,
+    TOMBSTONE_HORIZONS,
     COST_MODELS,
     CONFIGURATION_LINT,
 )

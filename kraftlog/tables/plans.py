@@ -177,6 +177,15 @@ SNAPSHOT_TRANSFER = TableSpec(
                 "snapshots that the replica writes meanwhile, at its pace so far: with many, the "
                 "one that is fetched may be deleted (SNAPSHOT_NOT_FOUND)",
             ),
+            column("kept_snapshots", LONG, "snapshots that the replica holds"),
+            column(
+                "outlives_chance",
+                DOUBLE,
+                "how likely a download lasts longer than that many snapshots are kept (KIP-630)",
+            ),
+            column(
+                "snapshots_to_keep", LONG, "so many are enough that no download outlives its own"
+            ),
             column("is_unusually_large", BOOL, "larger than the 10 MiB that KIP-1219 calls usual"),
             column("largest_batch_bytes", LONG, "largest batch of the replica's log"),
             column(

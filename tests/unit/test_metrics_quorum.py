@@ -22,7 +22,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.metrics import load_time
 from kraftlog.metrics.amplification import BURST_GAP_MS, Bursts, Event, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.load_time import load_times
+from kraftlog.metrics.load_time import Loaded, load_times
 from kraftlog.metrics.retention import Retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
@@ -139,7 +139,9 @@ def test_bytes_between_snapshots_are_told_only_of_a_whole_log(tmp_path: Path) ->
     ]
 
 
-def generated(node: Node, *, began_ms: int, ended_ms: int, file_ms: int, last_ms: int) -> None:
+def generated(
+    node: Node, *, began_ms: int, ended_ms: int, file_ms: int, last_ms: int, end: int = 6
+) -> None:
     """A snapshot whose batches, file and header have times of their own."""
     header = struct.pack(">hq", 0, last_ms) + b"\0"
     parts = [
@@ -148,7 +150,7 @@ def generated(node: Node, *, began_ms: int, ended_ms: int, file_ms: int, last_ms
         Batch(3, 1, STORED[1].values, None, began_ms + 2),
         Batch(5, 1, (struct.pack(">h", 0) + b"\0",), (struct.pack(">hh", 0, 4),), ended_ms),
     ]
-    path = node.checkpoint(6, 1)
+    path = node.checkpoint(end, 1)
     path.write_bytes(b"".join(one.raw() for one in parts))
     os.utime(path, ns=(file_ms * 1_000_000, file_ms * 1_000_000))
 
@@ -171,13 +173,14 @@ def test_the_bounds_of_the_time_that_generation_took(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file_ms, last_ms, most",
+    ("file_ms", "last_ms", "most"),
     [
-        (START_MS, START_MS, 0),
-        (START_MS, START_MS + 1, None),
-        (START_MS, 1, START_MS - 1),
-        (START_MS, 0, None),
-        (START_MS, -1, None),
+        (START_MS + 9002, START_MS, 9002),
+        (START_MS + 9002, START_MS + 9003, None),
+        (START_MS + 9002, 1, START_MS + 9001),
+        (START_MS + 9002, 0, None),
+        (START_MS + 9002, -1, None),
+        (START_MS + 9001, START_MS, None),  # older than its own last batch
     ],
 )
 def test_a_file_that_is_older_than_its_content_bounds_nothing(
@@ -189,32 +192,92 @@ def test_a_file_that_is_older_than_its_content_bounds_nothing(
     assert picked(rows_of(tmp_path)["1", 6], *GENERATION) == [3, most]
 
 
+FINISHED = ("finished_by", "finished_witness", "generation_ms_max")
+COPIED = START_MS + 10 * DAY_MS
+"""When a copy was made that kept no times."""
+
+
+def test_a_copy_without_times_is_bounded_by_the_next_snapshot(tmp_path: Path) -> None:
+    """A node writes one snapshot after the other: the next one's first batch is of 8,000 ms."""
+    node = quorum(tmp_path)[0]
+    last, began = START_MS + 3000, START_MS + 5000
+    generated(node, began_ms=began, ended_ms=began + 250, file_ms=COPIED, last_ms=last)
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, *FINISHED) == [moment(COPIED), "its file", COPIED - last]
+    began += 3000
+    generated(node, began_ms=began, ended_ms=began, file_ms=COPIED, last_ms=last + 3000, end=8)
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, *FINISHED) == [moment(START_MS + 8000), "the next snapshot", 5000]
+    assert row["generation_ms_min"] == 250
+
+
+def test_a_copy_without_times_is_bounded_by_who_fetched_the_file(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node, ms in ((nodes[0], COPIED), (nodes[1], START_MS + 6000)):
+        generated(
+            node, began_ms=START_MS + 5000, ended_ms=START_MS + 5100, file_ms=ms,
+            last_ms=START_MS + 3000,
+        )  # fmt: skip
+    row = rows_of(tmp_path)["1", 6]
+    assert picked(row, *FINISHED) == [moment(START_MS + 6000), "the copy of 2", 3000]
+
+
+def test_logs_tell_who_fetched_a_snapshot_where_times_are_lost(tmp_path: Path) -> None:
+    """1 begins at the snapshot's end, as a node does that has fetched it; 2 and 3 hold what is
+    before it. The times, all lost, say that 1 wrote it first.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].segment(0).unlink()
+    for at, node in enumerate(nodes):
+        os.utime(node.checkpoint(6, 1), (COPIED / 1000 + at, COPIED / 1000 + at))
+    rows = rows_of(tmp_path)
+    assert rows["1", 6]["origin"] == "fetched"
+    (tmp_path / "3").rename(tmp_path.parent / f"{tmp_path.name}-3")
+    rows = rows_of(tmp_path)
+    assert {label: rows[label, 6]["origin"] for label in ("1", "2")} == {
+        "1": "fetched",
+        "2": "generated",
+    }
+
+
 def test_load_times_are_those_that_were_measured(tmp_path: Path) -> None:
     path = str(quorum(tmp_path)[0].checkpoint(6, 1))
-    rows = rows_of(tmp_path, measured_load_ms={path: 12.5}, bytes_per_second=500.0)
-    assert (rows["1", 6]["load_ms"], rows["2", 6]["load_ms"]) == (12.5, None)
+    rows = rows_of(tmp_path, measured_load={path: Loaded(12.5, 9)}, bytes_per_second=500.0)
+    assert picked(rows["1", 6], "load_ms", "load_measured_bytes") == [12.5, 9]
+    assert picked(rows["2", 6], "load_ms", "load_measured_bytes") == [None, None]
     assert rows["1", 6]["predicted_load_ms"] == (SIZE + AFTER_SIZE) / 500 * 1000
     assert rows_of(tmp_path)["1", 6]["predicted_load_ms"] is None
 
 
-def test_only_small_snapshots_are_loaded_to_be_timed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Clock:
+    """Each look at it is half a second later."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 0.5
+        return self.now
+
+
+def test_snapshots_of_any_size_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large one its first batches are loaded, and the rest takes its share."""
     nodes = quorum(tmp_path)
     first, second = (str(node.checkpoint(6, 1)) for node in nodes[:2])
     replicas = find_replicas([str(tmp_path)])
 
-    def measured(*paths: str) -> set[str]:
-        found = load_times(replicas, paths, Redactor(None), Limits())
-        assert all(0 < one < 60_000 for one in found.values())
-        return set(found)
+    def measured(*paths: str) -> dict[str, Loaded]:
+        monkeypatch.setattr(load_time, "time", Clock())
+        return load_times(replicas, paths, Redactor(None), Limits())
 
-    assert measured(first, second) == {first, second}
-    assert measured(first) == {first}
-    monkeypatch.setattr(load_time, "LOADED_BYTES", SIZE)
-    assert measured(first) == {first}
-    monkeypatch.setattr(load_time, "LOADED_BYTES", SIZE - 1)
-    assert measured(first) == set()
+    assert measured(first, second) == {first: Loaded(500, SIZE), second: Loaded(500, SIZE)}
+    assert measured(first) == {first: Loaded(500, SIZE)}
+    header = len(Batch(0, 1, (struct.pack(">hq", 0, 1) + b"\0",), (bytes(4),)).raw())
+    begun = header + len(STORED[0].raw())
+    monkeypatch.setattr(load_time, "MEASURED_BYTES", header + 1)
+    assert measured(first) == {first: Loaded(500 * SIZE / begun, begun)}
+    monkeypatch.setattr(load_time, "MEASURED_BYTES", header)
+    assert measured(first) == {first: Loaded(500 * SIZE / header, header)}
 
 
 # --- lint --------------------------------------------------------------------------------------

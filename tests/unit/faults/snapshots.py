@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.unit.audit_logs import (
+    NO_OP,
     START_MS,
     Batch,
     Node,
@@ -166,3 +167,64 @@ def _(nodes: list[Node]) -> None:
     """A deleted snapshot that still waits to be removed is whole."""
     path = nodes[0].checkpoint(6, 1)
     overwrite(path.rename(path.with_suffix(".checkpoint.deleted")), FIRST + 70, b"\xee")
+
+
+# --- how often ---------------------------------------------------------------------------------
+
+MINUTE, DAY = 60_000, 1440
+"""A minute without a record is the longest step of a running leader."""
+
+
+def _running(nodes: list[Node], minutes: int, first: int = 12) -> None:
+    """A no-op a minute, on all nodes."""
+    begun = START_MS + 9000
+    for node in nodes:
+        node.append(
+            *(
+                Batch(first + minute, 2, (NO_OP,), None, begun + (minute + 1) * MINUTE)
+                for minute in range(minutes)
+            )
+        )
+
+
+def _a_day(nodes: list[Node]) -> None:
+    """From the snapshot's end at offset 6 on the log runs for 5 seconds, a minute, and these: a day
+    is not passed.
+    """
+    _running(nodes, DAY - 1)
+
+
+@fault("snapshot_taken", "warning", "2", 6, says="24.0 hours of a running log", sound=_a_day)
+def _(nodes: list[Node]) -> None:
+    _running(nodes, DAY)
+
+
+@fault("snapshot_taken", "warning", "1", 0, says="since its log began")
+def _(nodes: list[Node]) -> None:
+    _running(nodes, DAY)
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+
+
+def _snapshots(node: Node, ends: dict[int, int]) -> None:
+    """Snapshots at offsets with the times of the last record in each."""
+    stored = [*STORED, healthy_log()[8]]
+    for end, ms in ends.items():
+        epoch = 1 if end <= 8 else 2
+        held = STORED if end < 11 else stored
+        node.checkpoint(end, epoch).write_bytes(snapshot(held, epoch, ms))
+
+
+def _three(nodes: list[Node]) -> None:
+    _snapshots(nodes[0], {end: START_MS + 1000 * (end - 3) for end in (7, 8)})
+
+
+@fault("snapshot_not_too_often", "info", "1", 6, says="3 of 4 snapshots", sound=_three)
+def _(nodes: list[Node]) -> None:
+    _three(nodes)
+    _snapshots(nodes[0], {9: START_MS + 6000})
+
+
+@fault("snapshot_times_in_order", "info", "1", 12, says="ends after", also="")
+def _(nodes: list[Node]) -> None:
+    _snapshots(nodes[0], {12: START_MS + 2999})

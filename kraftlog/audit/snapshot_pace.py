@@ -1,0 +1,165 @@
+"""Checks of how often replicas take snapshots: not at all any more, or with every few records.
+
+In: logs, snapshots, settings beside them. Source: KIP-630 "When to Snapshot", KIP-876 (snapshots by
+time), KAFKA-14286 (quiet clusters never took one), KAFKA-13968 (one with every commit).
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.triage import called
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import BETWEEN, kept_snapshots
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.relations import moment
+from kraftlog.state.shapes import METADATA_VERSION
+
+INTERVAL, BYTES = "metadata.log.max.snapshot.interval.ms", BETWEEN
+SLACK = 2
+"""A node's own setting is believed to be missed where it is passed twice over."""
+BY_TIME_LEVEL = 8
+"""metadata.version 3.4-IV0: from then on Kafka also goes by time (KIP-876)."""
+CLOSE_MS, CLOSE_BYTES, CLOSE_COUNT = 60_000, 1 << 20, 3
+"""So many snapshots, each so soon after the one before, are no pace that Kafka keeps."""
+
+
+def _nodes(quorum: Quorum) -> list[LogView]:
+    """The logs of nodes, which take snapshots; a pulled copy does not. A log that begins above 0
+    without any is told elsewhere.
+    """
+    return [
+        log
+        for log in quorum.logs
+        if not (log.is_empty or log.evidence.is_pulled or log.evidence.single_file)
+        if _newest(quorum, log) is not None or not log.start_offset
+    ]
+
+
+def _newest(quorum: Quorum, log: LogView) -> SnapshotView | None:
+    """The snapshot that a start begins with; what `format` writes at offset 0 is none."""
+    return next(reversed(kept_snapshots(quorum, log.label)), None)
+
+
+def taken(quorum: Quorum) -> Iterator[BadRow]:
+    for log in _nodes(quorum):
+        newest = _newest(quorum, log)
+        start = newest.end_offset if newest is not None else 0
+        passed = _running_ms(quorum, log, start)
+        if passed <= _limit_ms(quorum, log):
+            continue
+        since = f"its newest snapshot, {newest.evidence.name}" if newest else "its log began"
+        yield BadRow(
+            log.label,
+            f"{called(quorum, log)} has taken no snapshot for {passed / 3_600_000:,.1f} hours of a "
+            f"running log, since {since}: Kafka takes one an hour, and none any more after a fault "
+            "in loading metadata (metadata-load-error-count, metadata-apply-error-count) until it "
+            "is restarted; its log cannot be cut, and each start replays all of it. Of a node that "
+            "has come back within the hour it is normal",
+            newest.path if newest else None,
+            offset=start,
+            end_offset=log.end_offset,
+            evidence={"running_ms": passed, "has_snapshot": newest is not None},
+        )
+
+
+def _limit_ms(quorum: Quorum, log: LogView) -> float:
+    """When a snapshot is overdue: by the option, or by a longer interval of the node's own."""
+    own, state = _own(log, INTERVAL), quorum.evidence.state
+    levels = state.health.levels if state and state.health else {}
+    if own == 0 or levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
+        return float("inf")
+    return max(quorum.thresholds.snapshot_stale_ms, SLACK * (own or 0))
+
+
+def _own(log: LogView, name: str) -> int | None:
+    text = log.evidence.setting(name)
+    return int(text) if text is not None and text.strip().isdecimal() else None
+
+
+def _running_ms(quorum: Quorum, log: LogView, start: int) -> int:
+    """How long the log was written to: a gap is a quorum that stood still, which takes none."""
+    rows = log.rows[log.base >= start]
+    steps = np.diff(np.maximum.accumulate(log.evidence.log.max_timestamps[rows]))
+    return int(steps[steps <= quorum.thresholds.idle_gap_ms].sum())
+
+
+def apart(quorum: Quorum) -> Iterator[BadRow]:
+    for log in _nodes(quorum):
+        if _own(log, INTERVAL) is not None or _own(log, BYTES) is not None:
+            continue
+        held = kept_snapshots(quorum, log.label)
+        close = [pair for pair in pairwise(held) if _is_close(log, *pair)]
+        if len(close) >= CLOSE_COUNT:
+            first = close[0][0]
+            yield BadRow(
+                log.label,
+                f"{len(close)} of {len(held)} snapshots of {log.label} follow within "
+                f"{CLOSE_MS // 1000} seconds and 1 MiB of log on the one before, which no default "
+                "of Kafka does: each writes the whole state anew. Look at its "
+                f"{INTERVAL} and {BYTES}",
+                close[-1][1].path,
+                offset=first.end_offset,
+                evidence={"close": len(close), "snapshots": len(held)},
+            )
+
+
+def _is_close(log: LogView, one: SnapshotView, after: SnapshotView) -> bool:
+    times = one.last_contained_timestamp, after.last_contained_timestamp
+    if None in times or not log.covers(one.end_offset, after.end_offset):
+        return False
+    span = (log.base >= one.end_offset) & (log.base < after.end_offset)
+    size = int(log.evidence.log.sizes[log.rows[span]].sum())
+    return times[1] - times[0] < CLOSE_MS and size < CLOSE_BYTES  # type: ignore[operator]
+
+
+def forward(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        for one, after in pairwise(kept_snapshots(quorum, log.label)):
+            times = one.last_contained_timestamp, after.last_contained_timestamp
+            if None not in times and times[1] < times[0]:  # type: ignore[operator]
+                yield BadRow(
+                    log.label,
+                    f"{after.evidence.name} ends after {one.evidence.name} in the log, and before "
+                    f"it in time ({_told(times[1])} and {_told(times[0])} by their headers): a "
+                    "clock was set back, or one of the headers was changed; retention by time "
+                    "takes the wrong one for the older",
+                    after.path,
+                    offset=after.end_offset,
+                    evidence={"header_timestamps": list(times)},
+                )
+
+
+def _told(stamp: int | None) -> str:
+    at = moment(stamp or 0)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(stamp)
+
+
+def _over(quorum: Quorum) -> Coverage:
+    return Coverage(tuple(log.label for log in _nodes(quorum)), (), "no node's log is at hand")
+
+
+def _over_pairs(quorum: Quorum) -> Coverage:
+    held = [one.replica for one in quorum.snapshots if one.is_complete and one.end_offset > 0]
+    twice = tuple(label for label in dict.fromkeys(held) if held.count(label) > 1)
+    return Coverage(twice, (), "no replica holds two snapshots")
+
+
+CHECKS = (
+    Check(
+        "snapshot_taken", "warning", "snapshot", "KIP-630 When to Snapshot, KIP-876, KAFKA-14286",
+        "each replica takes snapshots as time passes", taken, _over,
+    ),
+    Check(
+        "snapshot_not_too_often", "info", "snapshot", "KAFKA-13968",
+        "no replica takes a snapshot with every few records", apart, _over_pairs,
+    ),
+    Check(
+        "snapshot_times_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
+        "a later snapshot of a replica is not older by its header", forward, _over_pairs,
+    ),
+)  # fmt: skip
