@@ -33,6 +33,7 @@ class Options:
     lease_seconds: int
     wait_seconds: Count
     keep_runs: int
+    keep_rows: int
     verify: bool
     fail_on: FailOn
     strict: bool

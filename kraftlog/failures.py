@@ -10,16 +10,16 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from tempfile import gettempdir
 
 from kraftlog import __version__
 from kraftlog.errors import KraftlogError
 from kraftlog.parts import missing
-from kraftlog.plain import printable, tell
+from kraftlog.plain import in_line, printable, tell
 
 FAILED, INTERRUPTED = 2, 130
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_TEXT_LIMIT = 300
 DEBUG = "--debug"
+_TEXT_LIMIT = 300
 
 
 def without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
@@ -49,6 +49,15 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
 
 def sentence_of(error: Exception) -> str:
     """The one sentence that a user reads of an error."""
+    return _foreseen(error) or _of_defect(error)
+
+
+def in_short(error: Exception) -> str:
+    """What went wrong in a part of the work, where the rest goes on: as `guarded` would say it."""
+    return _foreseen(error) or _place(error)
+
+
+def _foreseen(error: Exception) -> str | None:
     if isinstance(error, KraftlogError):
         return str(error)
     if isinstance(error, OSError):
@@ -57,23 +66,46 @@ def sentence_of(error: Exception) -> str:
         return missing(error.name or "a package")
     if isinstance(error, MemoryError):
         return "the memory of this machine is used up; lower the limits of the options"
-    return _of_defect(error)
+    return _of_spark(error)
 
 
 def _of_system(error: OSError) -> str:
     """What the system refused, and about which file."""
-    # Stores give no number but a text of their own, some of it in colours.
-    text = _COLOUR.sub("", " ".join(str(error).split()))[:_TEXT_LIMIT]
-    why = os.strerror(error.errno) if error.errno else text or type(error).__name__
+    # Stores give no number but a text of their own.
+    why = os.strerror(error.errno) if error.errno else in_line(error)
     return f"{error.filename}: {why}" if error.filename else f"the system refused: {why}"
+
+
+_SYSTEM_S = re.compile(r"(?:java\.io\.\w*Exception|OSError): ((?!java)[^\n]*)")
+"""How the system's refusals stand in what Spark says: its own, and those of its Python workers."""
+
+
+def _of_spark(error: Exception) -> str | None:
+    """A refusal of the system that Spark has met, by itself or in a task; of nothing else, as what
+    tasks say may hold what lies in a file. Spark cannot be imported here.
+    """
+    if type(error).__name__ != "Py4JJavaError":
+        return None
+    found = _SYSTEM_S.findall(str(error))
+    if not found:
+        return None
+    why = found[-1].strip()[:_TEXT_LIMIT]
+    return f"Spark was refused by the system: {why}; its own files go below {gettempdir()}"
 
 
 def _of_defect(error: Exception) -> str:
     """What nobody foresaw: where it is in our own code, and what helps to mend it."""
+    return (
+        f"this is a defect of kraftlog {__version__} ({_place(error)}); run the same command with "
+        "--debug and send what it prints to where you have kraftlog from"
+    )
+
+
+def _place(error: Exception) -> str:
+    """The kind of an error, and where in our own code it was met."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if f"{os.sep}kraftlog{os.sep}" in one.filename] or frames
-    place = f"{own[-1].filename.rpartition(f'{os.sep}kraftlog{os.sep}')[2]} line {own[-1].lineno}"
-    return (
-        f"this is a defect of kraftlog {__version__} ({type(error).__name__} in {place}); run the "
-        "same command with --debug and send what it prints to where you have kraftlog from"
-    )
+    if not own:
+        return type(error).__name__
+    file = own[-1].filename.rpartition(f"{os.sep}kraftlog{os.sep}")[2]
+    return f"{type(error).__name__} in {file} line {own[-1].lineno}"

@@ -1,7 +1,8 @@
 """Text from inputs, made safe to show: names of folders and topics can hold anything.
 
 In: any text. Out: the same without what drives a terminal; `tell` prints it on stderr, where all
-that is no row of an answer goes.
+that is no row of an answer goes. `in_line` is for errors of stores, which come in several lines and
+colours.
 """
 
 import re
@@ -10,6 +11,10 @@ from functools import lru_cache
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ARROW = re.compile(r"\s*(?:\u21b3|->)\s*")
+_ERROR_LIMIT = 300
+
 
 def printable(text: str) -> str:
     """The text without control characters (they could drive a terminal, or turn the direction of
@@ -17,6 +22,12 @@ def printable(text: str) -> str:
     replacement character stands for each.
     """
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def in_line(error: BaseException) -> str:
+    """What an error of a store says, as a part of a sentence."""
+    text = _ARROW.sub(": ", " ".join(_COLOUR.sub("", str(error)).split()))
+    return text[:_ERROR_LIMIT] or type(error).__name__
 
 
 def tell(sentence: str) -> None:

@@ -14,6 +14,7 @@ from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, Judged, places
 from kraftlog.audit.end_checks import MISSING
 from kraftlog.audit.verdict import Verdict, verdict_of
+from kraftlog.failures import in_short
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 
@@ -153,7 +154,7 @@ def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
             rows.append(row)
     # Whatever a check stumbles over, the others still run; KeyboardInterrupt and the like pass.
     except Exception as error:
-        broken = brief_text(f"{type(error).__name__}: {error}", 300)
+        broken = brief_text(in_short(error), 300)
         broke = f"the check broke: {broken}"
     reason = brief_text(broke or covered.reason or "", REASON_LIMIT) or None
     outcome = ERRORED if broke else FAILED if rows else SKIPPED if reason else PASSED

@@ -11,7 +11,7 @@ from kraftlog.commands.local import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.arguments import add_options
 
-_OWN = frozenset({"lake", "lease_seconds", "wait_seconds", "keep_runs", "verify"})
+_OWN = frozenset({"lake", "lease_seconds", "wait_seconds", "keep_runs", "keep_rows", "verify"})
 _ENOUGH = 2
 """So many small files of one table become one, where it is asked for."""
 
@@ -28,7 +28,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     for name, function, told in (
         ("check", _check, "name what is damaged or missing; --verify reads every page"),
         ("compact", _compact, "make one file of small ones that lie together"),
-        ("expire", _expire, "delete what no version of the last --keep-runs runs needs"),
+        (
+            "expire",
+            _expire,
+            "delete versions and rows of runs before the last --keep-runs and --keep-rows",
+        ),
     ):
         one = inner.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
         one.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")

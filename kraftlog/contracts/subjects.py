@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from kraftlog.audit.run import ERRORED, SKIPPED
 from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
+from kraftlog.failures import in_short
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
@@ -134,4 +135,4 @@ def _reasons(results: Iterable[Mapping[str, Any]], outcome: str) -> dict[str, st
 
 def _said(error: Exception) -> str:
     missing = isinstance(error, MissingColumnError)
-    return str(error) if missing else f"{type(error).__name__}: {error}"
+    return str(error) if missing else in_short(error)

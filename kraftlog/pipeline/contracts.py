@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog.audit.run import ERRORED, FAILED
+from kraftlog.failures import in_short
 from kraftlog.pipeline.run import newest_run
 from kraftlog.plain import tell
 from kraftlog.tables.lake import Lake
@@ -31,8 +32,7 @@ def contracts_step(lake: Lake) -> int:
             _judge(lake, run)
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            tell(f"the contracts could not be judged ({what})")
+            tell(f"the contracts could not be judged ({in_short(error)})")
             return 2
     rows = lake.rows_of_run(CONTRACT_RESULTS.name, run["run_id"])
     broken = [row for row in rows if _is_broken(row)]

@@ -13,7 +13,7 @@ from kraftlog.tables.damage import damages
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lease import at_work, held
 from kraftlog.tables.place import state_of
-from kraftlog.tables.upkeep import compact
+from kraftlog.tables.upkeep import compact, forget_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ def compact_lake(options: Options, least: int) -> str:
 
 
 def expire_lake(options: Options) -> str:
-    """Forget all but the last runs' versions; in words, how many files that deleted."""
+    """Forget all but the last runs' versions and rows; in words, how many files that deleted."""
+    with writing(options) as lake:
+        forgotten = forget_runs(lake, options.keep_rows, 1)
+    # What the block has changed has been published at its end.
     with writing(options) as lake:
         lease = held(lake.root)
         assert lease is not None
@@ -61,4 +64,7 @@ def expire_lake(options: Options) -> str:
         lease.say(published=lease.state.published[-options.keep_runs :])
         count = expire_all(lake, lease)
         kept = [str(one.run) for one in lease.state.published]
-    return f"{lake.root}: {count:,} files deleted; readable are the runs {', '.join(kept)}"
+        left = lake.read("runs", ["number"]).num_rows
+    told = f", the rows of {forgotten:,} runs taken out" if forgotten else ""
+    readable = f"readable are the versions of {', '.join(kept)}, and rows of the last {left:,} runs"
+    return f"{lake.root}: {count:,} files deleted{told}; {readable}"

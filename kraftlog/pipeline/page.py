@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.audit.run import AuditResult
-from kraftlog.errors import KraftlogError
-from kraftlog.failures import sentence_of
+from kraftlog.failures import in_short
 from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
@@ -94,15 +93,18 @@ def _write(path: str, data: PageData) -> None:
     filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
     # A reader never sees half a page, nor does a full disk leave one.
     part = f"{inner}.part"
-    with filesystem.open_output_stream(part) as stream:
-        stream.write(content)
-    filesystem.move(part, inner)
+    try:
+        with filesystem.open_output_stream(part) as stream:
+            stream.write(content)
+        filesystem.move(part, inner)
+    except OSError:
+        if filesystem.get_file_info(part).is_file:
+            filesystem.delete_file(part)
+        raise
 
 
 def _tell_failure(path: str, error: Exception) -> None:
-    known = KraftlogError | OSError | ModuleNotFoundError
-    what = sentence_of(error) if isinstance(error, known) else repr(error)
     tell(
-        f"the page {path} could not be written ({what}); the findings above and the tables hold "
-        "everything that it would show"
+        f"the page {path} could not be written ({in_short(error)}); the findings above and the "
+        "tables hold everything that it would show"
     )

@@ -16,6 +16,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
+from kraftlog.plain import in_line
 from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import held
@@ -62,7 +63,7 @@ def lake_key(lake: Lake) -> bytes:
         with filesystem.open_input_stream(path) as stream:
             key = bytes(stream.read())
     except OSError as error:
-        raise LakeError(f"{lake.root}: the lake cannot be written ({error})") from error
+        raise LakeError(f"{lake.root}: the lake cannot be written ({in_line(error)})") from error
     if len(key) != KEY_SIZE:
         raise LakeError(f"{path}, the key of the lake's masks, is broken: {_BACK}")
     return key

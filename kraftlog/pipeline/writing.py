@@ -28,10 +28,12 @@ from kraftlog.tables.lease import Lease, held, holding
 from kraftlog.tables.mend import mend
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
-from kraftlog.tables.upkeep import compact, expire, expire_register
+from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
 
 _SMALL_FILES = 5
 """So many small files of one table become one."""
+_OLD_RUNS = 5
+"""Rows of so many runs go together: each time files that hold others are written again."""
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         mended = _made_whole(lake, lease, options, reads_input)
         yield lake
         _tell_lost(lake, mended)
-        _publish(lake, lease, options.keep_runs)
+        _publish(lake, lease, options)
 
 
 def _replicas(root: str, options: Options) -> list[Replica]:
@@ -126,7 +128,7 @@ def _tell_lost(lake: Lake, mended: pa.Array) -> None:
         )
 
 
-def _publish(lake: Lake, lease: Lease, keep_runs: int) -> None:
+def _publish(lake: Lake, lease: Lease, options: Options) -> None:
     """Tell readers which versions of the tables belong together, once the newest run has written
     each table that an earlier one had; and keep the lake small.
     """
@@ -141,10 +143,11 @@ def _publish(lake: Lake, lease: Lease, keep_runs: int) -> None:
     with step("upkeep"):
         for name in marks:
             compact(lake, all_tables()[name], _SMALL_FILES)
+        forget_runs(lake, options.keep_rows, _OLD_RUNS)
         marks = lake.marks(marks)
         files = {name: mark.file_count for name, mark in marks.items()}
         kept = [one for one in before if one.run != number]
-        kept = [*kept, Published(number, _versions(marks), files)][-keep_runs:]
+        kept = [*kept, Published(number, _versions(marks), files)][-options.keep_runs :]
         lease.say(published=tuple(kept))
         expire_all(lake, lease)
 

@@ -115,11 +115,11 @@ def _write_once(target: Path, content: bytes) -> None:
     """
     part = target.with_name(target.name + ".part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, ONLY_READABLE_BY_OWNER)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         target.hardlink_to(part)
     finally:
         part.unlink()

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
+from kraftlog.plain import in_line
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
@@ -100,5 +101,5 @@ def _is_whole(filesystem: pafs.FileSystem, path: str) -> bool:
 
 
 def _first_words(error: Exception) -> str:
-    text = str(error.__cause__ or error) if isinstance(error, LakeError) else str(error)
-    return " ".join(text.split())[:120]
+    cause = error.__cause__ if isinstance(error, LakeError) else None
+    return in_line(cause or error)[:120]

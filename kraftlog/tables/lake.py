@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
+from kraftlog.plain import in_line
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
@@ -85,7 +86,7 @@ class Lake:
                 raise LakeError(
                     f"{self.path(name)} is a file where a table should be; move it away"
                 ) from error
-            raise LakeError(f"{self.path(name)}: it cannot be read ({error})") from error
+            raise LakeError(f"{self.path(name)}: it cannot be read ({in_line(error)})") from error
 
     def open(self, name: str) -> DeltaTable:
         """One table.
@@ -100,7 +101,7 @@ class Lake:
         except (DeltaError, OSError) as error:
             raise LakeError(
                 f"{self.path(name)}: it cannot be read as a Delta table "
-                f"({' '.join(str(error).split())}); run over the input to build it anew"
+                f"({in_line(error)}); run over the input to build it anew"
             ) from error
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -241,6 +242,10 @@ class Lake:
             raise LakeError(
                 f"{table.table_uri}: another writer has committed to this table while this run "
                 "was about to; run again, and let only kraftlog write there"
+            ) from error
+        except OSError as error:
+            raise LakeError(
+                f"{table.table_uri}: it cannot be written ({in_line(error)})"
             ) from error
 
     def _properties(self, run_number: int) -> CommitProperties:

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -114,9 +114,15 @@ def holding(
     reset = _HELD.set({**(_HELD.get() or {}), root: lease})
     try:
         yield lease
+    except BaseException:
+        # What failed is told, and not that on a full disk the lease cannot be given back either.
+        with suppress(LakeError):
+            lease.release()
+        raise
+    else:
+        lease.release()
     finally:
         _HELD.reset(reset)
-        lease.release()
         thread.join(timeout=1)
 
 

@@ -19,7 +19,7 @@ from kraftlog.tables.damage import Damage
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of, write_file
-from kraftlog.tables.rewrite import Rewritten, without_batches
+from kraftlog.tables.rewrite import Rewritten, Without, without
 from kraftlog.tables.spec import CONTENT, PER_RUN, TableSpec, decoded_tables
 
 CONTENTS = ("records", "control_records", "record_faults", "contents")
@@ -79,7 +79,8 @@ def _forget_incomplete(lake: Lake) -> pa.Array:
     ids = _incomplete(lake)
     if len(ids):
         for name in CONTENTS:
-            done = list(without_batches(lake.path(name), lake.files(name), ids))
+            gone = Without("batch_id", ids)
+            done = list(without(lake.path(name), lake.files(name), gone))
             if done:
                 lake.replace(all_tables()[name], done, is_data=True)
     return ids

@@ -17,11 +17,13 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kraftlog.errors import LakeError
+from kraftlog.plain import in_line
 
 REGISTER = "_lake"
 LAYOUT = 3
-"""How a lake lies on its disk: 2 since files lie under `column=value`; lakes of the first have no
-register.
+"""How a lake lies on its disk, and what its ids mean: 2 since files lie under `column=value`, 3
+since contents are named under the lake's key and the verdict's tables say what a restart loses;
+lakes of the first have no register.
 """
 
 _LOOKS, _PAUSE = 3, 0.2
@@ -112,11 +114,15 @@ class Register:
                 commit_properties=_properties(state),
             )
         except OSError as error:
-            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+            raise LakeError(
+                f"{self.root}: the lake cannot be written ({in_line(error)})"
+            ) from error
         except DeltaError as error:
             if DeltaTable.is_deltatable(self.path):
                 return False
-            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+            raise LakeError(
+                f"{self.root}: the lake cannot be written ({in_line(error)})"
+            ) from error
         return True
 
     def advance(self, state: State) -> bool:
@@ -133,8 +139,14 @@ class Register:
         except CommitFailedError:
             return False
         except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.root}: the lake cannot be written ({error})") from error
+            raise LakeError(
+                f"{self.root}: the lake cannot be written ({in_line(error)})"
+            ) from error
         return True
+
+
+def _refused(root: str, error: Exception) -> LakeError:
+    return LakeError(f"{root}: the lake cannot be written ({in_line(error)})")
 
 
 def _properties(state: State) -> CommitProperties:

@@ -1,4 +1,5 @@
-"""Parquet files of one table → fewer, with the same rows, or without those of some batches.
+"""Parquet files of one table → fewer, with the same rows, or without those of some batches or
+runs.
 
 In: files as `Lake.files` tells them. Out: a `Rewritten` per group of files that have the same
 partition values and slices: what to add, and what it takes the place of. Rows that lie by slices go
@@ -8,6 +9,7 @@ on to (see `parquet.write_file`). Memory is that of one group.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,16 +34,27 @@ def merged(table_path: str, files: Iterable[tuple[Row, Row]], least: int) -> Ite
             yield _rewritten(table_path, dict(values), paths, None)
 
 
-def without_batches(
-    table_path: str, files: Iterable[tuple[Row, Row]], ids: pa.Array
+class Without(NamedTuple):
+    """Rows that are to go: those that have one of some values in a column."""
+
+    column: str
+    values: pa.Array
+
+    def found_in(self, rows: pa.Table) -> pa.ChunkedArray:
+        """For each row whether it goes."""
+        return pc.is_in(rows.column(self.column), self.values)
+
+
+def without(
+    table_path: str, files: Iterable[tuple[Row, Row]], gone: Without
 ) -> Iterator[Rewritten]:
-    """Each file that holds rows of some batches, without them."""
+    """Each file that holds rows that are to go, without them."""
     filesystem, folder = filesystem_of(table_path)
     for file, values in files:
         path = f"{folder}/{file['path']}"
-        held = pq.read_table(path, columns=["batch_id"], filesystem=filesystem, partitioning=None)
-        if pc.any(pc.is_in(held.column("batch_id"), ids), min_count=0).as_py():
-            yield _rewritten(table_path, as_text(values), [file["path"]], ids)
+        held = pq.read_table(path, columns=[gone.column], filesystem=filesystem, partitioning=None)
+        if pc.any(gone.found_in(held), min_count=0).as_py():
+            yield _rewritten(table_path, as_text(values), [file["path"]], gone)
 
 
 _Group = tuple[tuple[tuple[str, str | None], ...], int]
@@ -58,7 +71,7 @@ def _groups(table_path: str, files: Iterable[tuple[Row, Row]]) -> dict[_Group, l
 
 
 def _rewritten(
-    table_path: str, values: dict[str, str | None], paths: list[str], ids: pa.Array | None
+    table_path: str, values: dict[str, str | None], paths: list[str], gone: Without | None
 ) -> Rewritten:
     filesystem, folder = filesystem_of(table_path)
     slices: dict[int, list[pa.Table]] = defaultdict(list)
@@ -68,8 +81,8 @@ def _rewritten(
             count, held = slices_of(file.metadata)
             for group, number in enumerate(held):
                 rows = file.read_row_group(group)
-                if ids is not None:
-                    rows = rows.filter(pc.invert(pc.is_in(rows.column("batch_id"), ids)))
+                if gone is not None:
+                    rows = rows.filter(pc.invert(gone.found_in(rows)))
                 slices[number].append(rows)
     parts = [_joined(slices[one]) for one in sorted(slices)]
     rows = pa.concat_tables(parts, promote_options="permissive") if parts else None

@@ -1,4 +1,5 @@
-"""Files and versions stay few: small files become one, and what no kept run needs is deleted.
+"""Files, versions and rows stay few: small files become one, rows of runs long ago go, and what no
+kept run needs is deleted.
 
 In: a lake under our lease. Out: counts. Kept are the versions of the tables as the last runs have
 published them, so that a reader of one of them goes on undisturbed. Delta's own clean-up goes by
@@ -14,16 +15,19 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
-from kraftlog.tables.rewrite import merged
-from kraftlog.tables.spec import CURRENT, TableSpec
+from kraftlog.tables.rewrite import Without, merged, without
+from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, RUNS, TableSpec
 
 SMALL_BYTES = 32 << 20
 """Larger files are left as they are."""
 _LOG = "_delta_log"
-_ENTRIES = 6
-"""After so many commits a table gets a checkpoint of its log, before which entries can go."""
+_ENTRIES = 4
+"""When the log has so many commits before the oldest version that is kept, that version gets a
+checkpoint, and they go.
+"""
 _NAMED = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)$")
 
 
@@ -42,6 +46,27 @@ def compact(lake: Lake, spec: TableSpec, least: int) -> int:
     return sum(len(one.removed) for one in done)
 
 
+def forget_runs(lake: Lake, keep: int, least: int) -> int:
+    """Take the rows of all but the last `keep` runs out of the tables that have rows per run, once
+    there are at least so many such runs; how many these were.
+    """
+    if not lake.exists(RUNS.name):
+        return 0
+    rows = lake.read(RUNS.name, [RUN_ID.name, "number"]).sort_by("number")
+    gone = rows.slice(0, max(rows.num_rows - keep, 0)).column(RUN_ID.name).combine_chunks()
+    if len(gone) < least:
+        return 0
+    specs = [one for one in all_tables().values() if one.mode == PER_RUN and one != RUNS]
+    # The runs themselves come last: while they stand there, the next one tries again.
+    for spec in [*specs, RUNS]:
+        if lake.exists(spec.name):
+            files = lake.files(spec.name)
+            done = list(without(lake.path(spec.name), files, Without(RUN_ID.name, gone)))
+            if done:
+                lake.replace(spec, done, is_data=True)
+    return len(gone)
+
+
 def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int:
     """Delete what no version of a table from `oldest` on needs; how many files that were.
 
@@ -49,9 +74,9 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
     table = lake.open(name)
     filesystem, folder = filesystem_of(lake.path(name))
     log = _log_entries(filesystem, folder)
-    if table.version() - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
-        table.create_checkpoint()
-        log["checkpoint.parquet"][int(table.version())] = ""
+    if oldest - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
+        DeltaTable(lake.path(name), version=oldest).create_checkpoint()
+        log["checkpoint.parquet"][oldest] = ""
     try:
         needed = {file["path"] for file, _ in lake.files(name)}
         needed |= set(_removed_since(filesystem, log["json"], oldest, int(table.version())))

@@ -56,13 +56,13 @@ def grow(nodes: Sequence[Node], number: int) -> None:
         node.append(*batches)
 
 
-def run(root: Path, lake: Path, keep_runs: int) -> tuple[float, float]:
+def run(root: Path, lake: Path, keep: dict[str, int]) -> tuple[float, float]:
     options = load_options(
         {
             "input": [str(root)],
             "lake": str(lake),
-            "keep_runs": keep_runs,
             "fail_on": "never",
+            **keep,
         }
     )
     began, cpu = time.monotonic(), time.process_time()
@@ -88,9 +88,11 @@ def rows(lake: Path, name: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--keep-runs", type=int, default=5)
+    parser.add_argument("--keep-runs", type=int, default=load_options().keep_runs)
+    parser.add_argument("--keep-rows", type=int, default=load_options().keep_rows)
     chosen = parser.parse_args()
     assert set(_SAME) <= {*decoded_tables(), *state_tables()}
+    keep = {"keep_runs": chosen.keep_runs, "keep_rows": chosen.keep_rows}
     folder = Path(tempfile.mkdtemp(prefix="growth-"))
     try:
         nodes = quorum(folder / "replicas")
@@ -101,10 +103,10 @@ def main() -> None:
         found = []
         for number in range(chosen.runs):
             grow(nodes, number)
-            times = run(folder / "replicas", folder / "lake", chosen.keep_runs)
+            times = run(folder / "replicas", folder / "lake", keep)
             found.append(measured(folder / "lake", *times))
             print(number + 1, found[-1], file=sys.stderr, flush=True)
-        run(folder / "replicas", folder / "anew", chosen.keep_runs)
+        run(folder / "replicas", folder / "anew", keep)
         for name in _SAME:
             assert rows(folder / "lake", name) == rows(folder / "anew", name), name
     finally:

@@ -1,7 +1,8 @@
 """The whole audit on folders as nobody would leave them: any damage to any file, whatever it is.
 
-In: a small quorum made up here, and one of Kafka's own with a compressed log. Out: nothing, where
-every audit ends with its checks judged, in exit code 0, 1 or 2, and each finding within a few KB.
+In: a small quorum made up here, one voter of it alone, and one of Kafka's own with a compressed
+log. Out: nothing, where every audit ends with its checks judged, in exit code 0, 1 or 2, and each
+finding within a few KB.
 
 `make fuzz` runs it for a minute with other damages each time, `make fuzz SECONDS=36000` for hours:
 it prints how many it has tried, and at a failure Hypothesis prints the smallest damage that shows
@@ -25,12 +26,18 @@ from kraftlog.errors import KraftlogError
 from kraftlog.log.batch import CRC_POSITION, HEADER_SIZE, LENGTH_POSITION, PREFIX_SIZE
 from tests.golden.cases import Replica
 from tests.property.engines import sealed
-from tests.unit.audit_logs import audit, quorum
+from tests.unit.audit_logs import Node, audit, healthy_log, quorum
 
 LINE_LIMIT = 16_000
 """Characters of a finding: message, evidence and all."""
-CASES = ("made", "compressed")
-KINDS = ("flip", "write", "cut", "drop", "insert", "zero", "repeat", "reseal", "rename", "remove")
+CASES = ("made", "made", "made", "made", "alone", "alone", "alone", "compressed")
+"""The compressed log takes three times as long as the others."""
+KINDS = (
+    *("flip", "write", "cut", "drop", "insert", "zero", "repeat", "reseal"),
+    *("rename", "remove", "exchange"),
+)
+MEMORY = Path("/dev/shm")
+"""Where there is one, folders that live for milliseconds never reach a disk."""
 
 
 class Damage(NamedTuple):
@@ -113,6 +120,11 @@ def damaged(root: Path, damages: list[Damage]) -> None:
             path.unlink()
         elif damage.kind == "rename":
             path.rename(path.with_name(f"{damage.at:020d}-{damage.size:010d}.checkpoint.part"))
+        elif damage.kind == "exchange":
+            other = files[(damage.file + damage.at) % len(files)]
+            raw, theirs = path.read_bytes(), other.read_bytes()
+            path.write_bytes(theirs)
+            other.write_bytes(raw)
         else:
             path.write_bytes(changed(path.read_bytes(), damage))
 
@@ -120,10 +132,13 @@ def damaged(root: Path, damages: list[Damage]) -> None:
 @contextmanager
 def copied(case: str) -> Iterator[Path]:
     """A fresh copy of a case."""
-    with tempfile.TemporaryDirectory(prefix="kraftlog-fuzz-") as folder:
+    where = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="kraftlog-fuzz-", dir=where) as folder:
         root = Path(folder)
         if case == "made":
             quorum(root)
+        elif case == "alone":
+            Node(root, 1).write(healthy_log())
         else:
             replica = Replica("synthetic-compress-zstd", "0")
             shutil.copytree(replica.folder, root / "0", copy_function=shutil.copy)
@@ -157,11 +172,12 @@ ROUND = 200
 
 def main(seconds: float) -> None:
     """Go on with other damages until the time is over."""
-    until, first, tried = time.monotonic() + seconds, time.time_ns() & 0xFFFFFFFF, 0
+    until, first = time.monotonic() + seconds, time.time_ns() & 0xFFFFFFFF
+    folders = damages_done = 0
 
     def counted(case: str, damages: list[Damage]) -> None:
-        nonlocal tried
-        tried += 1
+        nonlocal folders, damages_done
+        folders, damages_done = folders + 1, damages_done + len(damages)
         assert_audited(case, damages)
 
     number = first
@@ -175,7 +191,8 @@ def main(seconds: float) -> None:
         )(one_round)
         seed(number)(with_settings)()
         number += 1
-        print(f"{tried:,} damaged folders, seeds {first} to {number - 1}: all judged", flush=True)
+        told = f"{folders:,} folders with {damages_done:,} damages"
+        print(f"{told}, seeds {first} to {number - 1}: all judged", flush=True)
 
 
 if __name__ == "__main__":

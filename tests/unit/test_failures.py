@@ -43,7 +43,7 @@ def audited(node: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[s
         (UsageError("no such thing"), "kraftlog: no such thing\n"),
         (OSError(28, "No space left on device", "/lake/x"), "/lake/x: No space left on device\n"),
         (OSError(30, "x"), "kraftlog: the system refused: Read-only file system\n"),
-        (OSError("store\n \x1b[31m-> no host\x1b[0m"), "the system refused: store -> no host\n"),
+        (OSError("store\n \x1b[31m-> no host\x1b[0m"), "the system refused: store: no host\n"),
         (MemoryError(), "the memory of this machine is used up"),
         (ValueError("hunter2 \x1b[31m"), "this is a defect of kraftlog"),
         (RecursionError(), "this is a defect of kraftlog"),

@@ -18,7 +18,8 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import holding
 from kraftlog.tables.parquet import slices_of, write_file
 from kraftlog.tables.register import REGISTER, Published, Register
-from kraftlog.tables.upkeep import compact, expire, expire_register
+from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
 
 TABLES = all_tables()
 FINDINGS, RECORDS, BATCHES = TABLES["findings"], TABLES["records"], TABLES["batches"]
@@ -107,6 +108,70 @@ def test_what_no_kept_version_needs_is_deleted(lake: Lake) -> None:
     expire(lake, "findings", 21, nothing)
     assert rows(lake) == newest
     assert len(on_disk(lake, "findings", ".zstd.parquet")) == 1
+
+
+def named(lake: Lake, number: int) -> None:
+    """The row of a run in `runs`."""
+    row = [{"run_id": str(number), "number": number}]
+    lake.write(TABLES["runs"], pa.Table.from_pylist(row, schema=TABLES["runs"].schema), number)
+
+
+def runs_in(lake: Lake, name: str) -> list[int]:
+    return sorted({int(one) for one in lake.read(name).column("run_id").to_pylist()})
+
+
+@pytest.mark.parametrize("is_compact", [False, True])
+def test_rows_of_runs_long_ago_go(lake: Lake, is_compact: bool) -> None:
+    """From every table that has rows per run, whether they lie alone or among others."""
+    for number in range(1, 21):
+        named(lake, number)
+    if is_compact:
+        compact(lake, FINDINGS, 8)
+    kept = {version: rows(lake, version=version) for version in range(15, 21)}
+    assert forget_runs(lake, 16, 5) == 0, "four are too few to write files again"
+    assert runs_in(lake, "findings") == list(range(1, 21))
+    assert forget_runs(lake, 7, 5) == 13
+    for name in ("findings", "runs"):
+        assert runs_in(lake, name) == list(range(14, 21))
+        assert lake.run_number(name) == 20, "the step has been done, still"
+    assert len(rows(lake)) == 7 * 3
+    assert forget_runs(lake, 7, 1) == 0
+    assert list(damages(lake, None, deep=True)) == []
+    for version, before in kept.items():
+        assert rows(lake, version=version) == before
+
+
+def test_a_killed_clean_up_is_done_again(lake: Lake) -> None:
+    """The runs themselves go last."""
+    for number in range(1, 21):
+        named(lake, number)
+    started: list[str] = []
+
+    class Killed(Lake):
+        def replace(self, spec: TableSpec, *args: object, **named: object) -> None:
+            started.append(spec.name)
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        forget_runs(Killed(lake.root), 7, 5)
+    assert started == ["findings"]
+    assert forget_runs(lake, 7, 5) == 13
+    assert runs_in(lake, "findings") == runs_in(lake, "runs") == list(range(14, 21))
+
+
+def test_a_lake_without_runs_has_none_to_forget(tmp_path: Path) -> None:
+    assert forget_runs(Lake(str(tmp_path)), 1, 1) == 0
+
+
+def test_a_log_begins_at_the_oldest_version_that_is_kept(lake: Lake) -> None:
+    """Only there is a checkpoint, so that no commit before it is needed."""
+    expire(lake, "findings", 17, nothing)
+    expire(lake, "findings", 19, nothing)
+    assert log(lake, 0).name == f"{17:020d}.json"
+    assert [one.name for one in on_disk(lake, "findings", ".checkpoint.parquet")] == [
+        f"{17:020d}.checkpoint.parquet"
+    ]
+    assert len(rows(lake, version=17)) == 17 * 3
 
 
 def test_a_log_does_not_grow_with_the_runs(lake: Lake) -> None:
