@@ -90,7 +90,7 @@ def _of_spark(error: Exception) -> str | None:
     if not found:
         return None
     why = found[-1].strip()[:_TEXT_LIMIT]
-    return f"Spark was refused by the system: {why}; its own files go below {gettempdir()}"
+    return f"Spark was refused by the system: {why}; it writes to the lake and below {gettempdir()}"
 
 
 def _of_defect(error: Exception) -> str:

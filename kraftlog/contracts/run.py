@@ -6,13 +6,9 @@ Spark: small tables are read, large ones are counted (see `measures`).
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from kraftlog.contracts.judge import ContractResult, judge
-from kraftlog.contracts.subjects import RunOfLake, Subject
+from kraftlog.contracts.subjects import RunOfLake, Subject, said
 from kraftlog.contracts.suites import AUDIT, Suite, audit_suite, table_suites
-from kraftlog.failures import in_short
-from kraftlog.plain import in_line
 from kraftlog.tables.lake import Lake
 
 
@@ -32,8 +28,5 @@ def _subject(run: RunOfLake, suite: Suite) -> Subject:
     """A table that cannot be read must not hide what the others say: its contracts are errored."""
     try:
         return run.audit_subject(suite) if suite.name == AUDIT else run.table_subject(suite)
-    except pa.ArrowException as error:
-        # Of a Parquet file of ours: no text of an input is in it.
-        return Subject(suite, broken=f"{type(error).__name__}: {in_line(error)}")
     except Exception as error:
-        return Subject(suite, broken=in_short(error))
+        return Subject(suite, broken=said(error))

@@ -18,6 +18,7 @@ from kraftlog.audit.run import ERRORED, SKIPPED
 from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.failures import in_short
+from kraftlog.plain import in_line
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
 
@@ -94,7 +95,7 @@ class RunOfLake:
                     counts[_column(one)] = self._count(one)
                 # What could not be counted has no column, and its contract errors; others go on.
                 except Exception as error:
-                    problems[_column(one)] = _said(error)
+                    problems[_column(one)] = said(error)
         return Subject(suite, pd.DataFrame([counts or {"": 0}]), None, None, skipped, problems)
 
     def _count(self, contract: Contract) -> int:
@@ -133,6 +134,11 @@ def _reasons(results: Iterable[Mapping[str, Any]], outcome: str) -> dict[str, st
     return {one["check"]: one["reason"] or "" for one in results if one["result"] == outcome}
 
 
-def _said(error: Exception) -> str:
-    missing = isinstance(error, MissingColumnError)
-    return str(error) if missing else in_short(error)
+def said(error: Exception) -> str:
+    """Why a table could not be judged."""
+    if isinstance(error, MissingColumnError):
+        return str(error)
+    if isinstance(error, pa.ArrowException | OSError):
+        # Of a Parquet file of ours, in which nothing is that may not be shown.
+        return f"{type(error).__name__}: {in_line(error)}"
+    return in_short(error)

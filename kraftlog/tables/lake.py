@@ -172,15 +172,18 @@ class Lake:
                     Path(path).mkdir(parents=True, exist_ok=True)
                 except OSError as error:
                     raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
-            DeltaTable.create(
-                path,
-                spec.schema,
-                mode="ignore",
-                partition_by=list(spec.partition_by),
-                name=spec.name,
-                description=spec.grain,
-                configuration=_CONFIGURATION,
-            )
+            try:
+                DeltaTable.create(
+                    path,
+                    spec.schema,
+                    mode="ignore",
+                    partition_by=list(spec.partition_by),
+                    name=spec.name,
+                    description=spec.grain,
+                    configuration=_CONFIGURATION,
+                )
+            except OSError as error:
+                raise _refused(path, error) from error
         table = self.open(spec.name)
         if [one.name for one in table.schema().fields] != spec.schema.names:
             raise LakeError(
@@ -244,9 +247,7 @@ class Lake:
                 "was about to; run again, and let only kraftlog write there"
             ) from error
         except OSError as error:
-            raise LakeError(
-                f"{table.table_uri}: it cannot be written ({in_line(error)})"
-            ) from error
+            raise _refused(table.table_uri, error) from error
 
     def _properties(self, run_number: int) -> CommitProperties:
         marks = [Transaction(_APPLICATION, run_number), Transaction(_WRITER, self.token)]
@@ -329,6 +330,10 @@ class Lake:
             f"{path}: a killed run left it, and its earlier version has been vacuumed away; "
             "delete the lake and run again"
         )
+
+
+def _refused(path: str, error: OSError) -> LakeError:
+    return LakeError(f"{path}: it cannot be written ({in_line(error)})")
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:

@@ -66,6 +66,41 @@ def test_a_failure_is_a_sentence(
     assert debug or "hunter2" not in told
 
 
+SPARK_SAYS = """An error occurred while calling o40.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times:
+  File "/x/kraftlog/tables/parquet.py", line 90, in write_file
+{}
+
+	at org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:572)
+"""
+
+
+class Py4JJavaError(Exception):
+    """Named as the one that Spark raises."""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/lake/a'", "No space left on device: '/la"),
+        ("java.io.IOException: File too large", "refused by the system: File too large; it"),
+        ("ValueError: hunter2", "this is a defect of kraftlog"),
+        ("java.lang.IllegalStateException: hunter2", "this is a defect of kraftlog"),
+    ],
+)
+def test_what_spark_says_is_told_where_the_system_said_it(
+    said: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> int:
+        raise Py4JJavaError(SPARK_SAYS.format(said))
+
+    assert failures.guarded(work) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert "hunter2" not in told
+
+
 def test_debug_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--debug", "batches", "/nope"], ["batches", "/nope", "--debug"]):
         assert main(words) == 2
