@@ -140,15 +140,16 @@ class Quorum:
         running = []
         for node in self.nodes.values():
             node.folder.mkdir(parents=True)
-            self._configure(node)
+            self.configure(node)
             own = () if node.is_broker else (*first, *arguments)
             given = ("format", "-t", self.cluster_id, "-c", node.folder / "server.properties", *own)
-            running.append(self._process(node, "kafka.tools.StorageTool", *given))
+            running.append(self.run(node, "kafka.tools.StorageTool", *given))
         for node, process in zip(self.nodes.values(), running, strict=True):
             if process.wait(START_SECONDS):
                 raise AssertionError(f"node {node.id} was not formatted:\n{node.output[-3000:]}")
 
-    def _configure(self, node: Node) -> None:
+    def configure(self, node: Node, **more: object) -> None:
+        """Write the server.properties of a node; an underscore in a name stands for a dot."""
         names = {"BROKER": "PLAINTEXT"} if node.is_broker else self.listeners
         protocols = {**self.listeners, "BROKER": "PLAINTEXT"}
         lines = {
@@ -162,6 +163,7 @@ class Quorum:
             "offsets.topic.replication.factor": 1,
             **({"inter.broker.listener.name": "BROKER"} if node.is_broker else {}),
             **self.settings,
+            **{name.replace("_", "."): value for name, value in more.items()},
         }
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         (node.folder / "server.properties").write_text(text, encoding="utf-8")
@@ -174,7 +176,8 @@ class Quorum:
         voters = [f"{one.id}@{one.address('CONTROLLER')}" for one in self.controllers]
         return {"controller.quorum.voters": ",".join(voters)}
 
-    def _process(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
+    def run(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
+        """Run a class of Kafka's in the name of a node."""
         logging = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
         called = command(self.version, program, *args, options=(logging,))
         with (node.folder / "node.log").open("ab") as log:
@@ -186,12 +189,27 @@ class Quorum:
         """
         started = [self.nodes[i] for i in ids] or list(self.nodes.values())
         for one in started:
-            one.process = self._process(one, "kafka.Kafka", one.folder / "server.properties")
+            one.process = self.run(one, "kafka.Kafka", one.folder / "server.properties")
         for one in started:
             self.wait(lambda one=one: one.listens(), f"node {one.id}")
         self.leader()
         for one in self.brokers:
             self.wait(lambda one=one: "Kafka Server started" in one.output, f"broker {one.id}")
+
+    def storage(self, node: Node, *arguments: str) -> None:
+        """Run `kafka-storage` for a node; an AssertionError where it fails."""
+        if self.run(node, "kafka.tools.StorageTool", *arguments).wait(START_SECONDS):
+            raise AssertionError(f"kafka-storage for {node.id}:\n{node.output[-3000:]}")
+
+    def capture(self, target: Path, *ids: int) -> Path:
+        """Copy the disks of nodes (all of them by default), each with its server.properties."""
+        for node in [self.nodes[one] for one in ids] or self.nodes.values():
+            copy = target / str(node.id)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            command = ["cp", "-R", "--preserve=timestamps", "--sparse=always", node.data, copy]
+            subprocess.run(list(map(str, command)), check=True)
+            shutil.copy2(node.folder / "server.properties", copy)
+        return target
 
     def kill(self, node_id: int) -> None:
         """End a process at once, as a crash would."""
@@ -260,19 +278,15 @@ def running(
     over which they talk to each other; `settings` go into every server.properties. The voters of a
     static quorum stand there as well, else they are records of its log.
     """
-    names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
-    ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
-    nodes = {
-        one: Node(
-            one,
-            folder / str(one),
-            one > 10,
-            _random_id(),
-            {name: free_port() for name in (["BROKER"] if one > 10 else names)},
-        )
-        for one in ids
-    }
-    quorum = Quorum(version, folder, nodes, _random_id(), names, settings or {}, is_static)
+    quorum = made(
+        folder,
+        version,
+        controllers=controllers,
+        brokers=brokers,
+        listeners=listeners,
+        settings=settings,
+        is_static=is_static,
+    )
     try:
         quorum.format(*format_arguments)
         quorum.start()
@@ -281,12 +295,80 @@ def running(
         quorum.stop()
 
 
-def _random_id() -> str:
+def made(
+    folder: Path,
+    version: str = JUDGE,
+    *,
+    controllers: int = 3,
+    brokers: int = 0,
+    listeners: Mapping[str, str] | None = None,
+    settings: Mapping[str, object] | None = None,
+    is_static: bool = False,
+) -> Quorum:
+    """The same quorum, of which no disk is formatted and no node runs."""
+    names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
+    ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
+    nodes = {
+        one: Node(
+            one,
+            folder / str(one),
+            one > 10,
+            random_id(),
+            {name: free_port() for name in (["BROKER"] if one > 10 else names)},
+        )
+        for one in ids
+    }
+    return Quorum(version, folder, nodes, random_id(), names, settings or {}, is_static)
+
+
+def random_id() -> str:
     """A uuid as Kafka makes them: its text does not begin with a dash."""
     while True:
         found: UUID = uuid4()
         if not uuid_text(found.bytes).startswith("-"):
             return uuid_text(found.bytes)
+
+
+class Operator:
+    """Kafka's own client, which does what an operator asks for: `do("create", "a", "11,12")`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._line()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def do(self, *words: object) -> str:
+        """The answer to a command; an AssertionError where it was refused."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        answer = self._line()
+        if not answer or answer.startswith("error"):
+            raise AssertionError(f"{words}: {answer or 'the operator has ended'}")
+        return answer
+
+
+@contextmanager
+def operator(quorum: Quorum, *, to_brokers: bool = True) -> Iterator[Operator]:
+    """An operator at a cluster's brokers, or at its controllers."""
+    brokers = ",".join(one.address() for one in quorum.brokers)
+    to = ("bootstrap.servers", brokers) if to_brokers else (
+        "bootstrap.controllers", quorum.bootstrap()
+    )  # fmt: skip
+    called = kafka_judge.java_command("Operator", *to, options=JVM[2:])
+    with (
+        (quorum.folder / "operator.log").open("ab") as log,
+        subprocess.Popen(
+            called, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
+        try:
+            yield Operator(process)
+        finally:
+            process.kill()
 
 
 class Writer:

@@ -22,8 +22,9 @@ from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 
 _DESCRIPTION = """\
 The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
-voter a checkpoint with the new voters and a meta.properties, and plan.md, which says what is kept,
-what is lost, what is unknown, and what to do in which order. Review it; nothing is started, and
+voter a checkpoint with the new voters and a meta.properties, for each broker the meta.properties of
+its disks, and plan.md, which says what is kept, what is lost, what is unknown, and what to do in
+which order, with the commands for each node. Review it; nothing is started, and
 nothing is written but the new folder.
 """
 _EXAMPLE = """example:
@@ -73,7 +74,7 @@ def _recover(chosen: argparse.Namespace) -> int:
         raise InputError("no copy says which cluster it is of: name it with --cluster-id")
     out = new_folder(chosen.out, roots)
     image = new_image(found.image, voters, chosen.listener)
-    files = write_kit(out, image, voters, cluster_id)
+    files = write_kit(out, image, voters, found.brokers, cluster_id)
     text = plan_text(found, voters, cluster_id, chosen.listener, roots)
     values = plan_values(found, voters, files, cluster_id)
     write_text(out / "plan.md", text)

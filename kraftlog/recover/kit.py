@@ -1,5 +1,5 @@
 """The files of a new quorum: for each voter a `meta.properties` and the checkpoint that it starts
-from.
+from, for each broker the `meta.properties` of its directories, should its disk be lost.
 
 In: a recovered image and the new voters. Out: files in a folder that was empty or not there. The
 state is the old one but for the voters, kraft.version, and the registrations of controllers, which
@@ -14,6 +14,7 @@ from pathlib import Path
 from kraftlog.errors import UsageError
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.storage import refuse_below_input
+from kraftlog.recover.source import OldBroker
 from kraftlog.recover.voters import NewVoter
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.image import Image
@@ -51,23 +52,36 @@ def new_folder(out: Path, inputs: Sequence[str]) -> Path:
 
 
 def write_kit(
-    out: Path, image: Image, voters: Sequence[NewVoter], cluster_id: str
+    out: Path,
+    image: Image,
+    voters: Sequence[NewVoter],
+    brokers: Sequence[OldBroker],
+    cluster_id: str,
 ) -> dict[int, list[Path]]:
-    """Write the files of each voter; gives their paths by node id. Checkpoints hold secrets in
-    clear: only their owner may read them.
+    """Write the files of each voter, and a `meta.properties` for each directory of the brokers;
+    gives their paths by node id. Checkpoints hold secrets in clear: only their owner may read them.
     """
     written: dict[int, list[Path]] = {}
     for one in voters:
         folder = out / str(one.id)
         checkpoint = write_checkpoint(image, folder / LOG_FOLDER)
         properties = folder / "meta.properties"
-        write_text(
-            properties,
-            f"version=1\ncluster.id={cluster_id}\nnode.id={one.id}\n"
-            f"directory.id={one.directory_id}\n",
-        )
+        write_text(properties, _meta_properties(one.id, one.directory_id, cluster_id))
         written[one.id] = [properties, checkpoint]
+    for broker in brokers:
+        if broker.id in written:
+            continue
+        written[broker.id] = []
+        for directory, name in broker.files():
+            properties = out / name
+            properties.parent.mkdir(parents=True, exist_ok=True)
+            write_text(properties, _meta_properties(broker.id, directory, cluster_id))
+            written[broker.id].append(properties)
     return written
+
+
+def _meta_properties(node: int, directory: str, cluster_id: str) -> str:
+    return f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={directory}\n"
 
 
 def write_text(path: Path, text: str) -> None:

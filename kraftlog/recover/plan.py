@@ -10,6 +10,7 @@ from typing import Any
 
 from kraftlog.explain.words import sentences
 from kraftlog.log.names import LOG_FOLDER
+from kraftlog.recover.commands import node_commands
 from kraftlog.recover.source import LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
@@ -130,6 +131,11 @@ def plan_values(
         "unknown": list(unknown(found)),
         "notes": list(notes(found)),
         "voters": [one.id for one in voters],
+        "brokers": [one.id for one in found.brokers],
+        "commands": {
+            str(node): commands
+            for node, commands in node_commands(voters, found.brokers, cluster_id).items()
+        },
         "files": {str(voter): [str(one) for one in paths] for voter, paths in files.items()},
     }
 
@@ -218,18 +224,18 @@ def _steps(
         "",
         "1. Stop every controller of the old quorum for good: a node that starts from an old copy "
         "under the same cluster id is a second history. Keep all old folders.",
-        "2. Stop the brokers. On each, set the folder "
-        f"`{LOG_FOLDER}` aside (not its `meta.properties`, not the data): a broker whose metadata "
-        "log is ahead of the new one would refuse it.",
-        "3. Put the files of each voter into its empty metadata log directory. They hold "
-        "credentials in clear: keep their owner and mode.",
+        "2. Stop the brokers. Their data and their `meta.properties` stay; only the folder "
+        f"`{LOG_FOLDER}` is set aside, as a metadata log that is ahead of the new one would be "
+        "refused.",
+        "3. Set up each node, as the user that Kafka runs as. The files of the voters hold "
+        "credentials in clear: keep their owner and mode. `kafka-storage format` formats further "
+        "log directories of a node, if there are any, and leaves these alone.",
         "",
     ]
-    for one in voters:
-        lines += [
-            f"       # voter {one.id} on {one.host}: no kafka-storage format, the files are it",
-            f"       cp -Rp {one.id}/. METADATA_LOG_DIR_OF_{one.id}/",
-        ]
+    hosts = {one.id: f"controller {one.id} on {one.host}" for one in voters}
+    for node, commands in node_commands(voters, found.brokers, cluster_id).items():
+        lines.append(f"       # {hosts.get(node, f'broker {node}')}")
+        lines += [f"       {one}" for one in commands]
     lines += [
         "",
         "4. In each controller's server.properties:",
@@ -243,9 +249,9 @@ def _steps(
         "5. Start the controllers. One of them must become the leader: "
         f"`kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe "
         "--status`.",
-        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap}. "
-        "One whose disk is new is formatted first: "
-        f"`kafka-storage format --cluster-id {cluster_id} --config server.properties`.",
+        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without "
+        "controller.quorum.voters. One that ran until now is let in when its old registration has "
+        "timed out (broker.session.timeout.ms, 9 s).",
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]
     return lines

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.directory import Replica
+from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.difference import differences
@@ -36,9 +37,26 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class OldBroker:
+    """A broker that the image knows, and the ids of its log directories: as it registered, else as
+    the copy of its disk says.
+    """
+
+    id: int
+    directories: tuple[str, ...]
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """(directory id, the file that gives an empty disk this id), below the new folder."""
+        folder = f"brokers/{self.id}"
+        for one in self.directories:
+            inside = folder if len(self.directories) == 1 else f"{folder}/{one}"
+            yield one, f"{inside}/meta.properties"
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with. Below `proven` it is known to be committed;
-    `cluster_id` is the old quorum's.
+    `cluster_id` is the old quorum's, `brokers` are those that it knows.
     """
 
     image: Image
@@ -50,6 +68,7 @@ class Recovered:
     missing_voters: tuple[int, ...]
     open_voters: tuple[int, ...]
     left_out: tuple[LeftOut, ...]
+    brokers: tuple[OldBroker, ...]
     cluster_id: str | None
 
 
@@ -80,8 +99,26 @@ def recovered(quorum: Quorum, replicas: Sequence[Replica], at: int | None = None
         quorum.bounds.missing_voters,
         quorum.bounds.open_voters,
         tuple(_left_out(quorum, scans, image)),
+        tuple(_brokers(quorum, image)),
         names[0] if names else None,
     )
+
+
+def _brokers(quorum: Quorum, image: Image) -> Iterator[OldBroker]:
+    """The registered brokers."""
+    on_disk = {
+        one.node_id: directory
+        for one in quorum.replicas
+        if (directory := one.meta("directory.id")) is not None
+    }
+    for (broker,), value in sorted(image.state.rows("brokers").items()):
+        known = [one for one in value.get("logDirs") or () if one not in _RESERVED]
+        copied = on_disk.get(broker)
+        yield OldBroker(broker, tuple(known or ([copied] if copied else [])))
+
+
+_RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
+"""Ids that stand for no directory: unassigned, lost, migrating (KIP-858)."""
 
 
 def _best(quorum: Quorum, scans: Sequence[Coverage], at: int | None) -> tuple[Coverage, int]:

@@ -61,6 +61,31 @@ def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
     assert checkpoint.stat().st_mode & 0o077 == 0
 
 
+def test_each_node_has_its_files_and_its_commands(tmp_path: Path) -> None:
+    """Brokers as they registered, whether or not their disk was copied; a broker of the old
+    versions, which named no directory, by its disk.
+    """
+    copies = tmp_path / "copies"
+    shutil.copytree(DATA / "isolated" / "replicas", copies)
+    shutil.rmtree(copies / "12")
+    plan = recover(copies, tmp_path / "new")
+    assert plan["brokers"] == [11, 12]
+    assert list(plan["commands"]) == ["1", "7", "11", "12"]
+    for broker in (11, 12):
+        text = (tmp_path / "new" / "brokers" / str(broker) / "meta.properties").read_text()
+        own = DATA / "isolated" / "replicas" / str(broker) / "meta.properties"
+        assert set(own.read_text().split()) >= set(text.split())
+        assert f"cp -p brokers/{broker}/meta.properties" in plan["commands"][str(broker)][1]
+    for node, commands in plan["commands"].items():
+        assert f"--cluster-id {plan['cluster_id']}" in commands[-1]
+        assert commands[-1].endswith("--no-initial-controllers") == (node in {"1", "7"})
+        text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+        assert all(one in text for one in commands)
+    old = recover(DATA / "legacy" / "replicas", tmp_path / "old")
+    assert old["brokers"] == [11, 12]
+    assert [one for one in old["commands"]["11"] if "meta.properties" in one] == []
+
+
 def test_the_plan_says_by_name_what_only_a_dead_leader_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
