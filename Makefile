@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-cluster test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Mav
 
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
 	$(BIN)/python -m pytest -m s3 --durations 5
+
+test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, and by Spark Connect
+	$(BIN)/python -m pytest -m cluster --durations 5
 
 s3a-jars: .venv/.stamp ## Fetch the jars that Spark reads a lake on S3 with (once)
 	$(BIN)/python -m kraftlog.session fetch-jars s3a

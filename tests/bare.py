@@ -5,6 +5,7 @@ no network is needed; kraftlog itself is unpacked from its wheel, as `pip instal
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -26,8 +27,12 @@ def built_wheel(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def environment(folder: Path, wheel: Path, packages: Iterable[str]) -> Path:
-    """The Python of a new environment with kraftlog, these packages, and what they require."""
+def environment(
+    folder: Path, wheel: Path, packages: Iterable[str], *, copies: bool = False
+) -> Path:
+    """The Python of a new environment with kraftlog, these packages, and what they require; copies
+    instead of links, where the environment is to go elsewhere.
+    """
     venv.create(folder, symlinks=True)
     site = next(folder.glob("lib/python3*/site-packages"))
     with zipfile.ZipFile(wheel) as archive:
@@ -35,8 +40,14 @@ def environment(folder: Path, wheel: Path, packages: Iterable[str]) -> Path:
     for name in closed(packages):
         for source in _top_level(name):
             link = site / source.name
-            if not link.exists():
+            if link.exists():
+                continue
+            if not copies:
                 link.symlink_to(source)
+            elif source.is_dir():
+                shutil.copytree(source, link, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+            else:
+                shutil.copy(source, link)
     return folder / "bin" / "python"
 
 
