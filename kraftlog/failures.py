@@ -7,10 +7,14 @@ text is shown unless it was written for users, as it may hold what lies in a fil
 
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from tempfile import gettempdir
+from typing import Any
 
 from kraftlog import __version__
 from kraftlog.errors import KraftlogError
@@ -29,7 +33,10 @@ def without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def guarded(work: Callable[[], int], debug: bool = False) -> int:
-    """Do the work; returns the exit code."""
+    """Do the work; returns the exit code. Ctrl-C is answered at once, whatever has to be put in
+    order before the end; a second one waits for nothing.
+    """
+    before = _answer_interrupts()
     try:
         return work()
     except BrokenPipeError:
@@ -37,7 +44,6 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        tell("interrupted")
         return INTERRUPTED
     except Exception as error:
         if debug:
@@ -45,6 +51,47 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
                 print(printable(line), file=sys.stderr)
         tell(sentence_of(error))
         return FAILED
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Whoever answers Ctrl-C goes on to do so. Spark takes the signal for itself when it starts,
+    and first asks its JVM.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and before is not None and signal.getsignal(signal.SIGINT) is not _ended:
+            signal.signal(signal.SIGINT, before)
+
+
+def _answer_interrupts() -> Any:
+    """Let Ctrl-C be answered here; what answered it before, None where this is not ours to say."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+        return None  # as in the background of a script
+    return signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(number: int, frame: object) -> None:
+    # Written past the streams: the signal may come while one of them is being written.
+    with suppress(OSError):
+        os.write(2, _STOPPING)
+    signal.signal(signal.SIGINT, _ended)
+    raise KeyboardInterrupt
+
+
+def _ended(number: int, frame: object) -> None:
+    os._exit(INTERRUPTED)
+
+
+_STOPPING = b"kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
 
 
 def sentence_of(error: Exception) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from kraftlog.config import Options, load_options
-from kraftlog.failures import guarded, without_debug
+from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.session import spark_context
@@ -33,7 +33,12 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
 
 def starter(app_name: str, options: Options) -> Callable[[], SparkContext]:
     """A function that starts Spark, or joins the session that is there."""
-    return lambda: spark_context(app_name, master=options.master or None)
+
+    def start() -> SparkContext:
+        with interrupts_kept():
+            return spark_context(app_name, master=options.master or None)
+
+    return start
 
 
 def job_options(name: str, arguments: Sequence[str] | None) -> Options:

@@ -7,11 +7,18 @@ each, so that grep finds them whole.
 
 import os
 import sys
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from rich.console import Console
 
 WIDTH_WITHOUT_TERMINAL = 200
+
+
+class _Console(Console):
+    """A console that leaves it to the command what a reader who has gone means (`| head`)."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
 
 
 def console_on(out: TextIO | None = None) -> Console:
@@ -20,4 +27,4 @@ def console_on(out: TextIO | None = None) -> Console:
     terminal = stream.isatty()
     known = terminal or os.environ.get("COLUMNS", "").isdecimal()
     width = None if known else WIDTH_WITHOUT_TERMINAL
-    return Console(file=stream, highlight=False, soft_wrap=not terminal, width=width)
+    return _Console(file=stream, highlight=False, soft_wrap=not terminal, width=width)

@@ -6,6 +6,9 @@ In: files and folders as nobody foresaw them, given to the command line. Out: wh
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -225,3 +228,51 @@ def test_nothing_is_written_below_an_input_by_any_name(
             assert "below the input" in capsys.readouterr().err
     assert main(["checkpoint", str(log), "--at", "38", "--out", str(home / "lake")]) == 2
     assert sorted(str(one) for one in node.rglob("*")) == before
+
+
+# --- Who stops it -------------------------------------------------------------------------------
+
+_SLOW_TO_STOP = """
+import signal, sys, time
+from kraftlog.failures import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work():
+    print("at work", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(float(sys.argv[1]))
+    return 0
+sys.exit(guarded(work))
+"""
+
+
+@pytest.mark.parametrize(("tidying", "presses"), [("0", 1), ("60", 2)])
+def test_ctrl_c_is_answered_at_once_and_a_second_one_waits_for_nothing(
+    tidying: str, presses: int
+) -> None:
+    command = [sys.executable, "-c", _SLOW_TO_STOP, tidying]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.readline()
+        assert told == "kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
+        if presses == 2:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("command", ["records", "batches"])
+def test_a_reader_who_has_seen_enough_is_no_failure(command: str, form: str) -> None:
+    words = [sys.executable, "-m", "kraftlog", command, str(LOG), "--format", form]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
