@@ -37,6 +37,8 @@ class Options:
     verify: bool
     fail_on: FailOn
     strict: bool
+    metrics_file: str | None
+    junit_file: str | None
     reveal_secrets: bool
     redaction_key: str | None = field(repr=False)
     disk_capacity_bytes: int | None

@@ -40,7 +40,8 @@ def commands(path: Path) -> list[str]:
 
 
 def _is_shell(block: str) -> bool:
-    return block.split()[0] in ("make", "cp", "kraftlog", "spark-submit")
+    first = block.split()[0]
+    return "=" in first or first in ("make", "cp", "kraftlog", "spark-submit")
 
 
 def _lines(block: str) -> Iterator[str]:

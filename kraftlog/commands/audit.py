@@ -15,6 +15,7 @@ from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.judge import Judged, evidence_of, judged_of
 from kraftlog.pipeline.progress import waiting
+from kraftlog.pipeline.watching import is_watched, watch_files, watch_lake
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
@@ -74,10 +75,12 @@ def _audit(chosen: argparse.Namespace) -> int:
         given.pop(name)
     options = load_options(given, chosen.conf)
     if chosen.each:
-        if options.input or options.lake or chosen.report:
-            raise UsageError("--each takes the place of --input, and keeps no lake and no page")
+        files = (chosen.report, options.metrics_file, options.junit_file)
+        if options.input or options.lake or any(files):
+            raise UsageError("--each takes the place of --input, and keeps no lake and no files")
         return _audit_each(chosen.each, options, chosen.format)
     report = _report_path(chosen.report, options)
+    is_watched(options)
     if options.lake:
         return _audit_lake(options, chosen.format, report)
     if not options.input:
@@ -102,6 +105,7 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
         result = audit_of(quorum)
         judged = judged_of(quorum, result, options)
     _print(judged, form, _named(options.input))
+    watch_files(options, quorum, judged)
     code = judged.exit_code
     if report is None:
         return code
@@ -140,6 +144,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     _print(
         Judged(rows, verdict, code, restart=restart), form, _named(options.input or run["inputs"])
     )
+    watch_lake(options, lake, run_id, code)
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:

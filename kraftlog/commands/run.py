@@ -31,16 +31,9 @@ def _run(chosen: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(chosen).items() if key not in not_options}
     options = load_options(given, chosen.conf)
     options = replace(options, input=(*options.input, *_pulled(chosen, options.input)))
-    from kraftlog.pipeline.job import starter
-    from kraftlog.pipeline.page import page_path
-    from kraftlog.pipeline.run import lake_of
-    from kraftlog.pipeline.steps import run_pipeline
-    from kraftlog.report.summary import print_summary
+    from kraftlog.pipeline.job import run_and_tell
 
-    outcome = run_pipeline(starter("kraftlog run", options), options)
-    lake = lake_of(options)
-    print_summary(lake, page_path(lake), is_new=outcome.is_new)
-    return outcome.exit_code
+    return run_and_tell("pipeline", "kraftlog run", options)
 
 
 def _pulled(chosen: argparse.Namespace, roots: tuple[str, ...]) -> tuple[str, ...]:

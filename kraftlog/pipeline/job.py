@@ -14,7 +14,11 @@ from pyspark import SparkContext
 from kraftlog.config import Options, load_options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.page import page_path
+from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
+from kraftlog.pipeline.watching import is_watched, watch_lake
+from kraftlog.report.summary import print_summary
 from kraftlog.session import spark_context
 
 
@@ -25,10 +29,26 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
     words, debug = without_debug(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
-        options = job_options(name, words)
-        return STEPS[name](starter(f"kraftlog {name}", options), options)
+        return run_and_tell(name, f"kraftlog {name}", job_options(name, words))
 
     return guarded(work, debug)
+
+
+def run_and_tell(name: str, app_name: str, options: Options) -> int:
+    """Run one step, or all; where that has audited, say what was found, on stdout and in the files
+    that are asked for.
+    """
+    is_watched(options)
+    start_spark, audits = starter(app_name, options), name in ("audit", "pipeline")
+    if name == "pipeline":
+        outcome = run_pipeline(start_spark, options)
+    else:
+        outcome = Outcome(STEPS[name](start_spark, options), is_new=True)
+    if audits:
+        lake = lake_of(options)
+        print_summary(lake, page_path(lake), is_new=outcome.is_new)
+        watch_lake(options, lake, newest_run(lake)["run_id"], outcome.exit_code)
+    return outcome.exit_code
 
 
 def starter(app_name: str, options: Options) -> Callable[[], SparkContext]:

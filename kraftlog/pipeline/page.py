@@ -18,6 +18,7 @@ from kraftlog.report.view import PageData, Row
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.plans import RESTORABLE
 from kraftlog.tables.spec import CONTRACT_RESULTS
+from kraftlog.tables.whole import write_whole
 
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
@@ -88,19 +89,7 @@ def report_path(path: str, inputs: tuple[str, ...]) -> str:
 def _write(path: str, data: PageData) -> None:
     from kraftlog.report.page import render_page
 
-    content = render_page(data).encode("utf-8")
-    filesystem, inner = filesystem_of(path)
-    filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
-    # A reader never sees half a page, nor does a full disk leave one.
-    part = f"{inner}.part"
-    try:
-        with filesystem.open_output_stream(part) as stream:
-            stream.write(content)
-        filesystem.move(part, inner)
-    except OSError:
-        if filesystem.get_file_info(part).is_file:
-            filesystem.delete_file(part)
-        raise
+    write_whole(path, render_page(data).encode("utf-8"))
 
 
 def _tell_failure(path: str, error: Exception) -> None:

@@ -17,6 +17,7 @@ DELTA, S3A = "delta", "s3a"
 _DIGESTS = {DELTA: "jars.sha256", S3A: "jars-s3a.sha256"}
 _MADE_BY = {DELTA: "setup", S3A: "s3a-jars"}
 _PACKAGES, _EXCLUDES = "spark.jars.packages", "spark.jars.excludes"
+_SQL_BY_DELTA = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 
 
 def packaged_settings() -> dict[str, str]:
@@ -88,13 +89,19 @@ def delta_coordinates() -> str:
     return str(builder._options[_PACKAGES])
 
 
-def launch_settings(folder: Path | None, *, with_s3a: bool = False) -> dict[str, str]:
+def launch_settings(
+    folder: Path | None, *, with_s3a: bool = False, sql: bool = True
+) -> dict[str, str]:
     """The packaged settings, with what delta-spark configures: its jars from that folder, else
-    their coordinates; and with what reads S3.
+    their coordinates; and with what reads S3. Tasks alone, without SQL, need no jars, and none are
+    fetched for them.
 
     Raises PlatformError where the folder's jars are those of another delta-spark."""
     coordinates = delta_coordinates()
     settings = packaged_settings() | {_PACKAGES: coordinates}
+    if folder is None and not sql:
+        for key in (_PACKAGES, _EXCLUDES, *_SQL_BY_DELTA):
+            del settings[key]
     kinds = [DELTA]
     if with_s3a:
         kinds.append(S3A)

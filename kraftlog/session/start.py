@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kraftlog.errors import PlatformError
 from kraftlog.session.java import check_java
 from kraftlog.session.settings import (
+    delta_coordinates,
     jar_digests,
     jars_folder,
     launch_settings,
@@ -75,21 +76,26 @@ def _session(
 
 def spark_context(app_name: str, *, master: str | None = None) -> "SparkContext":
     """The running Spark, spark-submit's, or a new one, for tasks alone: what a session builds for
-    SQL takes seconds.
+    SQL takes seconds, and tasks need no Delta.
     """
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _joined(app_name, {}).sparkContext
-    return _new_context(app_name, {}, master)
+        return SparkContext.getOrCreate(SparkConf().setAppName(app_name))
+    return _new_context(app_name, {}, master, sql=False)
 
 
 def _new_context(
-    app_name: str, given: dict[str, str], master: str | None, *, with_s3a: bool = False
+    app_name: str,
+    given: dict[str, str],
+    master: str | None,
+    *,
+    with_s3a: bool = False,
+    sql: bool = True,
 ) -> "SparkContext":
-    settings = launch_settings(jars_folder(), with_s3a=with_s3a) | given
+    settings = launch_settings(jars_folder(), with_s3a=with_s3a, sql=sql) | given
     settings["spark.app.name"] = app_name
     settings["spark.master"] = master or settings.get("spark.master", "local[*]")
     return launched(settings)
@@ -173,8 +179,8 @@ def _require_delta(session: "SparkSession") -> None:
         jvm.org.apache.spark.util.Utils.classForName(DELTA_CLASS, True, False)
     except Py4JError as error:
         raise PlatformError(
-            "this Spark has no Delta; start it with spark-submit --properties-file "
-            f"conf/spark-defaults.conf, or with --jars {','.join(jar_digests())}"
+            "this Spark has no Delta; start it with spark-submit --packages "
+            f"{delta_coordinates()}, or with --jars {','.join(jar_digests())}"
         ) from error
 
 

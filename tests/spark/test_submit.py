@@ -2,6 +2,7 @@
 cluster whose executors share nothing with the driver.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,6 @@ from kraftlog import __version__
 from tests.bare import ROOT, built_wheel, environment, required
 from tests.bare import run as bare_run
 from tests.documents import arguments, commands, documents
-
-JARS = ",".join(str(one) for one in sorted((ROOT / ".jars").glob("*.jar")))
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +46,7 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_spark_submit_as_the_documents_write_it(wheel: Path, tmp_path: Path) -> None:
-    told = {one for path in documents() for one in commands(path) if one.startswith("spark-submit")}
+    told = {one for path in documents() for one in commands(path) if " spark-submit " in one}
     lake = str(tmp_path / "lake")
     # Workers import a wheel under the name .zip only.
     archive = shutil.copyfile(wheel, tmp_path / "kraftlog.zip")
@@ -55,11 +54,20 @@ def test_spark_submit_as_the_documents_write_it(wheel: Path, tmp_path: Path) -> 
     places = {"kraftlog.zip": str(archive), "jobs": str(ROOT / "jobs"), "conf": str(ROOT / "conf")}
     places |= {"examples/quorum": quorum, "replicas": quorum, ".lake": lake, "lake": lake}
     (command,) = {tuple(arguments(one, places)) for one in told}
-    submit = str(Path(sys.executable).parent / command[0])
-    # The jars are at hand here: nothing is to be resolved.
-    local = ["--master", "local[2]", "--conf", "spark.jars.packages=", "--jars", JARS]
-    done = run([submit, *local, *command[1:]], tmp_path)
+    variable, program, *words = command
+    assert variable == "SPARK_CONF_DIR=conf"
+    submit = str(Path(sys.executable).parent / program)
+    done = run([submit, *words], tmp_path, SPARK_CONF_DIR=places["conf"])
     assert done.returncode == 0, done.stderr
+    # What it says is ours, and ends as `kraftlog run` does.
+    assert done.stderr == ""
+    *_, verdict, page, tables = done.stdout.splitlines()
+    assert "tail from offset 176" in verdict
+    assert page == f"Page: {lake}/report.html"
+    assert tables == f"Delta tables: {lake}"
+    assert "  WARNING  partitions_have_leaders" in done.stdout
+    theirs = re.compile(r"\bWARN\b|\bINFO [A-Z]\w+:|\bivy\b|log4j|^::|incubator")
+    assert not [line for line in done.stdout.splitlines() if theirs.search(line)]
     assert DeltaTable(f"{lake}/records").to_pyarrow_dataset().count_rows() == 455
     assert DeltaTable(f"{lake}/findings").to_pyarrow_dataset().count_rows() >= 2
 
@@ -100,7 +108,7 @@ def test_a_run_without_the_page(wheel: Path, tmp_path: Path) -> None:
     words = ["run", "--input", str(ROOT / "examples/quorum"), "--lake", "lake"]
     done = run([python, "-m", "kraftlog", *words], tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"))
     assert done.returncode == 0, done.stderr
-    assert "tail from offset 176 that a restart will cut" in done.stdout
+    assert "tail from offset 176" in done.stdout
     assert "Page:" not in done.stdout
     (told,) = (line for line in done.stderr.splitlines() if line.startswith("kraftlog: "))
     assert "python -m pip install 'kraftlog[page]' brings it" in told

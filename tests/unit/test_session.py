@@ -95,16 +95,16 @@ def test_settings_are_spark_properties() -> None:
 
 
 def test_jar_names_carry_the_version_of_the_coordinates() -> None:
-    _, artifact, version = settings.packaged_settings()["spark.jars.packages"].split(":")
+    _, artifact, version = settings.delta_coordinates().split(":")
     assert f"{artifact}-{version}.jar" in settings.jar_digests()
 
 
 def test_delta_spark_configures_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    packaged = settings.packaged_settings()["spark.jars.packages"]
-    assert settings.launch_settings(None)["spark.jars.packages"] == packaged
+    before = settings.launch_settings(None)["spark.jars.packages"]
+    assert before == settings.delta_coordinates()
     monkeypatch.setattr(importlib_metadata, "version", lambda name: "4.9.9")
     found = settings.launch_settings(None)
-    assert found["spark.jars.packages"] == packaged.rpartition(":")[0] + ":4.9.9"
+    assert found["spark.jars.packages"] == before.rpartition(":")[0] + ":4.9.9"
     with pytest.raises(PlatformError, match=r"delta-spark 4\.9\.9 is installed.*another version"):
         settings.launch_settings(settings.JARS_FOLDER)
 
@@ -122,7 +122,7 @@ def test_jars_for_s3_fit_what_pyspark_brings() -> None:
 
 
 def test_a_lake_on_s3_has_the_jars_of_both(tmp_path: Path) -> None:
-    delta = settings.packaged_settings()["spark.jars.packages"]
+    delta = settings.delta_coordinates()
     both = settings.launch_settings(None, with_s3a=True)
     assert both["spark.jars.packages"].startswith(f"{delta},org.apache.hadoop:hadoop-aws:")
     assert both["spark.hadoop.fs.s3.impl"].endswith("S3AFileSystem")
@@ -162,3 +162,5 @@ def test_with_jars_at_hand_nothing_is_resolved(
     assert found["spark.jars"].endswith("/a%20folder/delta-1.jar")
     assert not any(key.startswith("spark.jars.") for key in found)
     assert "spark.jars.packages" in settings.launch_settings(None)
+    tasks = settings.launch_settings(None, sql=False)
+    assert not any("jars" in key or "delta" in value for key, value in tasks.items())

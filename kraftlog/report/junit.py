@@ -1,0 +1,65 @@
+"""An audit as JUnit XML, which every CI server shows: one test case per check.
+
+In: a `Watched`, and which findings make a command fail. Out: bytes. A case fails where the command
+would: for findings at or above `fail_on`, and under `strict` for a critical check that could not
+judge everything. Findings below that stand in the case's output; what was not judged is skipped.
+"""
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from kraftlog.audit.check import RANK
+from kraftlog.plain import printable
+from kraftlog.report.watched import Watched
+
+Row = dict[str, Any]
+_NEVER = -1
+
+
+def junit_xml(watched: Watched, name: str, fail_on: str, strict: bool) -> bytes:
+    """The whole file."""
+    limit = RANK.get(fail_on, _NEVER)
+    gaps = dict[str, str](watched.verdict["not_judged"])
+    by_check = dict[str, list[Row]]()
+    for row in watched.rows:
+        by_check.setdefault(row["check"], []).append(row)
+    suite = ET.Element("testsuite", name=printable(name))
+    for check, rows in by_check.items():
+        case = ET.SubElement(
+            suite, "testcase", name=check, classname=f"kraftlog.{rows[0]['scope']}"
+        )
+        _judge(case, rows, gaps.get(check), limit, strict)
+    counts = {one: len(suite.findall(f"testcase/{one}")) for one in ("failure", "error", "skipped")}
+    for attribute, count in (("tests", len(by_check)), ("failures", counts["failure"])):
+        suite.set(attribute, str(count))
+    suite.set("errors", str(counts["error"]))
+    suite.set("skipped", str(counts["skipped"]))
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _judge(case: ET.Element, rows: list[Row], gap: str | None, limit: int, strict: bool) -> None:
+    """Say what became of a check: its findings are one element, as readers show only the first."""
+    first, told = rows[0], "\n".join(map(_line, rows))
+    rank = RANK[first["severity"]]
+    if first["result"] == "failed" and rank <= limit:
+        count = f"{len(rows)} findings" if len(rows) > 1 else printable(first["message"])
+        ET.SubElement(case, "failure", type=first["severity"], message=count).text = told
+    elif strict and limit != _NEVER and gap is not None and first["severity"] == "critical":
+        message = f"not judged: {printable(gap)}"
+        ET.SubElement(case, "failure", type="not judged", message=message).text = told
+    elif first["result"] == "errored":
+        message = printable(first["message"])
+        ET.SubElement(case, "error", type="errored", message=message).text = told
+    elif first["result"] == "skipped":
+        ET.SubElement(case, "skipped", message=printable(first["message"]))
+    elif first["result"] == "failed" or gap is not None:
+        told = told if first["result"] == "failed" else f"not judged: {printable(gap or '')}"
+        ET.SubElement(case, "system-out").text = told
+
+
+def _line(row: Row) -> str:
+    where = f" [{row['replica']}]" if row["replica"] else ""
+    return printable(f"{row['severity']}{where} {row['message']}")

@@ -1,0 +1,211 @@
+"""What monitoring reads of an audit, by the readers that it is for: Prometheus' own parser, and one
+of JUnit's XML.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from junitparser import Error, Failure, JUnitXml, Skipped
+from prometheus_client.parser import text_string_to_metric_families
+
+from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.cli import main
+from kraftlog.pipeline import watching
+from kraftlog.report.exposition import METRICS, metrics_text
+from kraftlog.report.junit import junit_xml
+from kraftlog.report.watched import Watched
+from kraftlog.tables import whole
+from tests.bare import ROOT
+
+QUORUM = str(ROOT / "examples" / "quorum")
+Samples = dict[tuple[str, ...], float]
+
+
+def parsed(text: str) -> dict[str, Samples]:
+    """Values by their labels' values, in the order of the labels' names, by metric."""
+    return {
+        family.name: {tuple(one.labels.values()): one.value for one in family.samples}
+        for family in text_string_to_metric_families(text)
+    }
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both files of an audit of the example, and its rows."""
+    folder = tmp_path_factory.mktemp("told")
+    files = ["--metrics-file", str(folder / "a.prom"), "--junit-file", str(folder / "a.xml")]
+    with pytest.MonkeyPatch.context() as patch, (folder / "rows").open("w") as out:
+        patch.setattr("sys.stdout", out)
+        assert main(["audit", "--input", QUORUM, "--format", "json", *files]) == 0
+    return folder
+
+
+def rows_of(told: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (told / "rows").read_text().splitlines()]
+
+
+def test_metrics_are_what_the_audit_says(told: Path) -> None:
+    found = parsed((told / "a.prom").read_text())
+    *rows, verdict = rows_of(told)
+    assert set(found) <= {one.name for one in METRICS}
+    failed = [row for row in rows if row["result"] == "failed"]
+    for severity in ("critical", "warning", "info"):
+        count = sum(row["severity"] == severity for row in failed)
+        assert found["kraftlog_findings"][(severity,)] == count
+    assert sum(found["kraftlog_check_findings"].values()) == len(failed)
+    assert sum(found["kraftlog_checks"].values()) == len(CATALOGUE)
+    assert found["kraftlog_verdict"] == {
+        (one,): float(one == verdict["verdict"])
+        for one in ("sound", "incomplete", "attention", "critical")
+    }
+    assert found["kraftlog_voters"][()] == 3
+    assert found["kraftlog_voters_missing"][()] == found["kraftlog_checks_incomplete"][()] == 0
+    assert found["kraftlog_exit_code"][()] == verdict["exit_code"]
+
+
+def test_metrics_of_each_replica(told: Path) -> None:
+    found = parsed((told / "a.prom").read_text())
+    controller, behind = ("1", "1", "voter"), ("12", "12", "observer")
+    assert found["kraftlog_log_end_offset"][controller] == 362
+    assert found["kraftlog_lag_offsets"][controller] == 0
+    assert found["kraftlog_lag_offsets"][behind] == 362 - 242
+    assert found["kraftlog_leader_epoch"] == {
+        ("1", "1", "voter"): 2, ("2", "2", "voter"): 1, ("3", "3", "voter"): 2,
+        ("11", "11", "observer"): 2, ("12", "12", "observer"): 1,
+    }  # fmt: skip
+    # 2026-11-21 00:58:59 UTC or so, in seconds.
+    newest = found["kraftlog_newest_record_timestamp_seconds"]
+    assert 1_795_222_600 < newest[behind] < newest[controller] < 1_795_222_900
+    # Lower is proven, upper is not: an absent sample, and no zero.
+    assert found["kraftlog_committed_offset"] == {("lower",): 362}
+    # What formatting wrote contains no record: its time is that of the formatting.
+    assert found["kraftlog_snapshot_end_offset"][controller] == 0
+    assert 1_795_222_500 < found["kraftlog_snapshot_timestamp_seconds"][controller] < newest[behind]
+    assert ("11", "11", "observer") not in found["kraftlog_snapshot_timestamp_seconds"]
+
+
+def test_any_name_is_a_label(tmp_path: Path) -> None:
+    odd = 'a"b\\c\nd\x1b[31m'
+    shutil.copytree(f"{QUORUM}/1", tmp_path / "in" / odd)
+    main(["audit", "--input", str(tmp_path / "in"), "--metrics-file", str(tmp_path / "a.prom")])
+    text = (tmp_path / "a.prom").read_text()
+    assert "\x1b" not in text
+    ((_, name, _),) = parsed(text)["kraftlog_log_end_offset"]
+    assert name == 'a"b\\c\ufffdd\ufffd[31m'
+
+
+def test_junit_has_a_case_for_every_check(told: Path) -> None:
+    (suite,) = JUnitXml.fromfile(str(told / "a.xml"))
+    assert {case.name for case in suite} == {check.name for check in CATALOGUE}
+    skipped = {row["check"] for row in rows_of(told)[:-1] if row["result"] == "skipped"}
+    kinds = {case.name: [type(one) for one in case.result] for case in suite}
+    assert {name for name, found in kinds.items() if found == [Skipped]} == skipped
+    # Nothing at or above `critical`: nothing fails, as the exit code says; what was found is there.
+    assert (suite.failures, suite.errors, suite.skipped) == (0, 0, len(skipped))
+    (case,) = (case for case in suite if case.name == "uncommitted_tail_diverged")
+    assert case.system_out.count("carries an uncommitted tail") == 2
+
+
+def judged(rows: list[dict[str, Any]], not_judged: list[list[str]]) -> Watched:
+    verdict = {
+        "verdict": "attention",
+        "not_judged": not_judged,
+        "missing_voters": [],
+        "voters": None,
+    }
+    return Watched(
+        rows, verdict | {"committed_lower": 0, "committed_upper": None}, 0, [], {}, {}, 1.0
+    )
+
+
+def row(check: str, severity: str, result: str, message: str = "why") -> dict[str, Any]:
+    return {
+        "check": check, "severity": severity, "scope": "log", "result": result,
+        "message": message, "replica": "1",
+    }  # fmt: skip
+
+
+def test_junit_fails_where_the_command_does() -> None:
+    rows = [
+        row("bad", "critical", "failed"),
+        row("odd", "warning", "failed", "one \x1b thing"),
+        row("odd", "warning", "failed", "another"),
+        row("broken", "info", "errored"),
+        row("blind", "critical", "skipped"),
+        row("half", "critical", "passed"),
+        row("good", "critical", "passed"),
+    ]
+    watched = judged(rows, [["half", "a voter was not copied"]])
+
+    def results(fail_on: str, strict: bool = False) -> dict[str, list[type]]:
+        (suite,) = JUnitXml.fromstring(junit_xml(watched, "x\x00y", fail_on, strict))
+        assert suite.name == "x\ufffdy"
+        counted = [type(one) for case in suite for one in case.result]
+        assert (suite.tests, suite.failures) == (6, counted.count(Failure))
+        return {case.name: [type(one) for one in case.result] for case in suite if case.result}
+
+    usual = {"broken": [Error], "blind": [Skipped]}
+    assert results("never") == results("never", strict=True) == usual
+    assert results("critical") == usual | {"bad": [Failure]}
+    assert results("warning") == usual | {"bad": [Failure], "odd": [Failure]}
+    assert results("critical", strict=True) == usual | {"bad": [Failure], "half": [Failure]}
+
+
+def test_a_quorum_of_which_nothing_is_known() -> None:
+    found = parsed(metrics_text(judged([], [])).decode())
+    assert "kraftlog_voters" not in found
+    assert found["kraftlog_findings"] == {("critical",): 0, ("warning",): 0, ("info",): 0}
+    assert found["kraftlog_audit_timestamp_seconds"] == {(): 1}
+
+
+def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "a.prom"
+    whole.write_whole(str(path), b"old")
+    whole.write_whole(str(path), b"new")
+    assert path.read_bytes() == b"new"
+
+    class Full:
+        def write(self, content: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        def __enter__(self) -> "Full":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    real = whole.pafs.LocalFileSystem
+
+    class Disk(real):  # type: ignore[misc,valid-type]
+        def open_output_stream(self, name: str) -> Full:
+            Path(name).touch()
+            return Full()
+
+    monkeypatch.setattr(whole, "filesystem_of", lambda name: (Disk(), name))
+    with pytest.raises(OSError, match="No space left"):
+        whole.write_whole(str(path), b"newer")
+    assert path.read_bytes() == b"new"
+    assert [one.name for one in path.parent.iterdir()] == ["a.prom"]
+
+
+@pytest.mark.parametrize("flag", ["--metrics-file", "--junit-file"])
+def test_refused_before_the_work_begins(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "in"
+    shutil.copytree(f"{QUORUM}/1", copy / "1")
+    assert main(["audit", "--input", str(copy), flag, str(copy / "x")]) == 2
+    assert "lies below the input" in capsys.readouterr().err
+    assert main(["audit", "--each", str(copy), flag, str(tmp_path / "x")]) == 2
+    assert "--each" in capsys.readouterr().err
+    assert main(["audit", "--input", str(copy), flag, str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "Traceback" not in told.err
+
+
+def test_nothing_is_read_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "watched_in_files", None)
+    assert main(["audit", "--input", QUORUM]) == 0
