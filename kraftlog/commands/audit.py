@@ -126,23 +126,17 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
-    from kraftlog.pipeline.run import newest_run
-    from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
-    from kraftlog.pipeline.writing import writing
+    from kraftlog.pipeline.steps import audit_through_lake
     from kraftlog.report.from_lake import recorded_restart, recorded_rows, recorded_verdict
 
-    start_spark = starter("kraftlog audit", options)
-    with writing(options, reads_input=bool(options.input)) as lake:
-        if options.input:
-            decode_job(start_spark, options)
-            materialize_job(start_spark, options)
-        code = audit_job(start_spark, options)
-        run = newest_run(lake)
-        run_id = run["run_id"]
-        rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
-        restart = list(recorded_restart(lake, run_id))
+    run, code = audit_through_lake(starter("kraftlog audit", options), options)
+    lake, run_id = run.lake, run.run_id
+    rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
+    restart = list(recorded_restart(lake, run_id))
     _print(
-        Judged(rows, verdict, code, restart=restart), form, _named(options.input or run["inputs"])
+        Judged(rows, verdict, code, restart=restart),
+        form,
+        _named(options.input or run.row["inputs"]),
     )
     watch_lake(options, lake, run_id, code)
     if report is not None:

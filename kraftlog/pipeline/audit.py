@@ -12,36 +12,30 @@ from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.run import ERRORED, AuditResult, audit_of
 from kraftlog.config import Options
-from kraftlog.pipeline.evidence import quorum_of, records_of
-from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, RESTART_PLAN, VERDICTS
 
-Row = dict[str, Any]
 
-
-def audit(options: Options) -> int:
+def audit(run: Run) -> int:
     """Audit the newest run, once; returns the exit code, of an earlier audit of the same
     run too.
     """
-    lake = lake_of(options)
-    run = newest_run(lake)
-    if min(lake.run_number(one.name) for one in (FINDINGS, CHECK_RESULTS)) < run["number"]:
-        evidence = with_state(quorum_of(lake, options), records_of(lake, options))
-        quorum = Quorum(evidence)
+    if run.lacks(FINDINGS.name, CHECK_RESULTS.name):
+        quorum = Quorum(with_state(run.quorum, run.records))
         result = audit_of(quorum)
-        _write(lake, result, restart_rows(quorum, result.findings), run)
-    return recorded_exit_code(lake, run["run_id"], options)
+        _write(run, result, restart_rows(quorum, result.findings))
+    return recorded_exit_code(run.lake, run.run_id, run.options)
 
 
-def _write(lake: Lake, result: AuditResult, restart: list[Row], run: Row) -> None:
-    findings = [_finding_row(one.as_row(), run["run_id"]) for one in result.findings]
+def _write(run: Run, result: AuditResult, restart: list[Row]) -> None:
+    findings = [_finding_row(one.as_row(), run.run_id) for one in result.findings]
     results = [
         {
-            "run_id": run["run_id"],
+            "run_id": run.run_id,
             "check": one.check,
             "severity": one.severity,
             "scope": one.scope,
@@ -54,11 +48,11 @@ def _write(lake: Lake, result: AuditResult, restart: list[Row], run: Row) -> Non
         }
         for one in result.results
     ]
-    verdicts = [_verdict_row(result, findings, results, run["run_id"])]
-    plan = [{**one, "run_id": run["run_id"], "lost": _text(one["lost"])} for one in restart]
+    verdicts = [_verdict_row(result, findings, results, run.run_id)]
+    plan = [{**one, "run_id": run.run_id, "lost": _text(one["lost"])} for one in restart]
     tables = [(FINDINGS, findings), (VERDICTS, verdicts), (RESTART_PLAN, plan)]
     for spec, rows in (*tables, (CHECK_RESULTS, results)):
-        lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run["number"])
+        run.lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run.number)
 
 
 def _text(value: Any) -> str | None:

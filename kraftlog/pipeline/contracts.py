@@ -5,54 +5,49 @@ Great Expectations is imported only where there is something to judge.
 
 import sys
 from collections import Counter
-from typing import Any
 
 import pyarrow as pa
 
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.failures import in_short
-from kraftlog.pipeline.run import newest_run
+from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
-from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import CONTRACT_RESULTS
 
 AUDIT_SUITE = "audit"
 
-Row = dict[str, Any]
 
-
-def contracts_step(lake: Lake) -> int:
+def contracts_step(run: Run) -> int:
     """Judge and record, once per run; 0, or 2 where a contract of our own tables is broken.
 
     What the suite `audit` says is the quorum's business: the audit's exit code tells it already.
     """
-    run = newest_run(lake)
-    if lake.run_number(CONTRACT_RESULTS.name) < run["number"]:
+    if run.lacks(CONTRACT_RESULTS.name):
         try:
-            _judge(lake, run)
+            _judge(run)
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
             tell(f"the contracts could not be judged ({in_short(error)})")
             return 2
-    rows = lake.rows_of_run(CONTRACT_RESULTS.name, run["run_id"])
+    rows = run.lake.rows_of_run(CONTRACT_RESULTS.name, run.run_id)
     broken = [row for row in rows if _is_broken(row)]
     for row in broken:
         tell(_sentence(row))
     return 2 if broken else 0
 
 
-def _judge(lake: Lake, run: Row) -> None:
+def _judge(run: Run) -> None:
     from kraftlog.contracts.run import run_contracts
 
-    results = run_contracts(lake, run["run_id"], run["number"])
+    results = run_contracts(run.lake, run.run_id, run.number)
     rows = [
         {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
         for one in results
     ]
     table = pa.Table.from_pylist(
-        [{"run_id": run["run_id"], **row} for row in rows], schema=CONTRACT_RESULTS.schema
+        [{"run_id": run.run_id, **row} for row in rows], schema=CONTRACT_RESULTS.schema
     )
-    lake.write(CONTRACT_RESULTS, table, run["number"])
+    run.lake.write(CONTRACT_RESULTS, table, run.number)
     counts = Counter(one.result for one in results)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     print(f"contracts: {told}", file=sys.stderr)

@@ -6,7 +6,7 @@ decoded. Driver side.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,22 +19,20 @@ from blake3 import blake3
 from pyspark import SparkContext
 
 from kraftlog import __version__
-from kraftlog.config import Options
 from kraftlog.decode.tabular import fault_table
 from kraftlog.errors import InputError
-from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
+from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.storage import absolute, entry_of
+from kraftlog.log.storage import entry_of
 from kraftlog.pipeline.choice import choose
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.rot import changed_in_place
-from kraftlog.pipeline.run import Run, lake_key, lake_of
+from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import WrittenFile, run_tasks
 from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
-from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import decoded_tables
@@ -57,47 +55,52 @@ class Changes:
         return bool(self.read or self.gone)
 
 
-def decode(start_spark: Callable[[], SparkContext], options: Options) -> int:
-    """Bring the lake up to the disks; returns the number of the lake's newest run.
+def decode(run: Run) -> bool:
+    """Bring the lake up to the disks; whether that made a new run.
 
     A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
     LakeError.
     """
     started = datetime.now(UTC)
-    lake = lake_of(options)
-    replicas = find_replicas([absolute(root) for root in options.input])
+    lake, replicas = run.lake, run.replicas
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
     changes = _changes(lake, files)
-    again = _unchanged(replicas, changes) if options.verify else frozenset()
+    again = _unchanged(replicas, changes) if run.options.verify else frozenset()
     if not changes and not again:
-        return finished
-    redactor = redactor_of(options, lake_key(lake))
-    run = Run(
-        lake,
-        finished + 1,
-        _run_id(files, finished + 1),
-        limits_of(options, redactor),
-        redactor,
-    )
+        return False
+    number = finished + 1
     read = [file for file in record_files(replicas) if file.path in changes.read | again]
-    made = _written(start_spark, run, read, options.split_size_bytes)
+    made = _written(run, read)
     written, counts = _by_table(made)
     _check_reach(lake, written, read)
     rotten = changed_in_place(lake, written["batches"], again)
     _tell_verified(again, rotten)
     if not changes and not rotten:
-        return finished
+        return False
     changes = Changes(changes.read | again, changes.gone)
     _add_side_faults(written, side_faults, changes, lake)
-    _commit(run, written, changes, files)
-    lake.write(
-        decoded_tables()["runs"],
-        _run_row(run, started, options, replicas, changes, counts, len(rotten)),
-        run.number,
-    )
-    return run.number
+    _commit(lake, number, written, changes, files)
+    row = {
+        "run_id": _run_id(files, number),
+        "number": number,
+        "started": started,
+        "finished": datetime.now(UTC),
+        "kraftlog_version": __version__,
+        "inputs": list(run.options.input),
+        "replica_count": len(replicas),
+        "file_count": sum(len(one.files) for one in replicas),
+        "read_file_count": len(changes.read),
+        "changed_in_place_count": len(rotten),
+        "batch_count": counts["batches"],
+        "new_batch_count": counts["contents"],
+        "record_count": counts["records"] + counts["control_records"],
+        "fault_count": counts["faults"] + counts["record_faults"],
+    }
+    spec = decoded_tables()["runs"]
+    lake.write(spec, pa.Table.from_pylist([row], schema=spec.schema), number)
+    return True
 
 
 def _changes(lake: Lake, files: pa.Table) -> Changes:
@@ -138,16 +141,14 @@ def _run_id(files: pa.Table, number: int) -> str:
     return blake3("\n".join([str(number), *rows]).encode()).hexdigest(8)
 
 
-def _written(
-    start_spark: Callable[[], SparkContext], run: Run, read: list[LogFile], split_size_bytes: int
-) -> list[WrittenFile]:
+def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     """Run both passes; the Parquet files that wait for their commit."""
     if not read:
         return []
     with ThreadPoolExecutor(1) as starter:
-        starting = starter.submit(start_spark)
+        starting = starter.submit(run.start_spark)
         # Cutting large files takes seconds, starting Spark does too.
-        splits = plan_splits(read, split_size_bytes)
+        splits = plan_splits(read, run.options.split_size_bytes)
         spark = starting.result()
     bins = _bins(spark, splits)
     scan = partial(scan_bin, splits, bins, run.limits, run.lake)
@@ -213,43 +214,15 @@ def _add_side_faults(
             written["faults"].append(write_file(lake.path("faults"), table))
 
 
-def _commit(run: Run, written: Written, changes: Changes, files: pa.Table) -> None:
+def _commit(lake: Lake, number: int, written: Written, changes: Changes, files: pa.Table) -> None:
     """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it
     says.
     """
     stale = changes.read | changes.gone
     for name, spec in decoded_tables().items():
         if name == "files":
-            run.lake.write(spec, files, run.number, overwrite=True)
+            lake.write(spec, files, number, overwrite=True)
         elif name != "runs":
             is_of_path = name in ("faults", "batches")
             replaces = (lambda values: values["path"] in stale) if is_of_path else None
-            run.lake.commit(spec, written[name], run.number, replaces)
-
-
-def _run_row(
-    run: Run,
-    started: datetime,
-    options: Options,
-    replicas: list[Replica],
-    changes: Changes,
-    counts: dict[str, int],
-    rotten_count: int,
-) -> pa.Table:
-    row = {
-        "run_id": run.run_id,
-        "number": run.number,
-        "started": started,
-        "finished": datetime.now(UTC),
-        "kraftlog_version": __version__,
-        "inputs": list(options.input),
-        "replica_count": len(replicas),
-        "file_count": sum(len(one.files) for one in replicas),
-        "read_file_count": len(changes.read),
-        "changed_in_place_count": rotten_count,
-        "batch_count": counts["batches"],
-        "new_batch_count": counts["contents"],
-        "record_count": counts["records"] + counts["control_records"],
-        "fault_count": counts["faults"] + counts["record_faults"],
-    }
-    return pa.Table.from_pylist([row], schema=decoded_tables()["runs"].schema)
+            lake.commit(spec, written[name], number, replaces)

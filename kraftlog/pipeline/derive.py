@@ -1,59 +1,43 @@
 """Tables that follow from a run's quorum and its other tables, declared: a table, and the function
 that gives its rows. Driver side.
 
-In: the newest run. Out: one commit per table, once per run.
+In: a run, and what its rows are taken from. Out: one commit per table, once per run.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from kraftlog.config import Options
-from kraftlog.pipeline.evidence import quorum_of
-from kraftlog.quorum.model import Quorum
-from kraftlog.tables.lake import Lake
+from kraftlog.pipeline.run import Row, Run
 from kraftlog.tables.spec import TableSpec
 
-Row = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
-    """What a derived table may look at: the newest run, and the lake that holds it.
-
-    `run` is the run's row of `runs`."""
-
-    lake: Lake
-    options: Options
-    run: Row
-
-    @property
-    def quorum(self) -> Quorum:
-        """The quorum of the run, read once per process."""
-        return quorum_of(self.lake, self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Generic[T]):
     """One table and its rows, without `run_id`, as mappings or as Arrow."""
 
     spec: TableSpec
-    rows: Callable[[Newest], Iterable[Row] | pa.Table]
+    rows: Callable[[T], Iterable[Row] | pa.Table]
 
 
-def derive(newest: Newest, tables: Iterable[Derived]) -> None:
-    """Write the tables that this run does not hold yet."""
-    for one in tables:
-        if newest.lake.run_number(one.spec.name) < newest.run["number"]:
-            newest.lake.write(one.spec, _of_run(one, newest), newest.run["number"])
+def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> None:
+    """Write the tables that this run does not hold yet; `source` is asked once, where one is
+    missing.
+    """
+    missing = [one for one in tables if run.lacks(one.spec.name)]
+    given = source() if missing else None
+    for one in missing:
+        assert given is not None
+        run.lake.write(one.spec, _of_run(one.spec, one.rows(given), run.run_id), run.number)
 
 
-def _of_run(one: Derived, newest: Newest) -> pa.Table:
-    rows, run_id = one.rows(newest), newest.run["run_id"]
+def _of_run(spec: TableSpec, rows: Iterable[Row] | pa.Table, run_id: str) -> pa.Table:
     if isinstance(rows, pa.Table):
         ids = pa.repeat(pa.scalar(run_id), rows.num_rows)
         named = rows.append_column("run_id", ids)
-        return named.select(one.spec.schema.names).cast(one.spec.schema)
-    return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=one.spec.schema)
+        return named.select(spec.schema.names).cast(spec.schema)
+    return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)

@@ -2,20 +2,14 @@
 states. Driver side.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkContext
 
-from kraftlog.config import Options
-from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.grown import grown_from, lineage_rows
 from kraftlog.pipeline.histories import write_faults
-from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.run import Row, Run
 from kraftlog.pipeline.states import States
-from kraftlog.quorum.lineages import MAIN, lineage_of, lineages
+from kraftlog.quorum.lineages import MAIN, lineage_of
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.derived import derived_tables
@@ -23,22 +17,17 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 from kraftlog.tables.spec import REPLAY_FAULTS, TableSpec, state_tables
 
-Row = dict[str, Any]
 _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
 
 
-def materialize(start_spark: Callable[[], SparkContext], options: Options) -> None:
+def materialize(run: Run) -> None:
     """Write `replicas`, `epochs` and the history tables, once per run."""
-    lake = lake_of(options)
-    run = newest_run(lake)
-    number = run["number"]
-    if all(lake.run_number(name) >= number for name in (*state_tables(), *_PER_RUN)):
+    if not run.lacks(*state_tables(), *_PER_RUN):
         return
-    quorum = quorum_of(lake, options)
-    found = lineages(quorum)
-    since = grown_from(lake, found[0]) if lake.run_number("partitions") < number else None
-    states = States(lake, run["run_id"], start_spark, since)
+    lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages
+    since = grown_from(lake, found[0]) if run.lacks("partitions") else None
+    states = States(lake, run.run_id, run.start_spark, since)
     states.fold(found)
     for name, spec in state_tables().items():
         is_kept = name == "partitions" and since is not None
@@ -56,11 +45,11 @@ def materialize(start_spark: Callable[[], SparkContext], options: Options) -> No
         "lineages": lineage_rows(found),
     }
     if since is not None:
-        states.written[REPLAY_FAULTS.name] += _told_before(lake, run["run_id"])
+        states.written[REPLAY_FAULTS.name] += _told_before(lake, run.run_id)
     lake.commit(REPLAY_FAULTS, states.written[REPLAY_FAULTS.name], number)
     for name, given in rows.items():
         spec = derived_tables()[name]
-        lake.write(spec, _of_run(spec, given, run["run_id"]), number)
+        lake.write(spec, _of_run(spec, given, run.run_id), number)
 
 
 def _is_told_anew(values: Row) -> bool:

@@ -16,8 +16,9 @@ from kraftlog.metrics.record_rows import growth_rows, record_size_rows
 from kraftlog.metrics.retention import retention_rows
 from kraftlog.metrics.snapshot_advice import advice_rows
 from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
-from kraftlog.pipeline.derive import Derived, Newest, Row
-from kraftlog.pipeline.measuring import Measuring, measuring_of
+from kraftlog.pipeline.derive import Derived
+from kraftlog.pipeline.measuring import Measuring
+from kraftlog.pipeline.run import Row
 from kraftlog.quorum.growth import per_day
 from kraftlog.tables import measures as tables
 from kraftlog.tables.spec import TableSpec
@@ -40,8 +41,8 @@ def _snapshot_advice(run: Measuring) -> list[Row]:
 
 
 def _disk(run: Measuring) -> list[Row]:
-    files = run.newest.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
-    return disk_rows(run.quorum, files, run.newest.options.disk_capacity_bytes)
+    files = run.run.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
+    return disk_rows(run.quorum, files, run.run.options.disk_capacity_bytes)
 
 
 def _events(run: Measuring) -> list[Row]:
@@ -68,11 +69,4 @@ _ROWS: tuple[tuple[TableSpec, Callable[[Measuring], list[Row]]], ...] = (
 )
 
 
-def _derived(spec: TableSpec, rows: Callable[[Measuring], list[Row]]) -> Derived:
-    def of_run(newest: Newest) -> list[Row]:
-        return rows(measuring_of(newest))
-
-    return Derived(spec, of_run)
-
-
-MEASURES: tuple[Derived, ...] = tuple(_derived(spec, rows) for spec, rows in _ROWS)
+MEASURES = tuple(Derived(spec, rows) for spec, rows in _ROWS)

@@ -14,8 +14,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from kraftlog.log.directory import find_replicas
-from kraftlog.log.storage import absolute
 from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
@@ -29,45 +27,36 @@ from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.metrics.versions import KEYS, VALIDITY, lives
-from kraftlog.pipeline.derive import Newest, Row
 from kraftlog.pipeline.record_scan import Scanned, scan_records
-from kraftlog.pipeline.run import lake_key
+from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
-from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.tables.parquet import filesystem_of
-
-_KNOWN: dict[tuple[str, str], "Measuring"] = {}
-
-
-def measuring_of(newest: Newest) -> "Measuring":
-    """What the measures of a run share; kept for one run at a time."""
-    key = (newest.lake.root, newest.run["run_id"])
-    if key not in _KNOWN:
-        _KNOWN.clear()
-        _KNOWN[key] = Measuring(newest)
-        _KNOWN[key].prepare()
-    return _KNOWN[key]
 
 
 @dataclass(frozen=True)
 class Measuring:
     """Everything that a run's measures are taken from."""
 
-    newest: Newest
+    run: Run
 
-    def prepare(self) -> None:
-        """Take the two long looks at the lake side by side: at its records, and at its history."""
-        read = partial(getattr, self)
+    @classmethod
+    def prepared(cls, run: Run) -> "Measuring":
+        """With the two long looks at the lake, which are taken side by side: at its records, and at
+        its history.
+        """
+        found = cls(run)
+        read = partial(getattr, found)
         for name in ("log_ids", "brokers"):  # what both of them need
             read(name)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(read, ("scanned", "simulator")))
+        return found
 
     @cached_property
     def quorum(self) -> Quorum:
-        return self.newest.quorum
+        return self.run.quorum
 
     @cached_property
     def log(self) -> SharedLog:
@@ -87,7 +76,7 @@ class Measuring:
         }
         bursts = amplification.Bursts(self.log, amplification.events_of(self.brokers))
         wanted = {LOG: {*self.log_ids.to_pylist()}, SNAPSHOT: ids}
-        return scan_records(self.newest.lake, wanted, bursts)
+        return scan_records(self.run.lake, wanted, bursts)
 
     @property
     def totals(self) -> pa.Table:
@@ -110,9 +99,9 @@ class Measuring:
         """
         columns = [*VALIDITY, *KEYS[name]]
         repeated = [one for one in columns if one == "topic_id"]
-        for added, values in self.newest.lake.files(name):
+        for added, values in self.run.lake.files(name):
             if values["lineage"] == MAIN:
-                filesystem, path = filesystem_of(f"{self.newest.lake.path(name)}/{added['path']}")
+                filesystem, path = filesystem_of(f"{self.run.lake.path(name)}/{added['path']}")
                 file = pq.ParquetFile(path, filesystem=filesystem, read_dictionary=repeated)
                 with file:
                     yield file.read(columns=columns, use_threads=False)
@@ -122,7 +111,7 @@ class Measuring:
         wanted = ds.field("lineage") == MAIN
         if alive:
             wanted &= ds.field("is_current")
-        source = self.newest.lake.dataset(name)
+        source = self.run.lake.dataset(name)
         return source.to_table(columns=list(dict.fromkeys(columns)), filter=wanted)
 
     @cached_property
@@ -154,20 +143,17 @@ class Measuring:
     @cached_property
     def loaded(self) -> dict[str, Loaded]:
         """How long the newest snapshot of each replica took to load, by path."""
-        options = self.newest.options
         paths = {
             one.path
             for log in self.quorum.logs
             if (one := newest_snapshot(self.quorum, log.label)) is not None
         }
-        roots = [absolute(root) for root in options.input or self.newest.run["inputs"]]
-        redactor = redactor_of(options, lake_key(self.newest.lake))
-        return load_times(find_replicas(roots), paths, redactor, limits_of(options, redactor))
+        return load_times(self.run.replicas, paths, self.run.redactor, self.run.limits)
 
     @property
     def load_rate(self) -> int:
         """Bytes per second at which nodes load."""
-        return self.newest.options.load_bytes_per_second
+        return self.run.options.load_bytes_per_second
 
     @cached_property
     def placement(self) -> Placement:

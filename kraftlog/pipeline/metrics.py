@@ -1,14 +1,15 @@
 """Step 4, metrics: measures and plans of the newest run. Driver side."""
 
-from kraftlog.config import Options
 from kraftlog.pipeline.copies import COPIES
-from kraftlog.pipeline.derive import Newest, derive
+from kraftlog.pipeline.derive import derive
 from kraftlog.pipeline.measures import MEASURES
+from kraftlog.pipeline.measuring import Measuring
 from kraftlog.pipeline.plans import PLANS
-from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.run import Run
 
 
-def metrics(options: Options) -> None:
+def metrics(run: Run) -> None:
     """Measure the newest run and plan what follows from it, once per run."""
-    lake = lake_of(options)
-    derive(Newest(lake, options, newest_run(lake)), (*COPIES, *MEASURES, *PLANS))
+    derive(run, COPIES, lambda: run)
+    derive(run, MEASURES, lambda: Measuring.prepared(run))
+    derive(run, PLANS, lambda: run)

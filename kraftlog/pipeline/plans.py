@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.pipeline.derive import Derived, Newest
+from kraftlog.pipeline.derive import Derived
 from kraftlog.pipeline.evidence import record_types_of
+from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.logview import LogView
@@ -37,15 +38,15 @@ from kraftlog.tables.plans import (
 )
 
 
-def _truncations(newest: Newest) -> Iterator[dict[str, Any]]:
+def _truncations(run: Run) -> Iterator[dict[str, Any]]:
     """A map column takes pairs."""
-    for row in truncation_rows(newest.quorum, _counted_in_lake(newest)):
+    for row in truncation_rows(run.quorum, _counted_in_lake(run)):
         yield row | {"types_lost": list(row["types_lost"].items())}
 
 
-def _counted_in_lake(newest: Newest) -> TypeCounts:
+def _counted_in_lake(run: Run) -> TypeCounts:
     """The lake knows what each batch holds: half a log may be lost, and need not be read for it."""
-    contents = newest.lake.dataset("contents")
+    contents = run.lake.dataset("contents")
 
     def counts(log: LogView, rows: Longs) -> dict[str, int]:
         columns = log.evidence.log
@@ -59,24 +60,24 @@ def _counted_in_lake(newest: Newest) -> TypeCounts:
     return counts
 
 
-def _selections(newest: Newest) -> Iterator[dict[str, Any]]:
+def _selections(run: Run) -> Iterator[dict[str, Any]]:
     """Over the objects as the quorum's shared history leaves them, read from the lake's own
     tables."""
-    names = dict(_current(newest, "topics", "topic_id", "name"))
-    brokers = [Broker(*row) for row in _current(newest, "brokers", "broker_id", "rack", "fenced")]
+    names = dict(_current(run, "topics", "topic_id", "name"))
+    brokers = [Broker(*row) for row in _current(run, "brokers", "broker_id", "rack", "fenced")]
     columns = ("topic_id", "partition_id", "partition_replicas", "isr", "leader")
     partitions = (
         Partition(names.get(topic_id, topic_id), *rest)
-        for topic_id, *rest in _current(newest, "partitions", *columns)
+        for topic_id, *rest in _current(run, "partitions", *columns)
     )
     cluster = Cluster({one.id: one for one in brokers}, partitions)
     return topic_rows(select_all(cluster, RackAwareReplicaSelector()))
 
 
-def _current(newest: Newest, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+def _current(run: Run, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a history table that still hold on the shared lineage."""
     holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
-    batches = newest.lake.dataset(table).to_batches(columns=list(columns), filter=holds)
+    batches = run.lake.dataset(table).to_batches(columns=list(columns), filter=holds)
     for batch in batches:
         yield from zip(*map(_values, batch.columns), strict=True)
 
@@ -94,12 +95,12 @@ def _values(column: pa.Array) -> Sequence[Any]:
     return found
 
 
-PLANS: tuple[Derived, ...] = (
+PLANS: tuple[Derived[Run], ...] = (
     Derived(TRUNCATION_PLAN, _truncations),
-    Derived(FETCH_PLAN, lambda newest: fetch_rows(newest.quorum)),
-    Derived(BOOT_PLAN, lambda newest: boot_rows(newest.quorum)),
-    Derived(ELECTION_PLAN, lambda newest: election_rows(newest.quorum)),
-    Derived(SNAPSHOT_TRANSFER, lambda newest: snapshot_transfer_rows(newest.quorum)),
+    Derived(FETCH_PLAN, lambda run: fetch_rows(run.quorum)),
+    Derived(BOOT_PLAN, lambda run: boot_rows(run.quorum)),
+    Derived(ELECTION_PLAN, lambda run: election_rows(run.quorum)),
+    Derived(SNAPSHOT_TRANSFER, lambda run: snapshot_transfer_rows(run.quorum)),
     Derived(REPLICA_SELECTION, _selections),
-    Derived(RESTORABLE, lambda newest: map(asdict, restorable(newest.quorum))),
+    Derived(RESTORABLE, lambda run: map(asdict, restorable(run.quorum))),
 )

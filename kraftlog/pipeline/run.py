@@ -1,38 +1,106 @@
-"""A run: what it reads, where it writes, which number it has.
+"""A run: the one value that walks through all steps.
 
-In: options. Out: a `Run` that the steps share, and the lake's redaction key. Runs on the driver.
+In: options, and the lake that they name. Out: a `Run`; whatever several steps need to know of it is
+looked up once, when the first of them asks. Runs on the driver.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
+from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
+from kraftlog.pipeline.evidence import quorum_of
+from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.plain import in_line
-from kraftlog.source.settings import KEY_SIZE
+from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.lineages import Lineage, lineages
+from kraftlog.quorum.model import Quorum
+from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import held
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.place import KEY_FILE
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
-@dataclass(frozen=True, slots=True)
+
+Row = dict[str, Any]
+StartSpark = Callable[[], "SparkContext"]
+
+
+@dataclass(frozen=True)
 class Run:
-    """One run over one lake. `number` counts the lake's runs from 1."""
+    """One run over one lake. What `row` and all that follows from it say is the newest run's: the
+    decode step, which makes it, does not ask.
+    """
 
+    options: Options
     lake: Lake
-    number: int
-    run_id: str
-    limits: Limits
-    redactor: Redactor
+    start_spark: StartSpark
+
+    @cached_property
+    def replicas(self) -> list[Replica]:
+        """The replicas as they lie on the disks."""
+        roots = self.options.input or self.row["inputs"]
+        return find_replicas([absolute(root) for root in roots])
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Masks secrets and names contents under the lake's key."""
+        return redactor_of(self.options, lake_key(self.lake))
+
+    @cached_property
+    def limits(self) -> Limits:
+        """How files are read."""
+        return limits_of(self.options, self.redactor)
+
+    @cached_property
+    def row(self) -> Row:
+        """The row of `runs`.
+
+        Raises LakeError where nothing has been decoded yet."""
+        return newest_run(self.lake)
+
+    @property
+    def number(self) -> int:
+        """Which of the lake's runs it is; the first one is 1."""
+        return int(self.row["number"])
+
+    @property
+    def run_id(self) -> str:
+        """What its rows are marked with."""
+        return str(self.row["run_id"])
+
+    @cached_property
+    def quorum(self) -> Quorum:
+        """What the copies hold, from the tables that the decode step wrote."""
+        return quorum_of(self.lake, self.replicas, self.limits, self.redactor, self.options)
+
+    @cached_property
+    def lineages(self) -> list[Lineage]:
+        """Along which batches states are told, the shared lineage first."""
+        return lineages(self.quorum)
+
+    @property
+    def records(self) -> LakeRecords:
+        """The decoded records that the lake holds."""
+        return LakeRecords(self.lake, FileRecords(self.redactor, self.limits))
+
+    def lacks(self, *tables: str) -> bool:
+        """Whether some table does not tell this run yet."""
+        return min(map(self.lake.run_number, tables)) < self.number
 
 
 def lake_of(options: Options) -> Lake:
@@ -92,11 +160,11 @@ def _make_key(filesystem: pafs.FileSystem, path: str) -> None:
             os.link(unfinished.name, path)
 
 
-def newest_run(lake: Lake) -> dict[str, Any]:
+def newest_run(lake: Lake) -> Row:
     """The row of the lake's newest run.
 
     Raises LakeError where nothing has been decoded yet."""
-    runs: list[dict[str, Any]] = lake.read("runs").sort_by("number").to_pylist()
+    runs: list[Row] = lake.read("runs").sort_by("number").to_pylist()
     if not runs:
         raise LakeError(f"{lake.root}: no run has finished yet; run the decode job first")
     return runs[-1]

@@ -2,8 +2,9 @@
 it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -17,24 +18,23 @@ from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
-from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.writing import writing
 
-StartSpark = Callable[[], SparkContext]
 Step = Callable[[StartSpark, Options], int]
 
 
 def decode_job(start_spark: StartSpark, options: Options) -> int:
     """Decode; findings are no business of this step."""
-    with writing(options, reads_input=True), step("decode"):
-        decode(start_spark, options)
+    with _run(start_spark, options, reads_input=True) as run:
+        _decode(run)
     return 0
 
 
 def materialize_job(start_spark: StartSpark, options: Options) -> int:
     """Materialize the newest run."""
-    with writing(options), step("materialize"):
-        materialize(start_spark, options)
+    with _run(start_spark, options) as run:
+        _materialize(run)
     return 0
 
 
@@ -44,17 +44,14 @@ def audit_job(start_spark: StartSpark, options: Options) -> int:
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
     """
-    with writing(options):
-        code = _audit(options)
-        broken = _contracts(options)
-        _page(options)
-    return code or broken
+    with _run(start_spark, options) as run:
+        return _judged(run)
 
 
 def metrics_job(start_spark: StartSpark, options: Options) -> int:
     """Measure the newest run."""
-    with writing(options), step("metrics"):
-        metrics(options)
+    with _run(start_spark, options) as run:
+        _metrics(run)
     return 0
 
 
@@ -73,19 +70,34 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
-    start_spark = _meanwhile(start_spark)
-    with writing(options, reads_input=True) as lake:
-        before = lake.run_number("runs")
-        decode_job(start_spark, options)
-        is_new = lake.run_number("runs") > before
-        materialize_job(start_spark, options)
-        code = _audit(options)
-        metrics_job(start_spark, options)
-        broken = _contracts(options)
-        _page(options)
-        rotten = is_new and newest_run(lake)["changed_in_place_count"] > 0
+    with _run(_meanwhile(start_spark), options, reads_input=True) as run:
+        is_new = _decode(run)
+        _materialize(run)
+        code = _audit(run)
+        _metrics(run)
+        broken = _contracts(run)
+        _page(run)
+        rotten = is_new and run.row["changed_in_place_count"] > 0
     told = 1 if rotten and options.fail_on != "never" else 0
     return Outcome(code or broken or told, is_new)
+
+
+def audit_through_lake(start_spark: StartSpark, options: Options) -> tuple[Run, int]:
+    """The newest run audited, and the exit code; of an input that is named, what is new is read
+    first.
+    """
+    with _run(start_spark, options, reads_input=bool(options.input)) as run:
+        if options.input:
+            _decode(run)
+            _materialize(run)
+        return run, _judged(run)
+
+
+@contextmanager
+def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False) -> Iterator[Run]:
+    """A run over the lake that the options name, which is held as long."""
+    with writing(options, reads_input=reads_input) as lake:
+        yield Run(options, lake, start_spark)
 
 
 def _meanwhile(start_spark: StartSpark) -> StartSpark:
@@ -101,19 +113,40 @@ def _meanwhile(start_spark: StartSpark) -> StartSpark:
     return start
 
 
-def _audit(options: Options) -> int:
+def _decode(run: Run) -> bool:
+    with step("decode"):
+        return decode(run)
+
+
+def _materialize(run: Run) -> None:
+    with step("materialize"):
+        materialize(run)
+
+
+def _audit(run: Run) -> int:
     with step("audit"):
-        return audit(options)
+        return audit(run)
 
 
-def _contracts(options: Options) -> int:
+def _metrics(run: Run) -> None:
+    with step("metrics"):
+        metrics(run)
+
+
+def _contracts(run: Run) -> int:
     with step("contracts"):
-        return contracts_step(lake_of(options))
+        return contracts_step(run)
 
 
-def _page(options: Options) -> None:
+def _page(run: Run) -> None:
     with step("page"):
-        write_lake_page(lake_of(options))
+        write_lake_page(run.lake)
+
+
+def _judged(run: Run) -> int:
+    code, broken = _audit(run), _contracts(run)
+    _page(run)
+    return code or broken
 
 
 STEPS: dict[str, Step] = {

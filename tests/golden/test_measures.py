@@ -24,11 +24,10 @@ from kraftlog.metrics.policy import Simulator
 from kraftlog.metrics.tombstones import deletions
 from kraftlog.metrics.versions import KEYS as TABLES
 from kraftlog.pipeline.decode import decode
-from kraftlog.pipeline.derive import Newest
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.measuring import Measuring
 from kraftlog.pipeline.metrics import metrics
-from kraftlog.pipeline.run import newest_run
+from kraftlog.pipeline.run import Run
 from kraftlog.state.replay import Origin, Replay, Visible
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -44,10 +43,11 @@ class Measured:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.options: Options = load_options({"input": [str(CASE)], "lake": str(folder)})
         self.lake = Lake(str(folder))
-        assert decode(lambda: spark.sparkContext, self.options)
-        materialize(lambda: spark.sparkContext, self.options)
-        metrics(self.options)
-        self.run = Measuring(Newest(self.lake, self.options, newest_run(self.lake)))
+        run = Run(self.options, self.lake, lambda: spark.sparkContext)
+        assert decode(run)
+        materialize(run)
+        metrics(run)
+        self.run = Measuring(run)
         self.replicas = {one.label: one for one in find_replicas([str(CASE)])}
 
     def rows(self, table: str) -> list[Row]:
@@ -450,6 +450,6 @@ def _image(measured: Measured) -> list[tuple[str, Any, Any]]:
 def test_measures_of_the_same_run_are_not_written_twice(measured: Measured) -> None:
     names = ("growth", "churn", "cost_models", "snapshots")
     before = {name: measured.lake.open(name).version() for name in names}
-    metrics(measured.options)
+    metrics(measured.run.run)
     assert {name: measured.lake.open(name).version() for name in names} == before
     assert isinstance(measured.run.log_ids, pa.Array)

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kraftlog.config import Options, load_options
-from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import STEPS
@@ -29,9 +28,8 @@ def both(
     options: Options = load_options(
         {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
     )
-    for step in ("decode", "materialize"):
+    for step in ("decode", "materialize", "audit"):
         STEPS[step](lambda: spark.sparkContext, options)
-    audit(options)
     found = Lake(str(lake))
     return audit_input([str(folder)], options).rows, recorded_rows(
         found, newest_run(found)["run_id"]

@@ -16,8 +16,8 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
-from kraftlog.pipeline.derive import Newest
 from kraftlog.pipeline.plans import PLANS
+from kraftlog.pipeline.run import Run
 from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.epochs import Decision
 from kraftlog.simulate.fetch import Dialect
@@ -402,7 +402,7 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
         spec = state_tables()[name]
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
     (table,) = (one for one in PLANS if one.spec is REPLICA_SELECTION)
-    rows = list(table.rows(Newest(lake, load_options(), {"run_id": "r", "number": 1})))
+    rows = list(table.rows(Run(load_options(), lake, lambda: None)))
     assert [
         (row["client_rack"], row["topic"], row["leader_local_count"], row["local_count"])
         for row in rows
