@@ -15,6 +15,7 @@ import numpy as np
 
 from kraftlog.audit.losses import losses_of
 from kraftlog.audit.state_history import judge_history
+from kraftlog.audit.told import Told
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
@@ -379,8 +380,8 @@ def evidence_by(
     return replace(evidence, words=words)
 
 
-def with_state(quorum: Quorum, records: Records) -> QuorumEvidence:
+def with_state(quorum: Quorum, records: Records, told: Told | None = None) -> QuorumEvidence:
     """The evidence of a quorum with what the history of its state shows."""
-    state = judge_history(quorum, records)
+    state = judge_history(quorum, records, told)
     losses = losses_of(quorum, records, quorum.tail_starts)
     return replace(quorum.evidence, state=replace(state, losses=losses))

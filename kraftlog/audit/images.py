@@ -52,10 +52,10 @@ class Images:
             known.advance(window)
             end = window.end_offset
         is_whole = end == int(view.evidence.batches.record_counts.sum())
-        return Image(known, _doubt(view)) if is_whole else None
+        return Image(known, doubt_of(view)) if is_whole else None
 
 
-def _doubt(view: SnapshotView) -> str | None:
+def doubt_of(view: SnapshotView) -> str | None:
     """What a newer Kafka wrote into a snapshot, so that its state is not known whole."""
     batches = view.evidence.batches
     for row, index in enumerate(batches.content.tolist()):

@@ -36,6 +36,11 @@ class _Kind:
         self.dropped += max(0, len(self.kept) - ISSUE_LIMIT)
         del self.kept[ISSUE_LIMIT:]
 
+    def merge(self, other: "_Kind") -> None:
+        self.kept += other.kept
+        self.dropped += other.dropped
+        self.trim()
+
 
 @dataclass(slots=True)
 class Issues:
@@ -48,10 +53,25 @@ class Issues:
         kind = str(told.evidence.get("kind", ""))
         self._kinds[told.check, kind].add(offset, told)
 
+    def merge(self, other: "Issues") -> None:
+        """Take in those of another part of the history."""
+        for name, kind in other._kinds.items():
+            self._kinds[name].merge(kind)
+
+    def kinds(self) -> Iterator[tuple[list[tuple[int, Told]], int]]:
+        """What is kept of each check and kind, and how many there are beyond."""
+        for kind in self._kinds.values():
+            kind.trim()
+            yield kind.kept, kind.dropped
+
+    def drop(self, told: Told, count: int) -> None:
+        """Count more of a kind, without keeping them."""
+        self._kinds[told.check, str(told.evidence.get("kind", ""))].dropped += count
+
     def told(self) -> Iterator[tuple[int, Told]]:
         """What is kept, in offset order; the last of each kind says how many more there are."""
         found: list[tuple[int, Told]] = []
-        for kind in self._kinds.values():
+        for _, kind in sorted(self._kinds.items()):
             kind.trim()
             found += kind.kept[:-1]
             offset, last = kind.kept[-1]

@@ -12,15 +12,18 @@ R63, R160, R161.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from blake3 import blake3
 
 from kraftlog.audit.coverage import BASE
-from kraftlog.audit.images import Image, Images, are_equal, images_apart
+from kraftlog.audit.images import Image, Images, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.state_rules import MassDeletion
+from kraftlog.audit.told import Compared, Snapshot, Told
 from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
@@ -54,18 +57,31 @@ STATE_CHECKS = (EQUALS, AGREE, *RULE_CHECKS)
 _CHANGED = "a file has changed since it was looked at: audit it again"
 
 
+class NotTold(Exception):
+    """What is told of a history does not suffice: its records are asked."""
+
+
 @dataclass(slots=True)
 class _Line:
     """One candidate for the state: where it started, and how many independent witnesses agree with
     it. `doubt` says what of a newer Kafka may have changed the state.
     """
 
-    known: Known
+    known: Known | None
     basis: str
     origin: str
     witnesses: int
     doubt: str | None = None
     doubted: list[tuple[SnapshotView, tuple[Difference, ...], int]] = field(default_factory=list)
+
+    @property
+    def state(self) -> Known:
+        """Its state.
+
+        Raises NotTold where a run has not kept it."""
+        if self.known is None:
+            raise NotTold
+        return self.known
 
 
 @dataclass(slots=True)
@@ -77,12 +93,15 @@ class _Stop:
 
 
 class StateHistory:
-    """The fold over one quorum's history, and what it finds on its way."""
+    """The fold over one quorum's history, and what it finds on its way. Where a run has `told` it,
+    no record is read again.
+    """
 
-    def __init__(self, quorum: Quorum, records: Records) -> None:
-        self.quorum, self.records = quorum, records
+    def __init__(self, quorum: Quorum, records: Records, told: Told | None = None) -> None:
+        self.quorum, self.records, self.told = quorum, records, told
         self.chain = chain(quorum)
         self.issues = Issues()
+        self.compared: dict[Snapshot, Compared] = {}
         self.comparisons: list[ImageComparison] = []
         self.skipped: list[tuple[str, str, str]] = []
         self.judged: set[str] = set()
@@ -91,6 +110,11 @@ class StateHistory:
         self._images = Images(records, self._topics)
         self._rules = Rules(self.chain.base, self.issues, MassDeletion(quorum.thresholds))
         self._stops, self._doubts = _remarks(self.chain)
+        if told is not None:
+            if self._stops or self._doubts.found:
+                raise NotTold
+            self._rules = told.rules
+            self.issues.merge(told.issues)
         self._lines: list[_Line] = []
         self._health: Health | None = None
         self._asked = {
@@ -127,6 +151,8 @@ class StateHistory:
             )
         self._settle()
         self._rules.finish()
+        if self.told is not None:
+            self.issues.merge(self._rules.issues)
         self._agreement()
         issues = tuple(placed_in(self.quorum, self.chain, self.issues))
         return StateEvidence(
@@ -140,12 +166,17 @@ class StateHistory:
 
     def _take_health(self, offset: int) -> None:
         """What the state at an offset says: the newest that can be committed."""
+        past = self._rules.past
+        if self.told is not None:
+            if offset != self.told.health_offset:
+                raise NotTold
+            past = self.told.past
         for line in self._lines[:1]:
-            standing = line.known.visible
+            standing = line.state.visible
             self._health = health_of(
-                line.known.small.state,
+                line.state.small.state,
                 by_key(standing.versions(standing.keys)).items(),
-                self._rules.past.copy(),
+                past.copy(),
                 offset,
                 offset <= self.quorum.bounds.lower,
                 line.doubt,
@@ -206,6 +237,9 @@ class StateHistory:
         """Take in the records of some links."""
         if not self._lines:
             return
+        if self.told is not None:
+            self._follow_told(self.told, first, after)
+            return
         stop = self._stops.get(after - 1)
         end = int(self.chain.end[after - 1])
         reached = int(self.chain.base[first])
@@ -221,6 +255,16 @@ class StateHistory:
             for check in (EQUALS, *RULE_CHECKS):
                 self._skip(check, stop.label, stop.why)
 
+    def _follow_told(self, told: Told, first: int, after: int) -> None:
+        """The same where the history is told."""
+        start, end = int(self.chain.base[first]), int(self.chain.end[after - 1])
+        if start < told.stretch.start_offset or end > told.stretch.end_offset:
+            raise NotTold
+        (line,) = self._lines
+        line.known = told.state(end, self._topics) if told.knows(end) else None
+        self.judged.update(RULE_CHECKS if told.holds_records else ())
+        self.ranges.append((start, end))
+
     def _advance(self, line: _Line, window: RecordWindow, *, is_first: bool) -> None:
         """Take in one window; from a record of a newer Kafka on, what the state should be is not
         known.
@@ -228,17 +272,17 @@ class StateHistory:
         doubt = None if line.doubt else self._doubts.first_in(window)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
-            self._rules.past.leaders(watched, _leaders_of(line.known.partitions))
-            line.known.advance(watched, self._rules)
+            self._rules.past.leaders(watched, _leaders_of(line.state.partitions))
+            line.state.advance(watched, self._rules)
             self._note_judged(watched)
         else:
-            line.known.advance(watched)
+            line.state.advance(watched)
         if doubt is not None:
             line.doubt = (
                 f"from offset {doubt.offset} on: {doubt.text}, and may have changed the state"
             )
             self._skip_rules(line.doubt if is_first else None)
-            line.known.advance(window.between(doubt.offset, window.end_offset))
+            line.state.advance(window.between(doubt.offset, window.end_offset))
 
     def _note_judged(self, window: RecordWindow) -> None:
         held = {name for name, rows in window.records.items() if rows.num_rows}
@@ -252,19 +296,50 @@ class StateHistory:
         """Hold the snapshots that end here against the history, or begin with them."""
         if offset is None:
             return
-        groups = self._equal_groups(waiting.pop(offset, []), EQUALS)
+        snapshots = waiting.pop(offset, [])
+        if self.told is not None and snapshots and not self._lines:
+            self._begin_told(self.told, snapshots)
+            return
+        groups = self._groups(snapshots)
         if not groups:
             return
         if not self._lines:
-            first = groups[0]
-            self._lines = [self._line(group) for group in groups[:2]]
+            self._lines = [self._line(group, self._image(group[0])) for group in groups[:2]]
             self._skip_rules(self._lines[0].doubt)
-            for one in first[:1]:
-                again = " again" if self.ranges else ""
-                self._skip(EQUALS, one.replica, f"{one.evidence.name} {BASE}{again}")
+            self._skip_base(groups[0][0])
             return
         for group in groups:
             self._witness(group)
+
+    def _begin_told(self, told: Told, snapshots: list[SnapshotView]) -> None:
+        """Begin with the snapshots that the run has begun with."""
+        base, groups = told.stretch.base, [snapshots]
+        if base is not None and {*map(_content, snapshots)} != {_content(base)}:
+            groups = self._equal_groups(snapshots, EQUALS)
+        begun = [_content(one) for one in groups[0]] if len(groups) == 1 else []
+        if base is None or _content(base) not in begun or doubt_of(base):
+            raise NotTold
+        self._lines = [self._line(groups[0], Image(Known(self._topics), None))]
+        self._skip_base(groups[0][0])
+
+    def _groups(self, snapshots: list[SnapshotView]) -> list[list[SnapshotView]]:
+        """Snapshots of one id by equal state, the largest group first; those that were held against
+        the history before, by what that has shown.
+        """
+        known: dict[Compared, list[SnapshotView]] = defaultdict(list)
+        rest: list[SnapshotView] = []
+        for one in snapshots:
+            found = self._compared_before(one)
+            (rest if found is None else known[found]).append(one)
+        return sorted([*known.values(), *self._equal_groups(rest, EQUALS)], key=len, reverse=True)
+
+    def _compared_before(self, one: SnapshotView) -> Compared | None:
+        before = None if self.told is None else self.told.before
+        return None if before is None else before.compared.get(_content(one))
+
+    def _skip_base(self, one: SnapshotView) -> None:
+        again = " again" if self.ranges else ""
+        self._skip(EQUALS, one.replica, f"{one.evidence.name} {BASE}{again}")
 
     def _equal_groups(self, snapshots: list[SnapshotView], check: str) -> list[list[SnapshotView]]:
         """Snapshots of one id by equal state, the largest group first."""
@@ -288,20 +363,24 @@ class StateHistory:
             raise InputError(f"{one.path}: {_CHANGED}")
         return image
 
-    def _line(self, group: list[SnapshotView]) -> _Line:
+    def _line(self, group: list[SnapshotView], image: Image) -> _Line:
         one = group[0]
-        image = self._image(one)
         basis = f"{one.evidence.name} of {one.replica} and the log from there on"
         return _Line(image.known.fork(), basis, one.replica, len(group), image.doubt)
 
     def _witness(self, group: list[SnapshotView]) -> None:
-        image = self._image(group[0])
-        doubt = image.doubt or self._lines[0].doubt
-        if doubt:
-            self._witness_in_doubt(group, image, doubt)
-            return
-        compared = [(line, *images_apart(line.known, image.known)) for line in self._lines]
+        found = self._compared_before(group[0])
+        if found is not None:
+            compared = [(self._lines[0], *found)]
+        else:
+            image = self._image(group[0])
+            doubt = image.doubt or self._lines[0].doubt
+            if doubt:
+                self._witness_in_doubt(group, image, doubt)
+                return
+            compared = [(line, *images_apart(line.state, image.known)) for line in self._lines]
         self.judged.add(EQUALS)
+        self.compared |= dict.fromkeys(map(_content, group), compared[0][1:])
         for line, told, count in compared:
             only_stale = count and all(one.stale_config for one in told)
             if not count or only_stale:
@@ -315,20 +394,22 @@ class StateHistory:
         line, told, count = compared[0]
         line.doubted += [(one, told, count) for one in group]
         if line.witnesses < 2 and len(self._lines) == 1:
-            self._lines.append(self._line(group))
+            if self.told is not None:
+                raise NotTold
+            self._lines.append(self._line(group, self._image(group[0])))
 
     def _witness_in_doubt(self, group: list[SnapshotView], image: Image, doubt: str) -> None:
         """Equal states are judged all the same; others are no fault of the snapshot. A state in
         doubt goes on from the snapshot's.
         """
-        if not images_apart(self._lines[0].known, image.known)[1]:
+        if not images_apart(self._lines[0].state, image.known)[1]:
             self.judged.add(EQUALS)
         else:
             for one in group:
                 self._skip(EQUALS, one.replica, f"{one.evidence.name}: {doubt}")
         if self._lines[0].doubt:
             self._settle()
-            self._lines = [self._line(group)]
+            self._lines = [self._line(group, image)]
             self._skip_rules(self._lines[0].doubt)
 
     def _report(
@@ -429,6 +510,11 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
     return stops, _Doubts(tuple(sorted(doubts, key=lambda one: one.offset)))
 
 
+def _content(one: SnapshotView) -> Snapshot:
+    ids = one.evidence.batches.ids.astype(">u8").tobytes()
+    return one.end_offset, blake3(ids).hexdigest(length=16)
+
+
 def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
     """The issues of all links, each with its link."""
     for index, log in enumerate(links.logs):
@@ -460,6 +546,14 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def judge_history(quorum: Quorum, records: Records) -> StateEvidence:
-    """Everything that the state checks need to know."""
+def judge_history(quorum: Quorum, records: Records, told: Told | None = None) -> StateEvidence:
+    """Everything that the state checks need to know. What a run has told of the history is taken as
+    it is, as long as nothing contradicts it.
+    """
+    if told is not None:
+        with suppress(NotTold):
+            history = StateHistory(quorum, records, told)
+            found = history.run()
+            told.compared = history.compared
+            return found
     return StateHistory(quorum, records).run()

@@ -11,27 +11,29 @@ from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.run import ERRORED, AuditResult, audit_of
+from kraftlog.audit.told import Told
 from kraftlog.config import Options
+from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, RESTART_PLAN, VERDICTS
+from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, JUDGED, RESTART_PLAN, VERDICTS
 
 
-def audit(run: Run) -> int:
+def audit(run: Run, told: Told | None = None) -> int:
     """Audit the newest run, once; returns the exit code, of an earlier audit of the same
-    run too.
+    run too. What the run has `told` of the shared history is not folded again.
     """
     if run.lacks(FINDINGS.name, CHECK_RESULTS.name):
-        quorum = Quorum(with_state(run.quorum, run.records))
+        quorum = Quorum(with_state(run.quorum, run.records, told))
         result = audit_of(quorum)
-        _write(run, result, restart_rows(quorum, result.findings))
+        _write(run, result, restart_rows(quorum, result.findings), told)
     return recorded_exit_code(run.lake, run.run_id, run.options)
 
 
-def _write(run: Run, result: AuditResult, restart: list[Row]) -> None:
+def _write(run: Run, result: AuditResult, restart: list[Row], told: Told | None) -> None:
     findings = [_finding_row(one.as_row(), run.run_id) for one in result.findings]
     results = [
         {
@@ -50,7 +52,13 @@ def _write(run: Run, result: AuditResult, restart: list[Row]) -> None:
     ]
     verdicts = [_verdict_row(result, findings, results, run.run_id)]
     plan = [{**one, "run_id": run.run_id, "lost": _text(one["lost"])} for one in restart]
-    tables = [(FINDINGS, findings), (VERDICTS, verdicts), (RESTART_PLAN, plan)]
+    judged = [{"run_id": run.run_id, **row} for row in judged_rows(told)]
+    tables = [
+        (FINDINGS, findings),
+        (VERDICTS, verdicts),
+        (RESTART_PLAN, plan),
+        (JUDGED, judged),
+    ]
     for spec, rows in (*tables, (CHECK_RESULTS, results)):
         run.lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run.number)
 

@@ -60,6 +60,11 @@ class LakeRecords:
             first = end
         self._open.clear()
 
+    def tells(self, chain: Chain) -> bool:
+        """Whether the lake tells all records of a history, each with its own offset."""
+        count = len(chain)
+        return self._holds(_ids(chain, 0, count)) and not _says_other_offsets(chain, 0, count)
+
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `quorum.history.Records`."""
         return self.files.snapshot(view)

@@ -5,11 +5,14 @@ states. Driver side.
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.audit.told import Told, to_be_told
 from kraftlog.pipeline.grown import grown_from, lineage_rows
 from kraftlog.pipeline.histories import write_faults
+from kraftlog.pipeline.judged import judged_before
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.pipeline.states import States
-from kraftlog.quorum.lineages import MAIN, lineage_of
+from kraftlog.quorum.lineage import chain
+from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.derived import derived_tables
@@ -21,13 +24,17 @@ _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
 
 
-def materialize(run: Run) -> None:
-    """Write `replicas`, `epochs` and the history tables, once per run."""
+def materialize(run: Run) -> Told | None:
+    """Write `replicas`, `epochs` and the history tables, once per run; what that has told of the
+    shared history, for its judgement.
+    """
     if not run.lacks(*state_tables(), *_PER_RUN):
-        return
+        return None
     lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages
     since = grown_from(lake, found[0]) if run.lacks("partitions") else None
-    states = States(lake, run.run_id, run.start_spark, since)
+    before = judged_before(lake, since)
+    told = None if since is not None and before is None else _to_be_told(run)
+    states = States(lake, run.run_id, run.start_spark, told, before, since)
     states.fold(found)
     for name, spec in state_tables().items():
         is_kept = name == "partitions" and since is not None
@@ -50,6 +57,18 @@ def materialize(run: Run) -> None:
     for name, given in rows.items():
         spec = derived_tables()[name]
         lake.write(spec, _of_run(spec, given, run.run_id), number)
+    return states.told
+
+
+def _to_be_told(run: Run) -> Told | None:
+    """What the audit will ask of the shared history, where the lake holds all of it, in one
+    piece.
+    """
+    links = chain(run.quorum)
+    parts = stretches(run.lineages[0])
+    if len(parts) != 1 or not run.records.tells(links):
+        return None
+    return to_be_told(run.quorum, parts[0], links.base)
 
 
 def _is_told_anew(values: Row) -> bool:

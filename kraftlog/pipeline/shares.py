@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import SparkContext
 
+from kraftlog.audit.issues import Issues
+from kraftlog.audit.state_rules import rules_after
 from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.standing import (
@@ -31,7 +33,7 @@ from kraftlog.pipeline.standing import (
     with_origins,
 )
 from kraftlog.pipeline.tasks import run_tasks
-from kraftlog.state.fold import fold_partitions
+from kraftlog.state.fold import Applied, Led, Watch, fold_partitions
 from kraftlog.state.outline import Outline
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of
@@ -53,8 +55,8 @@ class Source:
 class Stretch:
     """What all shares of one stretch have in common; pickles.
 
-    `standing` takes the place of the base snapshot where a fold goes on from known history; others
-    go on from what stands at `forks`.
+    `standing` takes the place of the base snapshot where a fold goes on from known history. What
+    stands at the offsets `asked` comes back; with a `watch` the records are judged too.
     """
 
     lake: Lake
@@ -65,16 +67,22 @@ class Stretch:
     base_ids: pa.Array | None
     standing: Standing | None
     fork_offset: int
-    forks: tuple[int, ...]
+    asked: tuple[int, ...]
     count: int
+    watch: Watch | None
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The files that wait for their commit, by table, and the versions that hold at each fork."""
+    """The files that wait for their commit, by table, the versions that hold at each offset that
+    was asked for, and what the rules have found; `holds_records`: there were records of the log.
+    """
 
     written: list[tuple[str, AddedFile]]
     standing: dict[int, pa.Table]
+    issues: Issues
+    led: dict[int, list[Led]]
+    holds_records: bool
 
 
 def fold_stretch(
@@ -85,9 +93,22 @@ def fold_stretch(
         return _fold(stretch, outline, 0)
     work = partial(_fold_share, stretch, outline)
     folded = run_tasks(start_spark(), stretch.count, work)
+    return _joined(folded)
+
+
+def _joined(folded: list[Folded]) -> Folded:
+    """What all shares have come to."""
+    issues, led = Issues(), defaultdict[int, list[Led]](list)
+    for one in folded:
+        issues.merge(one.issues)
+        for at, found in one.led.items():
+            led[at] += found
     return Folded(
         [file for one in folded for file in one.written],
-        {at: pa.concat_tables([one.standing[at] for one in folded]) for at in stretch.forks},
+        {at: pa.concat_tables([one.standing[at] for one in folded]) for at in folded[0].standing},
+        issues,
+        led,
+        any(one.holds_records for one in folded),
     )
 
 
@@ -185,15 +206,31 @@ def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
     if standing is not None:
         base = as_base(standing)
     puts, changes = (tables.get(kind, no_rows(kind)) for kind in (PUT, CHANGE))
-    folded = fold_partitions(outline, base, puts, changes)
+    folded = fold_partitions(outline, base, puts, changes, stretch.watch)
     rows = folded.rows
     if standing is not None:
         rows = with_origins(rows, standing, outline.start_offset)
-    stands = {offset: holding_at(rows, offset) for offset in stretch.forks}
+    stands = {offset: holding_at(rows, offset) for offset in stretch.asked}
     rows = since(rows, stretch.fork_offset)
     faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
     written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
-    return Folded(written + write_faults(stretch.lake, faults), stands)
+    return Folded(
+        written + write_faults(stretch.lake, faults),
+        stands,
+        _judged(folded.applied) if stretch.watch is not None else Issues(),
+        folded.led,
+        puts.num_rows + changes.num_rows > 0,
+    )
+
+
+def _judged(applied: list[Applied]) -> Issues:
+    """What the rules of the state say of records of the log."""
+    issues = Issues()
+    for one in applied:
+        if one.origin.offset is not None:
+            for told in rules_after(one):
+                issues.add(one.origin.offset, told)
+    return issues
 
 
 def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tuple[Source, ...]:

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark import SparkContext
 
+from kraftlog.audit.told import Before, Told
+from kraftlog.audit.watch import Rules
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
@@ -43,15 +45,18 @@ _WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 class States:
     """Folds lineages of one lake; `written` gathers the files of each table.
 
-    `grown_from` is the offset up to which the lake holds the shared lineage's partitions already.
-    Rows that were read once are kept in `known`: lineages share most of theirs. `forks` holds the
-    replay of the shared lineage as it stood where another one departs from it, `standing` its
+    `told` is what the audit asks of the shared lineage (None: nothing). `grown_from` is the offset
+    up to which the lake holds that lineage's partitions already, `before` what was judged of it
+    then. Rows that were read once are kept in `known`: lineages share most of theirs. `forks` holds
+    the replay of the shared lineage as it stood where another one departs from it, `standing` its
     partitions there.
     """
 
     lake: Lake
     run_id: str
     start_spark: StartSpark
+    told: Told | None = None
+    before: Before | None = None
     grown_from: int | None = None
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
     known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
@@ -62,19 +67,21 @@ class States:
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
         forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
+        asked = sorted({*forking.values(), *(() if self.told is None else self.told.asked)})
         with ThreadPoolExecutor(1) as aside:
             for lineage in lineages:
                 for stretch in stretches(lineage):
                     if lineage.name == MAIN:
                         # Spark's tasks fold partitions while the driver replays the small tables.
                         outline = self._outline(stretch)
-                        forks = tuple(sorted(set(forking.values())))
-                        folded = aside.submit(self._partitions, lineage, stretch, outline, forks)
+                        folded = aside.submit(
+                            self._partitions, lineage, stretch, outline, tuple(asked)
+                        )
                         self._small_tables(lineage, stretch, forking)
-                        self._gather(folded.result())
+                        self._tell(outline, *folded.result())
                     elif stretch.is_last or stretch.end_offset > lineage.fork_offset:
                         outline = self._small_tables(lineage, stretch, forking)
-                        self._gather(self._partitions(lineage, stretch, outline))
+                        self._take(self._partitions(lineage, stretch, outline)[0].written)
 
     def _outline(self, stretch: Stretch) -> Outline:
         """The outline of a stretch of the shared lineage, before its small tables are replayed."""
@@ -107,6 +114,8 @@ class States:
             while at and (event.origin.offset or 0) >= at[0][0]:
                 at.pop(0)[1]()
             outliner.feed(event)
+            if lineage.name == MAIN and self.told is not None:
+                self.told.note(event)
         for _, act in at:
             act()
         outline = outliner.finish(*self._closes(stretch, ids))
@@ -129,12 +138,15 @@ class States:
             fork.outline.end_offset = stretch.end_offset
             ends = stretch.links.column("end_offset")
             return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
-        return self._based(stretch), stretch.links
+        rules = self.told.rules if lineage.name == MAIN and self.told is not None else None
+        return self._based(stretch, None, rules), stretch.links
 
-    def _based(self, stretch: Stretch, types: Container[str] | None = None) -> Outliner:
+    def _based(
+        self, stretch: Stretch, types: Container[str] | None = None, rules: Rules | None = None
+    ) -> Outliner:
         """An outliner of a stretch's beginning, fed with its base's records of some types."""
         timestamp = _start_timestamp(stretch)
-        outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset)
+        outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset, rules)
         if stretch.base is not None:
             for event in self._events(base_ids_of(stretch), types):
                 outliner.base(event)
@@ -151,6 +163,9 @@ class States:
             for name, offset in forking.items()
             if stretch.start_offset < offset <= stretch.end_offset
         ]
+        if self.told is not None:
+            reach = self.told.reach
+            acts += [(at, partial(reach, at, outliner.replay)) for at in self.told.asked]
         return sorted(acts, key=lambda act: act[0])
 
     def _fork(self, name: str, outliner: Outliner) -> None:
@@ -196,19 +211,30 @@ class States:
 
     def _partitions(
         self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
-    ) -> Folded:
-        """Fold the partitions, from known history where there is some."""
+    ) -> tuple[Folded, bool]:
+        """Fold the partitions, from known history where there is some: whether there was."""
         share, follows = self._share_stretch(lineage, stretch, forks), outline
         if share.standing is not None:
             from_there = outline_from(outline, share.standing.offset)
             if from_there is None:
                 share = self._whole_stretch(lineage, stretch, forks)
             follows = from_there or outline
-        return fold_stretch(share, follows, self.start_spark)
+        return fold_stretch(share, follows, self.start_spark), share.standing is not None
 
-    def _gather(self, folded: Folded) -> None:
+    def _tell(self, outline: Outline, folded: Folded, goes_on: bool) -> None:
+        """Gather what the fold of the shared lineage has come to."""
         self._take(folded.written)
         self.standing |= folded.standing
+        if any(one.shown_offset is None for one in outline.hidden):
+            self.told = None  # nobody ever sees those records, but they are judged
+        if self.told is not None:
+            self.told.take(
+                folded.issues,
+                folded.standing,
+                folded.led,
+                self.before if goes_on else None,
+                folded.holds_records,
+            )
 
     def _share_stretch(
         self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
@@ -245,8 +271,11 @@ class States:
             base_ids,
             found,
             lineage.fork_offset,
-            tuple(one for one in forks if start < one <= stretch.end_offset),
+            tuple(one for one in forks if start <= one <= stretch.end_offset),
             shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
+            self.told.watch(found is not None)
+            if lineage.name == MAIN and self.told is not None
+            else None,
         )
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:

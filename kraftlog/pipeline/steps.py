@@ -10,6 +10,7 @@ from importlib import import_module
 
 from pyspark import SparkContext
 
+from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.contracts import contracts_step
@@ -72,8 +73,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
     with _run(_meanwhile(start_spark), options, reads_input=True) as run:
         is_new = _decode(run)
-        _materialize(run)
-        code = _audit(run)
+        code = _audit(run, _materialize(run))
         _metrics(run)
         broken = _contracts(run)
         _page(run)
@@ -87,10 +87,11 @@ def audit_through_lake(start_spark: StartSpark, options: Options) -> tuple[Run, 
     first.
     """
     with _run(start_spark, options, reads_input=bool(options.input)) as run:
+        told = None
         if options.input:
             _decode(run)
-            _materialize(run)
-        return run, _judged(run)
+            told = _materialize(run)
+        return run, _judged(run, told)
 
 
 @contextmanager
@@ -118,14 +119,14 @@ def _decode(run: Run) -> bool:
         return decode(run)
 
 
-def _materialize(run: Run) -> None:
+def _materialize(run: Run) -> Told | None:
     with step("materialize"):
-        materialize(run)
+        return materialize(run)
 
 
-def _audit(run: Run) -> int:
+def _audit(run: Run, told: Told | None = None) -> int:
     with step("audit"):
-        return audit(run)
+        return audit(run, told)
 
 
 def _metrics(run: Run) -> None:
@@ -143,8 +144,8 @@ def _page(run: Run) -> None:
         write_lake_page(run.lake)
 
 
-def _judged(run: Run) -> int:
-    code, broken = _audit(run), _contracts(run)
+def _judged(run: Run, told: Told | None = None) -> int:
+    code, broken = _audit(run, told), _contracts(run)
     _page(run)
     return code or broken
 

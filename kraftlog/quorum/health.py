@@ -8,7 +8,7 @@ judge. Partitions that nothing is to be said of are only counted. Source: KIP-63
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -126,16 +126,14 @@ class Past:
         asked = pa.array(sorted(topics), pa.string())
         found = [one for payload, rows in held for one in _leads(rows, payload, asked)]
         known = before(lost) if lost else {}
+        self.led_by |= {key: leader for key, leader in known.items() if leader != NO_LEADER}
         for one in sorted(found):
-            self._led(one, known)
+            self._led(one)
 
-    def _led(self, one: "_Lead", known: Mapping[Key, int]) -> None:
+    def _led(self, one: "_Lead") -> None:
         now = Since(one.offset, one.time)
         if one.leader == NO_LEADER:
             self.leaderless.setdefault(one.key, now)
-            leader = self.led_by.get(one.key, known.get(one.key, NO_LEADER))
-            if leader != NO_LEADER:
-                self.led_by[one.key] = leader
         elif one.leader != NO_CHANGE:
             self.leaderless.pop(one.key, None)
             self.led_by[one.key] = one.leader
@@ -287,7 +285,7 @@ def health_of(
         offset,
         is_committed,
         doubt,
-        past,
+        replace(past, leaderless={}, led_by={}, unclean={}),  # the partitions say it
         brokers,
         {key[0]: value for key, value in state.rows("controllers").items()},
         tuple(value for _, value in sorted(state.rows("voters").items())),
@@ -323,7 +321,7 @@ def _partition(topic: str, key: Key, value: Data, least: int, past: Past) -> Par
         value["leaderRecoveryState"] == RECOVERING,
         least,
         past.leaderless.get(key),
-        past.led_by.get(key),
+        past.led_by.get(key) if value["leader"] < 0 else None,
         past.unclean.get(key),
     )
 

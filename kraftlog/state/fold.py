@@ -50,28 +50,67 @@ _LAST_INT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Rows of the history table `partitions`, and the partitions' records that have no effect.
+    """Rows of the history table `partitions`, every record of a partition that a rule of the state
+    may have something to say of, and who leads partitions at each offset that is asked for.
 
     Texts of the rows are codes of dictionaries (`coded`): few values that are in many rows."""
 
     rows: pa.Table
-    faults: list[FaultyRecord]
+    applied: list["Applied"]
+    led: dict[int, list["Led"]]
+
+    @property
+    def faults(self) -> list[FaultyRecord]:
+        """The partitions' records that have no effect."""
+        return [one.fault for one in self.applied if one.fault is not None]
 
 
 def fold_partitions(
-    outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table
+    outline: Outline,
+    base: pa.Table | None,
+    puts: pa.Table,
+    changes: pa.Table,
+    watch: "Watch | None" = None,
 ) -> Folded:
     """Fold some partitions' records; the tables hold columns of `relations.records()`, each in
     offset order.
 
-    `base`: the PARTITION_RECORDs of the span's base snapshot, in file order.
+    `base`: the PARTITION_RECORDs of the span's base snapshot, in file order. With a `watch` every
+    record comes back that a rule of the state may have something to say of.
     """
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
-        return Folded(_schema().empty_table(), [])
-    fold = _Fold(outline, events)
-    slow_rows, faults = fold.one_by_one()
-    return Folded(pa.concat_tables([fold.rows(), slow_rows.cast(_schema())]), faults)
+        return Folded(_schema().empty_table(), [], {})
+    fold = _Fold(outline, events, watches=watch is not None)
+    slow_rows, applied = fold.one_by_one()
+    rows = pa.concat_tables([fold.rows(), slow_rows.cast(_schema())])
+    if watch is None:
+        return Folded(rows, applied, {})
+    return Folded(rows, applied, {end: list(fold.led(watch, end)) for end in watch.until})
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Asks for the rules of the state, and for who has no leader at the offsets `until`. `goes_on`:
+    the base is a state that history has led up to.
+    """
+
+    until: tuple[int, ...]
+    goes_on: bool
+
+
+class Led(NamedTuple):
+    """What the records before an offset say of who leads a partition: since when it has no leader
+    (offset and time; the offset is negative where it had none in the base) and who led it before;
+    its newest unclean election (offset, time, leader), and how many there were.
+    """
+
+    topic_id: str
+    partition_id: int
+    lost: tuple[int, int] | None
+    led_by: int
+    unclean: tuple[int, int, int] | None
+    times: int
 
 
 class Applied(NamedTuple):
@@ -320,13 +359,56 @@ class _Fold:
             columns[name] = lists.take(pa.array(self.value[name][chosen]))
         return {shown.column_name(field): columns[field.name] for field in shown.fields}
 
-    def one_by_one(self) -> tuple[pa.Table, list[FaultyRecord]]:
-        """The partitions left over, by the definition. Their transactions are resolved already."""
+    def led(self, watch: Watch, end: int) -> Iterator[Led]:
+        """What the records before an offset say of leaders, of the partitions that have none or had
+        an unclean election.
+        """
+        events = self.events
+        leader = self._of_rows("leader", -2)
+        told = (self.put | self.change) & (events.offsets < end)
+        unclean = told & (events.offsets >= 0) & (leader >= 0)
+        unclean &= self._of_rows("leader_recovery_state", -1) == 1
+        gives = told & (leader != -1) & (leader != -2)
+        given = self._before(self._last(self.first | gives))
+        if not watch.goes_on:
+            told &= events.offsets >= 0
+        loses, gains = told & (leader == -1), told & gives
+        before = self._before(self._last(self.first | loses | gains))
+        begins = loses & (self.first | ~loses[before])
+        last = np.append(self.first[1:], True)
+        since = self._last(self.first | begins | gains)[last]
+        newest = self._last(self.first | unclean)[last]
+        total = np.cumsum(unclean)
+        times = total[last] - (total - unclean)[self.first]
+        for key in np.flatnonzero(begins[since] | unclean[newest]).tolist():
+            at, election = int(since[key]), int(newest[key])
+            is_lost = bool(begins[at])
+            yield Led(
+                events.topics[int(_code(events.keys[at]))].as_py(),
+                int(events.keys[at : at + 1].astype(np.int32)[0]),
+                (int(events.offsets[at]), int(events.timestamps[at])) if is_lost else None,
+                int(leader[given[at]])
+                if is_lost and not self.first[at] and gives[given[at]]
+                else -1,
+                (
+                    int(events.offsets[election]),
+                    int(events.timestamps[election]),
+                    int(leader[election]),
+                )
+                if unclean[election]
+                else None,
+                int(times[key]),
+            )
+
+    def one_by_one(self) -> tuple[pa.Table, list[Applied]]:
+        """The partitions left over, by the definition, and their records. Their transactions are
+        resolved already.
+        """
         history = History()
-        faults: list[FaultyRecord] = []
+        applied: list[Applied] = []
         for at, one in self._applied():
-            if one.fault is not None:
-                faults.append(one.fault)
+            if self.events.kinds[at] >= PUT or one.fault is not None:
+                applied.append(one)
             since, since_ms = int(self.events.since[at]), int(self.events.since_ms[at])
             history.take(
                 Visible(change, one.origin, since, since_ms)
@@ -335,7 +417,7 @@ class _Fold:
             )
         history.close(self.outline.close_offset, self.outline.close_timestamp)
         rows = [part for name, part in history.rows() if name == "partitions"]
-        return pa.Table.from_batches(rows, history_tables()["partitions"].schema), faults
+        return pa.Table.from_batches(rows, history_tables()["partitions"].schema), applied
 
     def applied(self) -> Iterator[Applied]:
         """The records of the partitions left over, as the definition applies them to `state`."""

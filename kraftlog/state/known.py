@@ -15,52 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import row_schema
-from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied, fold_last
-from kraftlog.state.outline import BASE_TOPIC, Outline, TopicEvent, cleared, topic_events
+from kraftlog.state.outline import (
+    BASE_TOPIC,
+    Outline,
+    SmallWatcher,
+    TopicEvent,
+    taken,
+    topic_events,
+)
 from kraftlog.state.partition_events import coded, distinct
-from kraftlog.state.replay import FaultyRecord, Replay
+from kraftlog.state.replay import Replay
 from kraftlog.state.standing import CHANGE, PUT, Longs, Standing, Topics, as_base
-from kraftlog.state.state import Change, State
 from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.state.window import RecordWindow
 
 
-class Watcher(Protocol):
+class Watcher(SmallWatcher, Protocol):
     """Who looks on while records are applied."""
-
-    def meets(self, event: Event, state: State) -> None:
-        """A record of a small table, and the state that it meets."""
-
-    def changed(
-        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
-    ) -> None:
-        """The same record, the state behind it, and what became of it."""
 
     def applied(self, one: Applied) -> None:
         """A partition's record that a rule may have something to say of."""
-
-
-class SmallTables(Replay):
-    """A replay of all tables but the partitions."""
-
-    def take(self, event: Event) -> tuple[Change, ...]:
-        """Apply a record; its changes, visible or not."""
-        if event.is_control:
-            return tuple(one.change for one in self.apply_control(event.origin, event.data))
-        hidden = len(self._waiting)
-        seen = self.apply(event.origin, event.data)
-        if event.origin.type in (BEGIN, END, ABORT):
-            return ()
-        return tuple([one.change for one in seen] or [one for one, _ in self._waiting[hidden:]])
-
-    def goes_on(self) -> "SmallTables":
-        """A replay of its own that goes on from here."""
-        twin = SmallTables(self.state.fork())
-        if self._hidden is not None:
-            twin._hidden, twin.open_since = self._hidden.fork(), self.open_since
-            twin._waiting = self._waiting.copy()
-        return twin
 
 
 class Known:
@@ -70,7 +45,7 @@ class Known:
     `visible` those that everyone may see."""
 
     def __init__(self, topics: Topics | None = None) -> None:
-        self.small = SmallTables()
+        self.small = Replay()
         self.partitions = Standing.empty(topics or Topics())
         self._before: Standing | None = None
 
@@ -142,20 +117,10 @@ class Known:
     def _small_tables(
         self, window: RecordWindow, outline: Outline, watcher: Watcher | None
     ) -> None:
-        replay = self.small
         for event in window.small_events():
-            origin, data = event.origin, event.data
-            if origin.type == "CLEAR_ELR_RECORD" and data is not None:
-                offset = origin.offset or 0
-                outline.clears += cleared(replay.current, origin, offset, data["topicName"])
-            if watcher is not None:
-                watcher.meets(event, replay.current)
-            before = len(replay.faults)
-            changes = replay.take(event)
-            outline.topics += topic_events((one, origin) for one in changes)
-            if watcher is not None:
-                watcher.changed(event, replay.current, changes, replay.faults[before:])
-            del replay.faults[:]
+            changes, _ = taken(self.small, event, outline, watcher)
+            outline.topics += topic_events((one, event.origin) for one in changes)
+            del self.small.faults[:]
 
     def _touched(
         self,

@@ -7,11 +7,11 @@ cleared. An outline is small and pickles: it goes to every task.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.history import History
-from kraftlog.state.replay import Origin, Replay
+from kraftlog.state.replay import FaultyRecord, Origin, Replay, Visible
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import ABORT, BEGIN, END
 
@@ -75,33 +75,71 @@ class Outline:
     hidden: list[Hidden] = field(default_factory=list)
 
 
+class SmallWatcher(Protocol):
+    """Who looks on while records of small tables are applied."""
+
+    def meets(self, event: Event, state: State) -> None:
+        """A record of a small table, and the state that it meets."""
+
+    def changed(
+        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+    ) -> None:
+        """The same record, the state behind it, and what became of it."""
+
+
+def taken(
+    replay: Replay, event: Event, outline: Outline, watcher: SmallWatcher | None
+) -> tuple[tuple[Change, ...], list[Visible]]:
+    """Take in a record of a small table, and what ELRs it clears; its changes, and what became
+    visible by it.
+    """
+    origin, data = event.origin, event.data
+    if origin.type == "CLEAR_ELR_RECORD" and data is not None and origin.offset is not None:
+        outline.clears += cleared(replay.current, origin, origin.offset, data["topicName"])
+    if watcher is not None:
+        watcher.meets(event, replay.current)
+    before = len(replay.faults)
+    changes, seen = replay.take(origin, data, event.is_control)
+    if watcher is not None:
+        watcher.changed(event, replay.current, changes, replay.faults[before:])
+    return changes, seen
+
+
 class Outliner:
     """Replays a span's small tables: feed it the base snapshot's records, `start`, then the log's,
-    and `finish`.
+    and `finish`. A watcher looks on at those of the log.
     """
 
-    def __init__(self, start_offset: int, start_timestamp: int, end_offset: int) -> None:
+    def __init__(
+        self,
+        start_offset: int,
+        start_timestamp: int,
+        end_offset: int,
+        watcher: SmallWatcher | None = None,
+    ) -> None:
         self.outline = Outline(start_offset, start_timestamp, end_offset)
         self.history = History()
         self.replay = Replay()
+        self.watcher = watcher
 
     def base(self, event: Event) -> None:
         """Take in one record of the base snapshot."""
         origin = event.origin._replace(offset=None)
-        self._feed(Event(origin, event.is_control, event.data))
+        _, seen = taken(self.replay, event._replace(origin=origin), self.outline, None)
+        since, at_ms = self.outline.start_offset, self.outline.start_timestamp
+        self._take(one._replace(since_offset=since, since_timestamp=at_ms) for one in seen)
 
     def feed(self, event: Event) -> None:
         """Take in one record of the log."""
-        offset = event.origin.offset
+        origin, offset = event.origin, event.origin.offset
         if offset is None or not self.outline.start_offset <= offset < self.outline.end_offset:
             return
         begun = self.replay.open_since
-        if event.origin.type == "CLEAR_ELR_RECORD" and event.data is not None:
-            self._clear(event.origin, offset, event.data["topicName"])
-        self._feed(event)
+        _, seen = taken(self.replay, event, self.outline, self.watcher)
+        self._take(seen)
         if begun is not None and self.replay.open_since is None:
-            shown = offset + 1 if event.origin.type == END else None
-            self.outline.hidden.append(Hidden(begun, offset, shown, event.origin.timestamp))
+            shown = offset + 1 if origin.type == END else None
+            self.outline.hidden.append(Hidden(begun, offset, shown, origin.timestamp))
 
     def fork(self) -> "Outliner | None":
         """An outliner of its own that goes on from here, without the history up to here; None
@@ -133,17 +171,10 @@ class Outliner:
         self.history.close(close_offset, close_timestamp)
         return self.outline
 
-    def _feed(self, event: Event) -> None:
-        apply = self.replay.apply_control if event.is_control else self.replay.apply
-        seen = apply(event.origin, event.data)
-        if event.origin.offset is None:
-            since, at_ms = self.outline.start_offset, self.outline.start_timestamp
-            seen = [one._replace(since_offset=since, since_timestamp=at_ms) for one in seen]
-        self.history.take(seen)
-        self.outline.topics += topic_events((one.change, one.origin) for one in seen)
-
-    def _clear(self, origin: Origin, offset: int, topic_name: str) -> None:
-        self.outline.clears += cleared(self.replay.current, origin, offset, topic_name)
+    def _take(self, seen: Iterable[Visible]) -> None:
+        visible = list(seen)
+        self.history.take(visible)
+        self.outline.topics += topic_events((one.change, one.origin) for one in visible)
 
 
 def topic_events(changes: Iterable[tuple[Change, Origin]]) -> Iterator[TopicEvent]:

@@ -97,6 +97,25 @@ class Replay:
             apply(self._hidden, origin.type, data)
         return [_visible(change, origin, origin) for change in changes]
 
+    def take(
+        self, origin: Origin, data: dict[str, Any] | None, is_control: bool
+    ) -> tuple[tuple[Change, ...], list[Visible]]:
+        """Take in a record: its changes, visible or not, and what became visible by it."""
+        hidden = len(self._waiting)
+        seen = self.apply_control(origin, data) if is_control else self.apply(origin, data)
+        if origin.type in (BEGIN, END, ABORT):
+            return (), seen
+        changes = [one.change for one in seen] or [one for one, _ in self._waiting[hidden:]]
+        return tuple(changes), seen
+
+    def goes_on(self) -> "Replay":
+        """A replay of its own that goes on from here."""
+        twin = Replay(self.state.fork())
+        if self._hidden is not None:
+            twin._hidden, twin.open_since = self._hidden.fork(), self.open_since
+            twin._waiting = self._waiting.copy()
+        return twin
+
     def undecoded(self, origin: Origin, kind: str, detail: str) -> None:
         """Note a record that could not be read."""
         self.faults.append(FaultyRecord(origin, kind, detail))

@@ -11,6 +11,7 @@ from kraftlog.tables.spec import (
     CHECK_RESULTS,
     CONTRACT_RESULTS,
     FINDINGS,
+    JUDGED,
     LINEAGE,
     LINEAGES,
     REPLAY_FAULTS,
@@ -28,7 +29,7 @@ def derived_tables() -> dict[str, TableSpec]:
     """Every table that is written once per run, by name."""
     replicas = per_run(relations.REPLICAS)
     replicas = replace(replicas, schema=replicas.schema.append(LINEAGE))
-    reports = [CHECK_RESULTS, VERDICTS, RESTART_PLAN, FINDINGS, CONTRACT_RESULTS]
+    reports = [CHECK_RESULTS, VERDICTS, RESTART_PLAN, FINDINGS, JUDGED, CONTRACT_RESULTS]
     follows = [replicas, per_run(relations.EPOCHS), REPLAY_FAULTS, LINEAGES]
     specs = [*follows, *COPIES, *MEASURES, *PLANS, *reports]
     return {spec.name: spec for spec in specs}

@@ -266,6 +266,23 @@ REPLAY_FAULTS = TableSpec(
     PER_RUN,
 )
 
+JUDGED = TableSpec(
+    "judged",
+    "one row per thing that the partitions' records of main have shown, and run: the next run over "
+    "grown input judges only what is new",
+    pa.schema(
+        [
+            RUN_ID,
+            column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
+            column("shown", TEXT, "a check; or judged_until, leaders, snapshot_compared"),
+            column("message", TEXT, "what the check says; else a version, or a hash of a snapshot"),
+            column("evidence", TEXT, "what goes with it, as JSON"),
+            column("more", LONG, "how many more of its kind there are that are not kept"),
+        ]
+    ),
+    PER_RUN,
+)
+
 
 @cache
 def decoded_tables() -> dict[str, TableSpec]:

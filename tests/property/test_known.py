@@ -8,7 +8,8 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+import pyarrow as pa
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kraftlog.audit.image_words import images_differ
@@ -21,14 +22,18 @@ from kraftlog.audit.state_rules import (
     rules_after,
     rules_before,
 )
+from kraftlog.audit.told import led_past
 from kraftlog.audit.watch import Rules
+from kraftlog.decode.rows import row_schema
+from kraftlog.pipeline.standing import holding_at
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
-from kraftlog.state.fold import Applied
+from kraftlog.state.fold import Applied, Led, Watch, fold_partitions, value_schema
 from kraftlog.state.known import Known
+from kraftlog.state.outline import PARTITION_TYPES, Outliner
 from kraftlog.state.replay import Replay
-from kraftlog.state.standing import Standing, Topics, differing
+from kraftlog.state.standing import CHANGE, PUT, Standing, Topics, by_key, differing
 from kraftlog.state.state import Change, State
 from kraftlog.state.window import RecordWindow
 from tests.property.test_state_history import Record, all_events, decode, histories, sound_log
@@ -152,3 +157,62 @@ def test_what_two_states_hold_differently_is_what_their_rows_say(
     one.advance(window(log, 0, len(log)))
     two.advance(window(other, 0, len(other)))
     assert images_apart(one, two) == images_differ(state_of(one), state_of(two))
+
+
+def share(rows: pa.Table, payload: str, part: int, parts: int) -> pa.Table:
+    """Some of the partitions, each with all its rows."""
+    keep = [one["partition_id"] % parts == part for one in rows.column(payload).to_pylist()]
+    return rows.filter(pa.array(keep, pa.bool_()))
+
+
+def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
+    """The fold that writes versions tells the same of all rules, of leaders, and of each state."""
+    tables, end = decode(log, 0), min(end, len(log))
+    issues = Issues()
+    outliner = Outliner(0, 0, len(log), rules(issues))
+    for event in all_events(tables):
+        if event.origin.type not in PARTITION_TYPES:
+            outliner.feed(event)
+    outline = outliner.finish()
+    assume(all(one.shown_offset is not None for one in outline.hidden))
+    rows, led = [], list[Led]()
+    for part in range(parts):
+        puts, changes = (
+            share(tables.get(name, row_schema(name).empty_table()), name.lower(), part, parts)
+            for name in (PUT, CHANGE)
+        )
+        folded = fold_partitions(outline, None, puts, changes, Watch((end,), goes_on=False))
+        for one in folded.applied:
+            for found in rules_after(one):
+                issues.add(one.origin.offset or 0, found)
+        rows.append(folded.rows)
+        led += folded.led.get(end, [])
+    watched = Issues()
+    looks_on, known = rules(watched), Known()
+    known.advance(window(log, 0, end), looks_on)
+    past, found = looks_on.past, led_past(led, Past())
+    past.leaders(window(log, 0, end), lambda _: {})
+    held = holding_at(pa.concat_tables(rows), end).select(value_schema().names)
+    assert by_key(held) == by_key(known.visible.versions(known.visible.keys))
+    for key, value in by_key(held).items():
+        assert found.unclean.get(key) == past.unclean.get(key)
+        if value["leader"] < 0:
+            assert found.leaderless.get(key) == past.leaderless.get(key)
+            assert found.led_by.get(key) == past.led_by.get(key)
+    known.advance(window(log, end, len(log)), looks_on)
+    assert told(issues) == told(watched)
+
+
+@given(histories, st.integers(0, 40), st.integers(1, 3))
+@settings(max_examples=150, deadline=None)
+def test_the_fold_of_versions_judges_as_the_windows_do(
+    log: list[Record], end: int, parts: int
+) -> None:
+    assert_told_by_columns(log, end, parts)
+
+
+@given(st.integers(0, 1 << 32), st.integers(0, 60), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_so_it_does_of_a_sound_history(seed: int, end: int, parts: int) -> None:
+    chance = Random(seed)
+    assert_told_by_columns(sound_log(chance, chance.randrange(60)), end, parts)

@@ -1,0 +1,89 @@
+"""What a run tells of the shared history while it writes its versions is what the records say when
+they are gone through for it: in one piece or in shares, at once or in runs over a growing input.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.state_history import StateHistory
+from kraftlog.audit.told import Told
+from kraftlog.pipeline import states
+from kraftlog.pipeline.audit import audit
+from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.materialize import materialize
+from kraftlog.pipeline.run import Run
+from kraftlog.quorum.evidence import StateEvidence
+from tests.golden.cases import DATA
+from tests.in_process import run_of
+
+ROWS_PER_SHARE = 60
+WHOLE = ("isolated", "lagging-caughtup", "legacy", "synthetic-semantics", "synthetic-torn",
+         "upgraded-3.9", "voter-replaced")  # fmt: skip
+GROWING = {"isolated": 8, "lagging-caughtup": 40, "synthetic-semantics": 3, "synthetic-torn": 2,
+           "upgraded-3.9": 30}  # fmt: skip
+"""Quorums, and how many KB of each of their files were there at first."""
+NOT_PLAIN = ("synthetic-fuzz-1", "synthetic-transactions", "synthetic-every-type")
+
+
+def told_by(run: Run) -> Told | None:
+    """A run up to its audit."""
+    assert decode(run)
+    told = materialize(run)
+    audit(run, told)
+    return told
+
+
+def judged(run: Run, told: Told | None) -> StateEvidence:
+    return StateHistory(run.quorum, run.records, told).run()
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_run_tells_what_the_records_say(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "ROWS_PER_SHARE", ROWS_PER_SHARE)
+    run = run_of(DATA / case / "replicas", tmp_path / "lake")
+    assert decode(run)
+    told = materialize(run)
+    assert told is not None
+    assert judged(run, told) == judged(run, None)
+
+
+def cut(root: Path, size_bytes: int, lake: Path) -> None:
+    """Leave the beginning of each log, and the snapshots that it leads up to."""
+    for log in root.rglob("*.log"):
+        log.write_bytes(log.read_bytes()[:size_bytes])
+    run = run_of(root, lake)
+    assert decode(run)
+    end = max(one.end_offset or 0 for one in run.quorum.logs)
+    for one in run.quorum.own_snapshots:
+        if one.end_offset > end:
+            Path(one.path).unlink()
+
+
+@pytest.mark.parametrize("case", GROWING)
+def test_a_run_over_grown_input_tells_it_too(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, root = DATA / case / "replicas", tmp_path / "replicas"
+    shutil.copytree(whole, root)
+    cut(root, GROWING[case] << 10, tmp_path / "first")
+    first = told_by(run_of(root, tmp_path / "lake"))
+    shutil.copytree(whole, root, dirs_exist_ok=True)
+    monkeypatch.setattr(states, "ROWS_PER_SHARE", ROWS_PER_SHARE)
+    run = run_of(root, tmp_path / "lake")
+    told = told_by(run)
+    assert first is not None
+    assert told is not None
+    assert told.before is not None, "it goes on from what the first run has judged"
+    assert judged(run, told) == judged(run, None)
+    assert not set(first.asked[:-1]) & set(told.partitions), "what is known is not folded again"
+
+
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_of_a_history_that_is_not_plain_the_records_are_asked(case: str, tmp_path: Path) -> None:
+    run = run_of(DATA / case / "replicas", tmp_path / "lake")
+    told_by(run)
+    assert run.lake.read("judged").num_rows == 0 or case == "synthetic-every-type"

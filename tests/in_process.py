@@ -1,0 +1,44 @@
+"""Spark's tasks in this process: what a pipeline asks of a SparkContext, and no more."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark import SparkContext
+
+from kraftlog.config import load_options
+from kraftlog.pipeline.run import Run
+from kraftlog.tables.lake import Lake
+
+
+class InProcess:
+    """Stands for a SparkContext."""
+
+    def getConf(self) -> dict[str, str]:
+        return {}
+
+    def parallelize(self, numbers: Iterable[int], _: int) -> "_Numbers":
+        return _Numbers(list(numbers))
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    numbers: list[int]
+
+    def mapPartitions(self, task: Callable[[Iterable[int]], Iterable[Any]]) -> "_Done":
+        return _Done([one for number in self.numbers for one in task([number])])
+
+
+@dataclass(frozen=True)
+class _Done:
+    found: list[Any]
+
+    def collect(self) -> list[Any]:
+        return self.found
+
+
+def run_of(root: Path, lake: Path) -> Run:
+    """A run over a root, whose tasks stay in this process."""
+    options = load_options({"input": [str(root)], "lake": str(lake)})
+    return Run(options, Lake(str(lake)), lambda: cast(SparkContext, InProcess()))
