@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
-from kraftlog.pipeline.decode import decode
-from kraftlog.pipeline.materialize import materialize
+from kraftlog.pipeline.steps import decode_job, materialize_job
 from tests.golden.cases import DATA
 
 Row = dict[str, Any]
@@ -32,7 +31,7 @@ def case(
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     replicas = str(DATA / request.param / "replicas")
     options = load_options({"input": [replicas], "lake": str(lake)})
-    for step in (decode, materialize):
+    for step in (decode_job, materialize_job):
         step(lambda: spark.sparkContext, options)
     return request.param, lake
 

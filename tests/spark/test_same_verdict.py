@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import audit_through_lake
 from kraftlog.report.from_lake import recorded_rows
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -28,8 +28,7 @@ def both(
     options: Options = load_options(
         {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
     )
-    for step in ("decode", "materialize", "audit"):
-        STEPS[step](lambda: spark.sparkContext, options)
+    audit_through_lake(lambda: spark.sparkContext, options)
     found = Lake(str(lake))
     return audit_input([str(folder)], options).rows, recorded_rows(
         found, newest_run(found)["run_id"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.config import load_options
 from kraftlog.contracts.judge import ContractResult
 from kraftlog.contracts.measures import parse_measure
 from kraftlog.contracts.run import run_contracts
@@ -27,6 +28,7 @@ from kraftlog.contracts.suites import (
     table_suites,
 )
 from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.pipeline.run import Run
 from kraftlog.tables.copies import COPIES
 from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
@@ -382,16 +384,21 @@ def test_a_batch_with_damage_inside_may_hold_fewer_records(small: Lake) -> None:
 # --- The step -----------------------------------------------------------------------------------
 
 
+def step(lake: Lake) -> int:
+    """The step over the newest run of a lake."""
+    return contracts_step(Run(load_options(), lake, lambda: None))
+
+
 def test_the_step_records_once_and_writes_nothing_else(
     small: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(small)
     before = {one.name for one in Path(small.root).iterdir()}
-    assert contracts_step(small) == 0
+    assert step(small) == 0
     assert {one.name for one in Path(small.root).iterdir()} - before == {CONTRACT_RESULTS.name}
     assert "passed" in capsys.readouterr().err
     version = small.open(CONTRACT_RESULTS.name).version()
-    assert contracts_step(small) == 0
+    assert step(small) == 0
     assert small.open(CONTRACT_RESULTS.name).version() == version
     rows = small.rows_of_run(CONTRACT_RESULTS.name, RUN)
     assert len(rows) == sum(len(one.contracts) for one in [audit_suite(), *SUITES])
@@ -402,14 +409,14 @@ def test_a_broken_contract_is_a_defect_and_said_again(
 ) -> None:
     publish(small, batches=[BATCH, BATCH])
     for _ in range(2):
-        assert contracts_step(small) == 2
+        assert step(small) == 2
         assert "a defect of kraftlog and not of the quorum" in capsys.readouterr().err
 
 
 def test_damage_of_the_quorum_is_no_broken_contract(small: Lake) -> None:
     rows = check_rows(batch_crc_valid="failed")
     publish(small, check_results=rows, findings=[finding("batch_crc_valid")])
-    assert contracts_step(small) == 0
+    assert step(small) == 0
     recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["suite", "result"])
     assert {"suite": "audit", "result": "failed"} in recorded
 
@@ -417,7 +424,7 @@ def test_damage_of_the_quorum_is_no_broken_contract(small: Lake) -> None:
 def test_a_warning_is_recorded_and_does_not_fail_the_step(small: Lake) -> None:
     unknown = BATCH | {"batch_id": "b", "position": 100}
     publish(small, batches=[BATCH, unknown])
-    assert contracts_step(small) == 0
+    assert step(small) == 0
     recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["subject", "result"])
     assert {"subject": "unknown_contents", "result": "failed"} in recorded
 
