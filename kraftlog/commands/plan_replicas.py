@@ -1,37 +1,85 @@
-"""`plan replicas`: how much consumers of each rack would read within it (KIP-392), and whether a
-metadata replica would serve an offset.
+"""`plan replicas`: from which replicas consumers of each rack read, and what the rest costs between
+zones (KIP-392); and whether a metadata replica would serve an offset, how far apart replicas are,
+and how late a high watermark comes.
 
 In: parsed arguments. Out: rows on stdout, notes on stderr. No Spark.
 """
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
-from kraftlog.config import Options
+from kraftlog.commands.plan_input import fault_rows, read_quorum
+from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.plain import tell
+from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.rows import print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.simulate.epochs import CONSUMER_ID, offsets_for_leader_epoch
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.out_of_range import Offsets, classify, fetch_error
-from kraftlog.simulate.replica_selection import Cluster, cluster_of, rack_rows, select_all
+from kraftlog.simulate.out_of_range import (
+    Consumer,
+    NoOffsetForPolicy,
+    Offsets,
+    Policy,
+    classify,
+    fetch_error,
+    next_step,
+)
+from kraftlog.simulate.replica_selection import (
+    Cluster,
+    cluster_of,
+    partition_rows,
+    rack_rows,
+    select_all,
+)
 from kraftlog.simulate.rows import Plans
 from kraftlog.simulate.selectors import BUILT_IN, load_selector
+from kraftlog.simulate.staleness import MAX_WAIT_MS, staleness_rows, watermark_rows
+from kraftlog.simulate.traffic import (
+    BY_TOPIC,
+    EVEN,
+    PRICE_PER_GB,
+    Traffic,
+    by_topic,
+    evenly,
+    from_file,
+)
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
 
 Row = dict[str, Any]
+RAISES = "tells_the_application"
+_EXAMPLES = """examples:
+  kraftlog plan replicas --input replicas/ --bytes-per-day 5e12 --price-per-gb 0.02
+  kraftlog plan replicas --lake lake/ --traffic traffic.csv --partitions --format json
+  kraftlog plan replicas --input replicas/ --selector my_selectors:Balanced
+  kraftlog plan replicas --input replicas/ --serves 1300 --reset earliest
+  kraftlog plan replicas --input replicas/ --staleness
+
+A traffic file has a first line topic,bytes_per_day and may have the columns partition and rack.
+"""
 
 
 def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
     """Add `plan replicas`."""
     text = "from which replicas consumers of each rack read, with and without follower fetching"
-    parser = plans.add_parser("replicas", help=text, description=f"{text.capitalize()}.")
-    add_input(parser)
+    parser = plans.add_parser(
+        "replicas",
+        help=text,
+        description=f"{text.capitalize()}, and what the rest costs between zones.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    where.add_argument("--lake", metavar="FOLDER", help="a lake: the state of its newest run")
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
     parser.add_argument("--at", type=int, metavar="OFFSET", help="the state before this offset")
     parser.add_argument(
         "--selector",
@@ -39,27 +87,162 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
         metavar="NAME",
         help=f"{', '.join(BUILT_IN)}, or module:Class on PYTHONPATH (default: rack-aware)",
     )
-    parser.add_argument(
-        "--serves",
-        type=int,
-        metavar="OFFSET",
-        help="instead: whether each metadata replica would serve this offset",
-    )
+    _add_traffic(parser)
+    _add_others(parser)
     parser.set_defaults(command=_run)
 
 
+def _add_traffic(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--traffic",
+        default=EVEN,
+        metavar="HOW",
+        help=f"what is read: {EVEN} (each partition alike), {BY_TOPIC} (each topic alike), or a "
+        "CSV file with bytes per day",
+    )
+    parser.add_argument(
+        "--bytes-per-day",
+        type=_amount,
+        metavar="N",
+        help="what all consumers read together, to tell bytes and money of even traffic",
+    )
+    parser.add_argument(
+        "--price-per-gb",
+        type=_amount,
+        default=PRICE_PER_GB,
+        metavar="N",
+        help="of 10^9 bytes from zone to zone (default: 0.02, a cent on either side)",
+    )
+    parser.add_argument(
+        "--partitions", action="store_true", help="one row per partition and rack of consumers"
+    )
+
+
+def _add_others(parser: argparse.ArgumentParser) -> None:
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--serves",
+        type=int,
+        metavar="OFFSET",
+        help="instead: whether each metadata replica would serve this offset, and what its reader "
+        "then does",
+    )
+    instead.add_argument(
+        "--staleness",
+        action="store_true",
+        help="instead: how far a reader that goes from one replica to another may fall back",
+    )
+    instead.add_argument(
+        "--watermark",
+        action="store_true",
+        help="instead: how late a new high watermark comes to followers, by the pace of this log",
+    )
+    parser.add_argument(
+        "--reset",
+        choices=[str(one) for one in Policy],
+        default=str(Policy.LATEST),
+        help="auto.offset.reset of the reader of --serves",
+    )
+    parser.add_argument(
+        "--fetched-epoch",
+        type=int,
+        metavar="N",
+        help="epoch of the record before it, as the reader knows it (default: the leader's)",
+    )
+    parser.add_argument(
+        "--max-wait-ms",
+        type=int,
+        default=MAX_WAIT_MS,
+        metavar="N",
+        help="replica.fetch.max.wait.ms of --watermark",
+    )
+
+
+def _amount(text: str) -> float:
+    """A number that is not below 0."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no amount")
+    return value
+
+
 def _run(chosen: argparse.Namespace) -> int:
-    selector, options = load_selector(chosen.selector), options_of(chosen)
-    quorum = read_quorum(options)
+    selector = load_selector(chosen.selector)
+    given = {
+        "input": chosen.input,
+        "lake": chosen.lake,
+        "quorum_describe": chosen.quorum_describe,
+    }
+    options = load_options(given)
+    others = _other_rows(chosen)
+    if others is not None or chosen.lake is None:
+        quorum = _quorum(options)
+        faults = tuple(fault_rows(quorum))
+    else:
+        quorum, faults = None, ()
+    if others is not None and quorum is not None:
+        print_rows((*others(quorum), *faults), chosen.format)
+        return 0
+    cluster = _cluster(chosen, options, quorum)
+    traffic = _traffic(chosen, cluster)
+    if chosen.partitions:
+        rows = list(partition_rows(cluster, selector, traffic, chosen.price_per_gb))
+    else:
+        found = select_all(cluster, selector, traffic)
+        rows = list(rack_rows(found, traffic, chosen.price_per_gb))
+    print_rows((*rows, *faults), chosen.format)
+    return 0
+
+
+def _other_rows(chosen: argparse.Namespace) -> Any:
+    """What is asked of the metadata replicas themselves; None where data partitions are meant."""
     if chosen.serves is not None:
-        rows = list(serving_rows(quorum, chosen.serves))
+        policy = Policy(chosen.reset)
+        return lambda quorum: serving_rows(quorum, chosen.serves, policy, chosen.fetched_epoch)
+    if chosen.staleness:
+        return staleness_rows
+    if chosen.watermark:
+        return lambda quorum: watermark_rows(quorum, chosen.max_wait_ms)
+    return None
+
+
+def _quorum(options: Options) -> Quorum:
+    if options.lake is None:
+        return read_quorum(options)
+    from kraftlog.pipeline.evidence import quorum_of
+    from kraftlog.pipeline.run import lake_of
+
+    return quorum_of(lake_of(options), options)
+
+
+def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None) -> Cluster:
+    """The state that is asked of, with its partitions in a list: they are gone through twice."""
+    if quorum is None:
+        from kraftlog.pipeline.plans import cluster_in
+        from kraftlog.pipeline.run import lake_of
+
+        if chosen.at is not None:
+            raise InputError("--at needs the files: a lake is asked of its newest state")
+        cluster = cluster_in(lake_of(options))
     else:
         image = furthest_image(quorum, options, chosen.at)
+        tell(f"the state of {image.replica} at {image.end_offset}")
         cluster = cluster_of(image.state)
-        _notes(image, cluster)
-        rows = list(rack_rows(select_all(cluster, selector)))
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
-    return 0
+    _tell_bare(cluster)
+    return replace(cluster, partitions=list(cluster.partitions))
+
+
+def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
+    places = [(one.topic, one.partition) for one in cluster.partitions]
+    total: float | None = chosen.bytes_per_day
+    if chosen.traffic == EVEN:
+        return evenly(places, cluster.racks, total)
+    if chosen.traffic == BY_TOPIC:
+        return by_topic(places, cluster.racks, total)
+    traffic, unknown = from_file(chosen.traffic, places, cluster.racks)
+    if unknown:
+        tell(f"{len(unknown)} lines of the traffic file name what is not there: {unknown[0]}, …")
+    return traffic
 
 
 def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
@@ -84,9 +267,8 @@ def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
     raise first or InputError("no replica holds a readable metadata log")
 
 
-def _notes(image: Image, cluster: Cluster) -> None:
-    """Whose state it is, and brokers that no consumer can be near to (R133)."""
-    tell(f"the state of {image.replica} at {image.end_offset}")
+def _tell_bare(cluster: Cluster) -> None:
+    """Brokers that no consumer can be near to."""
     bare = cluster.without_rack
     if bare:
         whole = len(bare) == len(cluster.brokers)
@@ -94,16 +276,22 @@ def _notes(image: Image, cluster: Cluster) -> None:
         tell(f"{which} a rack; set broker.rack")
 
 
-def serving_rows(quorum: Quorum, offset: int) -> Iterator[Row]:
-    """The four cases of KIP-392 for each copy of the metadata log (R142). KRaft itself lets only
-    its leader answer; the high watermark is the lower committed bound where it is not given. Of a
-    copy that goes its own way, what it holds from there on is not committed.
+def serving_rows(
+    quorum: Quorum, offset: int, policy: Policy = Policy.LATEST, fetched_epoch: int | None = None
+) -> Iterator[Row]:
+    """The four cases of KIP-392 for each copy of the metadata log, and what a reader does then.
+    KRaft itself lets only its leader answer; the high watermark is the lower committed bound where
+    it is not given. Of a copy that goes its own way, what it holds from there on is not committed.
     """
-    plans, lower = Plans(quorum), quorum.bounds.lower
+    plans, lower, leader = Plans(quorum), quorum.bounds.lower, quorum.newest_log
+    vector = vector_of(leader) if leader is not None else None
+    epoch = fetched_epoch
+    if epoch is None and vector is not None:
+        epoch = vector.epoch_at(min(offset, vector.end_offset) - 1)
     for log in quorum.peers:
         end, reach = log.end_offset or 0, plans.committed_reach(log)
         held = Offsets(log.start_offset or 0, end, reach if reach < min(lower, end) else lower)
-        yield {
+        row = {
             "replica": log.label,
             "offset": offset,
             "case": str(classify(held, offset)),
@@ -112,3 +300,13 @@ def serving_rows(quorum: Quorum, offset: int) -> Iterator[Row]:
             "high_watermark": held.high_watermark,
             "log_end_offset": held.log_end,
         }
+        told = None
+        if vector is not None and epoch is not None:
+            # As a consumer, which is told of nothing above the leader's high watermark.
+            told = offsets_for_leader_epoch(vector, epoch, CONSUMER_ID, high_watermark=lower).end
+        consumer = Consumer(offset, epoch, policy)
+        try:
+            step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)
+            yield row | {"reader": str(step), "goes_on_from": at}
+        except NoOffsetForPolicy:
+            yield row | {"reader": RAISES, "goes_on_from": None}

@@ -27,6 +27,7 @@ from kraftlog.simulate.replica_selection import (
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
+from kraftlog.tables.lake import Lake
 from kraftlog.tables.plans import (
     BOOT_PLAN,
     ELECTION_PLAN,
@@ -61,24 +62,25 @@ def _counted_in_lake(run: Run) -> TypeCounts:
 
 
 def _selections(run: Run) -> Iterator[dict[str, Any]]:
-    """Over the objects as the quorum's shared history leaves them, read from the lake's own
-    tables."""
-    names = dict(_current(run, "topics", "topic_id", "name"))
-    brokers = [Broker(*row) for row in _current(run, "brokers", "broker_id", "rack", "fenced")]
+    return topic_rows(select_all(cluster_in(run.lake), RackAwareReplicaSelector()))
+
+
+def cluster_in(lake: Lake) -> Cluster:
+    """The objects as the quorum's shared history leaves them, read from the lake's own tables."""
+    names = dict(_current(lake, "topics", "topic_id", "name"))
+    brokers = [Broker(*row) for row in _current(lake, "brokers", "broker_id", "rack", "fenced")]
     columns = ("topic_id", "partition_id", "partition_replicas", "isr", "leader")
     partitions = (
         Partition(names.get(topic_id, topic_id), *rest)
-        for topic_id, *rest in _current(run, "partitions", *columns)
+        for topic_id, *rest in _current(lake, "partitions", *columns)
     )
-    cluster = Cluster({one.id: one for one in brokers}, partitions)
-    return topic_rows(select_all(cluster, RackAwareReplicaSelector()))
+    return Cluster({one.id: one for one in brokers}, partitions)
 
 
-def _current(run: Run, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+def _current(lake: Lake, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a history table that still hold on the shared lineage."""
     holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
-    batches = run.lake.dataset(table).to_batches(columns=list(columns), filter=holds)
-    for batch in batches:
+    for batch in lake.dataset(table).to_batches(columns=list(columns), filter=holds):
         yield from zip(*map(_values, batch.columns), strict=True)
 
 

@@ -1,8 +1,9 @@
-"""How much consumers of each rack read within their rack, from the leader and with KIP-392.
+"""How much consumers of each rack read within it, from the leader and with KIP-392, and what the
+rest costs.
 
-In: brokers and partitions of a state, from an image or from the lake's history tables, and a
-selector. Out: counts per rack and topic. One plain loop: 200,000 partitions take a second. Source:
-KIP-392 "Motivation", R120, R131, R136, R140.
+In: brokers and partitions of a state, from an image or from the lake's history tables, a selector,
+and what is read. Out: counts and bytes per rack and topic, or per partition. One plain loop:
+200,000 partitions take seconds. Source: KIP-392 "Motivation", "Preferred Read Replica", "Metrics".
 """
 
 from collections import Counter
@@ -20,11 +21,15 @@ from kraftlog.simulate.selectors import (
     ReplicaView,
     SeedRackAwareSelector,
     TopicPartition,
+    closest,
 )
+from kraftlog.simulate.traffic import Traffic, cost_per_month
 from kraftlog.state.state import State
 
 Row = dict[str, Any]
 NO_LEADER = -1
+FROM_LEADER = -1
+"""Of the metric preferred-read-replica: the consumer reads from the leader."""
 ALL_RACKS = "*"
 
 
@@ -85,12 +90,20 @@ def cluster_of(state: State) -> Cluster:
 
 
 class Read(NamedTuple):
-    """Where a consumer reads a partition: from which broker, and how near it and the leader are."""
+    """Where a consumer reads a partition: from which broker, and how near it and the leader are.
+    `closest_id` is the replica that lies in its rack, the leader before others; None for none.
+    """
 
     broker_id: int
     leader_is_local: bool
     is_local: bool
     is_preferred_replica: bool
+    closest_id: int | None
+
+    @property
+    def preferred_read_replica(self) -> int:
+        """As the consumer's metric of that name has it."""
+        return self.broker_id if self.is_preferred_replica else FROM_LEADER
 
 
 @dataclass(slots=True)
@@ -102,7 +115,12 @@ class Served:
     leader_local_count: int = 0
     local_count: int = 0
     preferred_read_replica_count: int = 0
+    volume: float = 0.0
+    crossing_before: float = 0.0
+    crossing_after: float = 0.0
     by_broker: Counter[int] = field(default_factory=Counter)
+    closest: dict[int, int | None] = field(default_factory=dict)
+    preferred: dict[int, int | None] = field(default_factory=dict)
 
     def add(self, other: "Served") -> None:
         self.partition_count += other.partition_count
@@ -110,27 +128,60 @@ class Served:
         self.leader_local_count += other.leader_local_count
         self.local_count += other.local_count
         self.preferred_read_replica_count += other.preferred_read_replica_count
+        self.volume += other.volume
+        self.crossing_before += other.crossing_before
+        self.crossing_after += other.crossing_after
         self.by_broker.update(other.by_broker)
 
-    def count(self, read: Read | None) -> None:
-        """One more partition; None: it is offline."""
+    def count(self, partition: int, read: Read | None, volume: float = 1.0) -> None:
+        """One more partition, of which so much is read; None: it is offline."""
         self.partition_count += 1
+        self.closest[partition] = read.closest_id if read else None
+        self.preferred[partition] = read.preferred_read_replica if read else None
         if read is None:
             self.offline_count += 1
             return
+        self.volume += volume
+        self.crossing_before += 0.0 if read.leader_is_local else volume
+        self.crossing_after += 0.0 if read.is_local else volume
         self.leader_local_count += read.leader_is_local
         self.local_count += read.is_local
         self.preferred_read_replica_count += read.is_preferred_replica
         self.by_broker[read.broker_id] += 1
 
 
-def select_all(cluster: Cluster, selector: ReplicaSelector) -> dict[tuple[str, str], Served]:
-    """The counts per (client rack, topic). What a broker would see of a follower's log is not in
-    the metadata: members of the ISR count as caught up, and only the KIP's own selector is shown
-    replicas outside it, as far behind. A built-in selector is asked once for all partitions that
-    lie alike: it looks at nothing else.
+def select_all(
+    cluster: Cluster, selector: ReplicaSelector, traffic: Traffic | None = None
+) -> dict[tuple[str, str], Served]:
+    """The counts per (client rack, topic); without traffic each partition is read as much as each
+    other.
 
     Raises UsageError where a selector fails, or answers with a replica that it was not shown.
+    """
+    found: dict[str, list[Served]] = {}
+    racks = cluster.racks
+    alike = (1.0,) * len(racks)
+    for one, reads in reads_of(cluster, selector):
+        served = found.get(one.topic)
+        if served is None:
+            served = found[one.topic] = [Served() for _ in racks]
+        volumes = alike if traffic is None else traffic.of(one.topic, one.partition)
+        for counts, read, volume in zip(served, reads, volumes, strict=True):
+            counts.count(one.partition, read, volume)
+    return {
+        (rack, topic): counts
+        for topic, served in found.items()
+        for rack, counts in zip(racks, served, strict=True)
+    }
+
+
+def reads_of(
+    cluster: Cluster, selector: ReplicaSelector
+) -> Iterator[tuple[Partition, list[Read | None]]]:
+    """Each partition, and where consumers of each rack read it. What a broker would see of a
+    follower's log is not in the metadata: members of the ISR count as caught up, and only the KIP's
+    own selector is shown replicas outside it, as far behind. A built-in selector is asked once for
+    all partitions that lie alike: it looks at nothing else.
     """
     clients = [ClientMetadata(rack) for rack in cluster.racks]
     outside = isinstance(selector, SeedRackAwareSelector)
@@ -139,23 +190,13 @@ def select_all(cluster: Cluster, selector: ReplicaSelector) -> dict[tuple[str, s
     behind = {one.id: ReplicaView(one, -1) for one in nodes} if outside else {}
     is_built_in = type(selector) in BUILT_IN.values()
     known: dict[tuple[tuple[int, ...], tuple[int, ...], int], list[Read | None]] = {}
-    found: dict[str, list[Served]] = {}
     for one in cluster.partitions:
         lying = (tuple(one.replicas), tuple(one.isr), one.leader)
         reads = known.get(lying) if is_built_in else None
         if reads is None:
             at, view = TopicPartition(one.topic, one.partition), _view(one, inside, behind)
             reads = known[lying] = [_read(selector, at, client, view) for client in clients]
-        served = found.get(one.topic)
-        if served is None:
-            served = found[one.topic] = [Served() for _ in clients]
-        for counts, read in zip(served, reads, strict=True):
-            counts.count(read)
-    return {
-        (client.rack_id, topic): counts
-        for topic, served in found.items()
-        for client, counts in zip(clients, served, strict=True)
-    }
+        yield one, reads
 
 
 def _view(
@@ -188,6 +229,7 @@ def _read(
         leader.endpoint.rack == client.rack_id,
         chosen.endpoint.rack == client.rack_id,
         chosen.endpoint.id != leader.endpoint.id,
+        near.endpoint.id if (near := closest(client, view)) is not None else None,
     )
 
 
@@ -195,12 +237,44 @@ def topic_rows(found: Mapping[tuple[str, str], Served]) -> Iterator[Row]:
     """Rows of the table `replica_selection`."""
     for (rack, topic), one in sorted(found.items()):
         yield {"client_rack": rack, "topic": topic, **_counts(one)} | {
-            "partitions_by_broker": sorted(one.by_broker.items())
+            "cross_zone_share_before": _share(one.crossing_before, one.volume),
+            "cross_zone_share_after": _share(one.crossing_after, one.volume),
+            "partitions_by_broker": sorted(one.by_broker.items()),
+            "closest_replicas": sorted(one.closest.items()),
+            "preferred_read_replicas": sorted(one.preferred.items()),
         }
 
 
-def rack_rows(found: Mapping[tuple[str, str], Served]) -> Iterator[Row]:
-    """One row per client rack, and one (`*`) for as many consumers in each rack."""
+def partition_rows(
+    cluster: Cluster, selector: ReplicaSelector, traffic: Traffic, price_per_gb: float
+) -> Iterator[Row]:
+    """One row per rack of consumers and partition."""
+    racks = {one.id: one.rack for one in cluster.brokers.values()}
+    for one, reads in reads_of(cluster, selector):
+        volumes = traffic.of(one.topic, one.partition)
+        for rack, read, volume in zip(cluster.racks, reads, volumes, strict=True):
+            counted = Served()
+            counted.count(one.partition, read, volume)
+            yield {
+                "client_rack": rack,
+                "topic": one.topic,
+                "partition": one.partition,
+                "leader": one.leader if read else None,
+                "leader_rack": racks.get(one.leader) if read else None,
+                "closest_replica": read.closest_id if read else None,
+                "preferred_read_replica": read.preferred_read_replica if read else None,
+                "leader_is_local": read.leader_is_local if read else None,
+                "is_local": read.is_local if read else None,
+                **_money(counted, traffic, price_per_gb),
+            }
+
+
+def rack_rows(
+    found: Mapping[tuple[str, str], Served],
+    traffic: Traffic | None = None,
+    price_per_gb: float = 0.0,
+) -> Iterator[Row]:
+    """One row per client rack, and one (`*`) for all of them."""
     racks: dict[str, Served] = {}
     every = Served()
     for (rack, _), one in sorted(found.items()):
@@ -211,10 +285,33 @@ def rack_rows(found: Mapping[tuple[str, str], Served]) -> Iterator[Row]:
         yield {
             "client_rack": rack,
             **_counts(one),
-            "leader_local_share": round(one.leader_local_count / online, 4) if online else None,
-            "local_share": round(one.local_count / online, 4) if online else None,
+            "leader_local_share": _share(one.leader_local_count, online),
+            "local_share": _share(one.local_count, online),
+            "cross_zone_share_before": _share(one.crossing_before, one.volume),
+            "cross_zone_share_after": _share(one.crossing_after, one.volume),
+            **(_money(one, traffic, price_per_gb) if traffic is not None else {}),
             "partitions_by_broker": {str(k): v for k, v in sorted(one.by_broker.items())},
         }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def _money(one: Served, traffic: Traffic, price_per_gb: float) -> Row:
+    """Bytes per day, and what those across zones cost; nothing where only weights are known."""
+    if not traffic.has_bytes:
+        return {}
+    before, after = one.crossing_before, one.crossing_after
+    costs = [cost_per_month(size, price_per_gb) for size in (before, after, before - after)]
+    return {
+        "bytes_per_day": round(one.volume),
+        "cross_zone_bytes_before": round(before),
+        "cross_zone_bytes_after": round(after),
+        "cost_per_month_before": round(costs[0], 2),
+        "cost_per_month_after": round(costs[1], 2),
+        "saved_per_month": round(costs[2], 2),
+    }
 
 
 def _counts(one: Served) -> Row:

@@ -86,10 +86,13 @@ class RackAwareReplicaSelector:
     def select(
         self, topic_partition: TopicPartition, client: ClientMetadata, partition: PartitionView
     ) -> ReplicaView | None:
-        near = _in_rack(client, partition)
-        if not near or partition.leader in near:
-            return partition.leader
-        return _most_caught_up(near)
+        return closest(client, partition) or partition.leader
+
+
+def closest(client: ClientMetadata, partition: PartitionView) -> ReplicaView | None:
+    """The replica in a client's own rack, the leader before others; None where none is there."""
+    near = _in_rack(client, partition)
+    return partition.leader if partition.leader in near else _most_caught_up(near)
 
 
 def _in_rack(client: ClientMetadata, partition: PartitionView) -> list[ReplicaView]:

@@ -230,9 +230,27 @@ REPLICA_SELECTION = TableSpec(
                 "preferred-read-replica is not −1)",
             ),
             column(
+                "cross_zone_share_before",
+                DOUBLE,
+                "share of what they read that leaves its zone, from leaders, where each partition "
+                "is read alike (bytes and money: plan replicas --traffic)",
+            ),
+            column("cross_zone_share_after", DOUBLE, "the same with KIP-392"),
+            column(
                 "partitions_by_broker",
                 pa.map_(INT, LONG),
                 "partitions that each broker serves to these consumers",
+            ),
+            column(
+                "closest_replicas",
+                pa.map_(INT, INT),
+                "per partition the replica in their rack, the leader before others; null: none",
+            ),
+            column(
+                "preferred_read_replicas",
+                pa.map_(INT, INT),
+                "per partition what the consumer's metric preferred-read-replica says: −1 for the "
+                "leader; null: it is offline",
             ),
         ]
     ),

@@ -258,6 +258,12 @@ def test_counts_per_rack_and_topic() -> None:
         for row in topic_rows(select_all(quorum, RackAwareReplicaSelector()))
     }
     assert len(found) == 6
+    far = ("cross_zone_share_before", "cross_zone_share_after")
+    near = ("closest_replicas", "preferred_read_replicas")
+    told = {key: [row.pop(name) for name in (*far, *near)] for key, row in found.items()}
+    assert told["a", "t"] == [0, 0, [(0, 1), (1, 1), (2, 1)], [(0, -1), (1, -1), (2, -1)]]
+    assert told["b", "t"] == [1, 0.6667, [(0, 2), (1, None), (2, None)], [(0, 2), (1, -1), (2, -1)]]
+    assert told["b", "u"] == [1, 1, [(0, None), (1, None)], [(0, None), (1, -1)]]
     assert found["a", "t"] == {
         "client_rack": "a",
         "topic": "t",
