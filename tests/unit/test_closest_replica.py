@@ -263,7 +263,7 @@ def test_counts_per_rack_and_topic() -> None:
     told = {key: [row.pop(name) for name in (*far, *near)] for key, row in found.items()}
     assert told["a", "t"] == [0, 0, [(0, 1), (1, 1), (2, 1)], [(0, -1), (1, -1), (2, -1)]]
     assert told["b", "t"] == [1, 0.6667, [(0, 2), (1, None), (2, None)], [(0, 2), (1, -1), (2, -1)]]
-    assert told["b", "u"] == [1, 1, [(0, None), (1, None)], [(0, None), (1, -1)]]
+    assert told["b", "u"] == [1, 1, [(3, None), (4, None)], [(3, None), (4, -1)]]
     assert found["a", "t"] == {
         "client_rack": "a",
         "topic": "t",
