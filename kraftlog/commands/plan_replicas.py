@@ -8,7 +8,7 @@ In: parsed arguments. Out: rows on stdout, notes on stderr. No Spark.
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import Options, load_options
@@ -57,7 +57,6 @@ RAISES = "tells_the_application"
 _EXAMPLES = """examples:
   kraftlog plan replicas --input replicas/ --bytes-per-day 5e12 --price-per-gb 0.02
   kraftlog plan replicas --lake lake/ --traffic traffic.csv --partitions --format json
-  kraftlog plan replicas --input replicas/ --selector my_selectors:Balanced
   kraftlog plan replicas --input replicas/ --serves 1300 --reset earliest
   kraftlog plan replicas --input replicas/ --staleness
 
@@ -209,10 +208,13 @@ def _other_rows(chosen: argparse.Namespace) -> Any:
 def _quorum(options: Options) -> Quorum:
     if options.lake is None:
         return read_quorum(options)
-    from kraftlog.pipeline.evidence import quorum_of
-    from kraftlog.pipeline.run import lake_of
+    from kraftlog.pipeline.run import Run, lake_of
 
-    return quorum_of(lake_of(options), options)
+    return Run(options, lake_of(options), _no_spark).quorum
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("a plan needs no Spark")
 
 
 def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None) -> Cluster:

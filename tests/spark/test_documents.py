@@ -86,6 +86,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     shutil.copytree(ROOT / "examples" / "quorum", root / "examples" / "quorum")
     shutil.copytree(ROOT / "conf", root / "conf")
     (root / "describe.txt").write_text("HighWatermark: 362\n")
+    (root / "traffic.csv").write_text("topic,bytes_per_day\nclicks.v2,1e9\n")
     (root / "client.properties").write_text("security.protocol=PLAINTEXT\n")
     (root / "kafka-authorizer.log").write_text(AUTHORIZER_LINE, encoding="utf-8")
     assert main(arguments(LAKE_COMMAND, places(root))[1:]) == 0
