@@ -12,7 +12,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
-from kraftlog.plain import tell
+from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
@@ -75,7 +75,8 @@ def _recover(chosen: argparse.Namespace) -> int:
     out = new_folder(chosen.out, roots)
     image = new_image(found.image, voters, chosen.listener)
     files = write_kit(out, image, voters, found.brokers, cluster_id)
-    text = plan_text(found, voters, cluster_id, chosen.listener, roots)
+    lines = plan_text(found, voters, cluster_id, chosen.listener, roots).split("\n")
+    text = "\n".join(map(printable, lines))
     values = plan_values(found, voters, files, cluster_id)
     write_text(out / "plan.md", text)
     write_text(out / "plan.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")

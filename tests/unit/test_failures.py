@@ -200,12 +200,21 @@ def test_no_name_of_a_folder_drives_a_terminal(
     name: str, node: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.move(node, node.parent / name)
-    for words in (["audit", "--input"], ["batches"], ["state"], ["plan", "boot", "--input"]):
+    new = ["--out", str(node.parent / "new"), "--voters", "1@h:1:yD7wSNglQZe1f8nw8v9c1Q"]
+    for words in (
+        ["audit", "--input"],
+        ["batches"],
+        ["state"],
+        ["plan", "boot", "--input"],
+        ["recover", *new, "--input"],
+    ):
         main([*words, str(node.parent / name)])
         captured = capsys.readouterr()
         assert not {"\x1b", "\u202e"} & set(captured.err + captured.out)
         assert "Traceback" not in captured.err
         (captured.err + captured.out).encode()
+    plan = node.parent / "new" / "plan.md"
+    assert not plan.exists() or not {"\x1b", "\u202e"} & set(plan.read_text())
 
 
 def test_nothing_is_written_below_an_input_by_any_name(

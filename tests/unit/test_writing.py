@@ -88,13 +88,14 @@ def test_a_lake_of_the_first_version_is_refused(quorum: Path, tmp_path: Path) ->
     assert "name an empty folder with --lake" in said
 
 
-def test_another_layout_is_refused(quorum: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [2, LAYOUT - 1, LAYOUT + 1])
+def test_another_layout_is_refused(layout: int, quorum: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     begin(quorum, lake)
     state = state_of(str(lake))
-    newer = replace(state, version=state.version + 1, layout=LAYOUT + 1)
+    newer = replace(state, version=state.version + 1, layout=layout)
     assert Register(str(lake)).advance(newer)
-    assert f"has layout {LAYOUT + 1}" in refused(quorum, lake)
+    assert f"has layout {layout}" in refused(quorum, lake)
     with pytest.raises(LakeError, match="has layout"):
         state_of(str(lake))
 
