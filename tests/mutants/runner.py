@@ -143,7 +143,7 @@ class Reach:
         self.failed = {one for told in records for one in told["failed"]}
         self.users: dict[str, list[str]] = {}
         self.seconds: dict[str, float] = {}
-        self.lasting: set[str] = set()
+        self.sharing: set[str] = set()
         self.siblings: dict[tuple[str, str], list[str]] = {}
         for told in records:
             for test, fixtures in told["fixtures"].items():
@@ -151,10 +151,15 @@ class Reach:
                     self.users.setdefault(fixture, []).append(test)
                 costs = [told["seconds"].get(one, 0.0) for one in (test, *fixtures)]
                 self.seconds[test] = sum(costs)
-                if max(costs[1:], default=0.0) > 0.2:
-                    self.lasting.add(test)
                 if fixtures:
+                    self.sharing.add(test)
                     self.siblings.setdefault(_case(test), []).append(test)
+
+    def cost(self, test: str) -> float:
+        """The seconds of a test, with what it may have got from one before it."""
+        if test not in self.sharing:
+            return self.seconds[test]
+        return max(self.seconds[one] for one in self.siblings[_case(test)])
 
     def tests(self, change: Change) -> tuple[set[str], bool]:
         """The tests that reach a change, and whether it is reached while modules are imported."""
@@ -245,18 +250,17 @@ class Judge:
         def place(test: str) -> tuple[Any, ...]:
             seen = self.killers[change.path + change.function, test]
             near = self.killers[change.path, test]
-            cost = self.reach.seconds[test]
+            cost = self.reach.cost(test)
             if seen and cost < 3:
-                return (0, -seen, cost)
+                return 0, -seen, cost
             if near and cost < 1:
-                return (1, -near, cost)
-            if test in self.reach.lasting:
-                return (3, test.split("::")[0], cost)
-            return (2, cost)
+                return 1, -near, cost
+            return 2, cost, _case(test)
 
-        chosen, total = [], 0.0
+        chosen, total, begun = [], 0.0, set()
         for test in sorted(tests, key=place):
-            total += self.reach.seconds[test]
+            total += 0.0 if _case(test) in begun else self.reach.cost(test)
+            begun.add(_case(test) if test in self.reach.sharing else (test, ""))
             if chosen and total > self.most:
                 break
             chosen.append(test)
