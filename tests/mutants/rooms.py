@@ -9,11 +9,16 @@ ROOMS = {
 }
 TESTS = ("tests/unit", "tests/property", "tests/golden")
 IGNORED = (
-    "choice", "codecs", "config", "contracts", "crc", "engines", "failures", "fuzz", "imports",
-    "lake", "lake_key", "lease", "names", "object_store", "pull", "pull_security", "pushdown",
-    "reference", "scans", "segment", "session", "slices", "source_stream", "spec", "upkeep",
-    "wire", "writing", "terminal",
+    "choice", "codecs", "config", "contracts", "crc", "disks", "engines", "extras", "failures",
+    "fuzz", "imports", "lake", "lake_key", "lease", "names", "object_store", "pull",
+    "pull_security", "pushdown", "reference", "scans", "segment", "session", "slices",
+    "source_stream", "spec", "stores", "terminal", "upkeep", "wire", "writing",
 )  # fmt: skip
 """Files of tests that start Spark, servers or processes, or look at other rooms alone."""
 COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
           "pyproject.toml", "pyspark_kraftlog.py")  # fmt: skip
+LARGE = ("isolated", "steady", "lagging", "upgraded", "offline", "ghosts", "unregistered", "voter")
+CHOSEN = f"not every_rule_has and not fuzz and not (golden and ({' or '.join(LARGE)}))"
+"""Of the tests: not the one that tells rules by their lines, which a change moves, and of the
+golden quorums the small ones, each of which is read in a second.
+"""

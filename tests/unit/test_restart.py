@@ -2,21 +2,38 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import Collector
+from kraftlog.audit.collect import Collector, collect
+from kraftlog.audit.run import audit_quorum
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.restart_rows import restart_rows
 from tests.golden.cases import DATA
-from tests.unit.audit_logs import LIMITS, NO_OP, Batch, leader_change, overwrite, quorum
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    overwrite,
+    producer_ids,
+    quorum,
+    replace_batch,
+    snapshot,
+    topic,
+)
 from tests.unit.faults.ends import cut
-from tests.unit.faults.table import AT, LATER
+from tests.unit.faults.table import AT, FAULTS, LATER
 
 
 def answers(root: Path) -> dict[str, Restart]:
@@ -79,6 +96,121 @@ def test_a_start_that_cuts_committed_records_is_unsafe_for_a_voter(tmp_path: Pat
     overwrite(nodes[0].segment(6), AT[9] + 70, b"\x55")
     found = answers(tmp_path)["1"]
     assert (found.safety, found.lost_from) == (Safety.UNSAFE, 9)
+
+
+def told(root: Path, label: str) -> tuple[Safety, str, int | None]:
+    one = answers(root)[label]
+    assert (one.order is None) == (one.safety in (Safety.UNSAFE, Safety.UNKNOWN))
+    return one.safety, one.reason, one.lost_from
+
+
+def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
+    for path in quorum(tmp_path)[0].folder.glob("*.log"):
+        path.unlink()
+    assert told(tmp_path, "1") == (Safety.UNKNOWN, "no segment of its log was copied", None)
+
+
+def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:
+    (quorum(tmp_path)[0].home / "meta.properties").unlink()
+    stranger = Node(tmp_path, 4)
+    stranger.write([leader_change(0, 1, 3), *(Batch(n, 1, (NO_OP,)) for n in range(1, 9))])
+    stranger.meta(cluster="elsewhere")
+    why = "whose copy it is cannot be told, or it is of another cluster"
+    assert told(tmp_path, "1") == (Safety.UNKNOWN, why, None)
+    assert told(tmp_path, "4") == (Safety.UNKNOWN, why, None)
+
+
+def test_a_node_that_would_not_start_is_left_alone(tmp_path: Path) -> None:
+    (quorum(tmp_path)[0].folder / "leader-epoch-checkpoint").write_text("what is this\n")
+    safety, reason, start = told(tmp_path, "1")
+    assert (safety, start) == (Safety.UNSAFE, None)
+    assert reason.startswith("it would not start: leader-epoch-checkpoint cannot be read: ")
+
+
+def test_a_voter_that_could_be_elected_without_what_is_committed(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[1:]:
+        node.segment(6).unlink()
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=2)
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
+    why = "it could be elected without what is committed from offset 6 on"
+    assert told(tmp_path, "3") == (Safety.UNSAFE, why, 6)
+
+
+def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
+    changed = (producer_ids(2000), topic("b", 2))
+    replace_batch(quorum(tmp_path)[2], 4, lambda one: replace(one, values=changed).raw())
+    found = told(tmp_path, "3")
+    assert found == (Safety.UNSAFE, "it differs from 1 at offset 4, below what is committed", 4)
+    # The majority is not to blame for it.
+    assert told(tmp_path, "1")[0] == Safety.SAFE
+
+
+def test_a_tail_whose_rival_nobody_elected_may_have_been_committed(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    for node in nodes[:2]:
+        node.append(Batch(12, 3, (NO_OP,), None, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    why = "its tail from offset 12 on is cut, and may have been committed"
+    assert told(tmp_path, "3") == (Safety.UNKNOWN, why, 12)
+
+
+def test_a_second_history_is_never_started(tmp_path: Path) -> None:
+    (damage,) = [one for one in FAULTS if one.says == "Two histories"]
+    damage.damage(quorum(tmp_path))
+    why = "it holds another history than 1 from offset 12 on"
+    assert told(tmp_path, "3") == (Safety.UNSAFE, why, 12)
+
+
+def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    observer = Node(tmp_path, 9)
+    observer.write(healthy_log())
+    why = "it does not vote, and fetches what it lacks from the leader"
+    assert told(tmp_path, "9") == (Safety.SAFE, why, None)
+    overwrite(observer.segment(6), AT[9] + 70, b"\x55")
+    safety, reason, start = told(tmp_path, "9")
+    assert (safety, start) == (Safety.LOSES, 9)
+    assert reason.startswith("its start throws records away from offset 9 on: recovery cuts")
+    assert [one for one, found in answers(tmp_path).items() if found.order] == ["1", "3", "2", "9"]
+
+
+def test_torn_bytes_behind_the_last_batch_are_no_loss(tmp_path: Path) -> None:
+    path = quorum(tmp_path)[0].segment(6)
+    path.write_bytes(path.read_bytes() + b"\x01\x02\x03")
+    assert told(tmp_path, "1")[0] == Safety.SAFE
+
+
+def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER))
+    why = "it lags, cannot be elected as it is, and fetches from offset 12 on"
+    assert told(tmp_path, "3") == (Safety.SAFE, why, None)
+    meanwhile = "it holds what is committed; the other voters at hand are a majority meanwhile"
+    assert told(tmp_path, "1") == (Safety.SAFE, meanwhile, None)
+    shutil.rmtree(nodes[2].home)
+    assert told(tmp_path, "1")[1] == (
+        "it holds what is committed; while it is down the other voters at hand are no "
+        "majority, and the quorum stands still"
+    )
+
+
+def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].meta(cluster="another")
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
+    findings = audit_quorum(evidence).findings
+    rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), findings)}
+    assert (rows["1"]["verdict"], rows["1"]["order"]) == ("unsafe", None)
+    assert rows["1"]["reason"] == (
+        "it has a critical finding (cluster_id_agrees): settle that first"
+    )
+    assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
 
 
 def test_the_command_names_what_is_lost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,29 @@ def _(nodes: list[Node]) -> None:
     _closed(nodes[0], 14)
 
 
+def _led_until_stopped(node: Node, start: int) -> None:
+    """What a leader leaves that was stopped cleanly in the epoch after its log's last one."""
+    _closed(node, 12)
+    node.segment(6).with_suffix(".index").write_bytes(b"")
+    node.epochs([(1, 0), (2, 8), (3, start)])
+    node.quorum_state(leaderId=node.node_id, leaderEpoch=3)
+
+
+@fault(
+    LOST, "critical", "1", 12, says="epoch 3 began at offset 13",
+    sound=lambda nodes: _led_until_stopped(nodes[0], 12),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """At its end stands the entry of an epoch in which it wrote nothing; behind it, a lost one."""
+    _led_until_stopped(nodes[0], 13)
+
+
+@fault(LOST, "critical", "1", 12, says="epoch 3 began at offset 12")
+def _(nodes: list[Node]) -> None:
+    """Without a clean stop nothing says that the epoch's first batch was not written."""
+    nodes[0].epochs([(1, 0), (2, 8), (3, 12)])
+
+
 @fault(
     LOST, "critical", "1", 6, says="2 snapshots that end behind its log",
     also="snapshot_epoch_agrees",
