@@ -38,7 +38,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         _vector(log, start, end),
         tuple(_snapshot_file(each) for each in shipped),
         None if cut is None else cut[1],
-        tuple(_problems(one)),
+        tuple(dict.fromkeys(_problems(one))),
         tuple(_bad_records(one, log.contents)),
         tuple(_notes(log, end)),
     )

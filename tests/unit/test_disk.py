@@ -1,0 +1,183 @@
+"""What Kafka meets on a disk when it opens the folder: where recovery stops, which snapshots load,
+which files refuse.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.boot import Disk, SnapshotFile
+from kraftlog.simulate.disk import disk_of, replayed_records
+from kraftlog.simulate.extent import SnapshotId
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    Batch,
+    Node,
+    healthy_log,
+    overwrite,
+    quorum,
+    replace_batch,
+    topic,
+)
+from tests.unit.faults.table import AT, END_POSITION, LATER
+
+FIRST, SECOND = f"{0:020d}.log", f"{6:020d}.log"
+WHOLE = EpochVector(((1, 0), (2, 8)), 12)
+
+
+def disk(root: Path) -> Disk:
+    """That of node 1."""
+    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+    return disk_of(found, found.by_label["1"])
+
+
+def test_a_sound_disk(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    snapshot = SnapshotFile(SnapshotId(1, 6), None, is_complete=True)
+    assert disk(tmp_path) == Disk(0, WHOLE, (snapshot,), None, (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("base", "segment", "epochs"),
+    [
+        (0, 0, ()),
+        (3, 0, ((1, 0),)),
+        (7, 6, ((1, 0),)),
+        (8, 6, ((1, 0),)),
+        (9, 6, ((1, 0), (2, 8))),
+    ],
+)
+def test_recovery_stops_at_the_first_wrong_crc(
+    tmp_path: Path, base: int, segment: int, epochs: tuple[tuple[int, int], ...]
+) -> None:
+    """And drops all that follows, in the segments behind it, too."""
+    node = quorum(tmp_path)[0]
+    for damaged in {base, 10}:
+        overwrite(node.segment(0 if damaged < 6 else 6), AT[damaged] + 17, b"\xaa\xbb\xcc")
+    found = disk(tmp_path)
+    assert found.vector == EpochVector(epochs, base)
+    name = f"{segment:020d}.log"
+    assert found.cut == f"a batch whose CRC is wrong at byte {AT[base]:,} of {name}"
+
+
+def test_what_comes_first_in_a_file_counts(tmp_path: Path) -> None:
+    """Garbage before a batch with a wrong CRC, and behind one."""
+    node = quorum(tmp_path)[0]
+    raw = node.segment(6).read_bytes()
+    between = raw[: AT[9]] + b"\x07" * 30 + raw[AT[9] :]
+    node.segment(6).write_bytes(between)
+    overwrite(node.segment(6), AT[10] + 30 + 17, b"\xaa\xbb\xcc")
+    found = disk(tmp_path)
+    assert found.vector == EpochVector(((1, 0), (2, 8)), 9)
+    assert found.cut is not None
+    assert found.cut.endswith(f" at byte {AT[9]:,} of {SECOND}")
+    overwrite(node.segment(6), AT[7] + 17, b"\xaa\xbb\xcc")
+    assert disk(tmp_path).cut == f"a batch whose CRC is wrong at byte {AT[7]:,} of {SECOND}"
+
+
+def test_bytes_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
+    path = quorum(tmp_path)[0].segment(6)
+    path.write_bytes(path.read_bytes() + bytes(100))
+    found = disk(tmp_path)
+    assert found.vector == WHOLE
+    assert found.cut == f"100 zero bytes at byte {END_POSITION:,} of {SECOND}"
+
+
+def loadable(root: Path) -> str | None:
+    ((only),) = disk(root).snapshots
+    return only.unreadable
+
+
+def test_why_a_snapshot_does_not_load(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    path = node.checkpoint(6, 1)
+    raw = path.read_bytes()
+    assert loadable(tmp_path) is None
+    # A torn end is not noticed; what is no batch is.
+    path.write_bytes(raw[:-5])
+    assert loadable(tmp_path) is None
+    header = 12 + int.from_bytes(raw[8:12], "big")
+    path.write_bytes(raw[:header] + b"\x07" * 40 + raw[header:])
+    assert loadable(tmp_path) == "40 bytes that are no record batch, before a valid one"
+    path.write_bytes(raw)
+    overwrite(path, 150, b"\x55")
+    assert loadable(tmp_path) == "a batch's CRC is wrong"
+    path.write_bytes(raw[header:])
+    assert loadable(tmp_path) == "its first record is no snapshot header"
+
+
+def problems(root: Path) -> list[str]:
+    return list(disk(root).problems)
+
+
+def test_files_that_refuse(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    (node.folder / "quorum-state").write_text("{")
+    (node.folder / "leader-epoch-checkpoint").write_text("9\n")
+    (node.folder / "partition.metadata").write_text("nothing")
+    (node.home / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=\n")
+    told = [one.split(":")[0] for one in problems(tmp_path)]
+    assert sorted(told) == [
+        "leader-epoch-checkpoint cannot be read",
+        "meta.properties names no cluster.id",
+        "partition.metadata cannot be read",
+        "quorum-state cannot be read",
+    ]
+
+
+def test_a_quorum_state_of_a_version_that_is_unknown(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    for version, known in ((0, True), (1, True), (2, False)):
+        node.quorum_state(leaderId=2, leaderEpoch=2, data_version=version)
+        told = f"quorum-state has data_version {version}, and only 0 and 1 are known"
+        assert problems(tmp_path) == ([] if known else [told])
+
+
+def test_partition_metadata_names_the_topic(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    path = node.folder / "partition.metadata"
+    path.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    assert problems(tmp_path) == []
+    path.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    told = "partition.metadata names another topic id, AAAAAAAAAAAAAAAAAAAAAg"
+    assert problems(tmp_path) == [told]
+
+
+def test_a_side_file_that_is_a_folder_refuses(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    (node.folder / "quorum-state").unlink()
+    (node.folder / "quorum-state").mkdir()
+    (told,) = problems(tmp_path)
+    assert told.startswith("quorum-state cannot be read: ")
+
+
+def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[0], 3, lambda one: b"")
+    replace_batch(nodes[0], 9, lambda one: b"")
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP, topic("d", 4) + b"\0"), None, LATER))
+    found = disk(tmp_path)
+    assert [one.offset for one in found.bad_records] == [13]
+    assert "1 bytes are left after TopicRecord" in found.bad_records[0].text
+    assert found.notes == ("offsets 3 to 3 are missing, and Kafka does not notice",)
+    assert found.cut is None
+
+
+def test_records_that_are_replayed(tmp_path: Path) -> None:
+    Node(tmp_path, 1).write(healthy_log())
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
+    log = found.by_label["1"]
+    # A batch that begins before the end is replayed whole: offsets 1 and 2 are one, 4 and 5 are.
+    assert replayed_records(log, 0, 12) == 12
+    assert replayed_records(log, 5, 12) == 7
+    assert replayed_records(log, 2, 5) == 4
+    assert replayed_records(log, 3, 4) == 1
+    assert replayed_records(log, 11, 12) == 1
+    assert replayed_records(log, 12, 12) == 0
