@@ -12,6 +12,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "page": ("altair", "jinja2", "vl_convert"),
     "pull": ("kafka", "cryptography"),
     "sql": ("duckdb",),
+    "connect": ("grpc", "grpc_status", "zstandard"),
     "notebook": ("ipykernel", "nbclient"),
 }
 """The modules that each extra brings; what no extra names is a plain dependency."""

@@ -11,10 +11,10 @@ from typing import Any
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.explain.net import net, object_rows
 from kraftlog.explain.subject import Subject
-from kraftlog.log.storage import absolute
 from kraftlog.pipeline.explained import moments_in
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import lake_at
 
 Row = dict[str, Any]
 _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
@@ -26,7 +26,7 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
     earlier where there is only one.
 
     Raises UsageError where there is no run of a given number."""
-    runs = {row["number"]: row for row in Lake(absolute(path)).read("runs").to_pylist()}
+    runs = {row["number"]: row for row in lake_at(path).read("runs").to_pylist()}
     if not runs:
         raise LakeError(f"{path}: no run has finished yet; run the decode job first")
     if number is None and since is None and len(runs) == 1:
@@ -44,7 +44,7 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
 
 def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     """Everything that differs, findings first."""
-    lake = Lake(absolute(path))
+    lake = lake_at(path)
     yield from _findings(lake, before, after)
     yield from _replicas(lake, before, after)
     yield from _elections(lake, before, after)

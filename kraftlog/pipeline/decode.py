@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
-from pyspark import SparkContext
 
 from kraftlog import __version__
 from kraftlog.decode.tabular import fault_table
@@ -29,7 +28,7 @@ from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.scan import scan_bin
-from kraftlog.pipeline.tasks import WrittenFile, run_tasks
+from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
@@ -162,9 +161,9 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 
 
-def _bins(spark: SparkContext, splits: list[Split]) -> list[list[int]]:
+def _bins(spark: Spark, splits: list[Split]) -> list[list[int]]:
     """The splits of each task, about equally many bytes."""
-    tasks = max(2, int(spark.getConf().get("spark.sql.shuffle.partitions", "2")))
+    tasks = max(2, int(setting_of(spark, "spark.sql.shuffle.partitions", "2")))
     total = sum(split.size_bytes for split in splits)
     tasks = max(tasks, total // max(split.size_bytes for split in splits) if total else 0)
     return pack([split.size_bytes for split in splits], tasks)

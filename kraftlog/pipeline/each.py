@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from pyspark import SparkContext
-
 from kraftlog.config import Options
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.judge import Judged, audit_or_error
-from kraftlog.pipeline.tasks import run_tasks
+from kraftlog.pipeline.tasks import Spark, run_tasks
 
 
-def audit_each(
-    spark: SparkContext, roots: list[str], options: Options
-) -> Iterator[tuple[str, Judged]]:
+def audit_each(spark: Spark, roots: list[str], options: Options) -> Iterator[tuple[str, Judged]]:
     """(root, what its audit says), in the order of the roots."""
     paths = [absolute(root) for root in roots]
     judged = run_tasks(spark, len(paths), partial(_audit, paths, options))

@@ -16,7 +16,6 @@ import pyarrow.dataset as ds
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import Known
-from kraftlog.log.storage import absolute
 from kraftlog.message.spec import FieldSpec
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
@@ -25,6 +24,7 @@ from kraftlog.state.history import SHOWN
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import lake_at
 
 Row = dict[str, Any]
 _REMOVED_BY = {
@@ -49,7 +49,7 @@ _LEFT_OUT: dict[str, Row] = {
 
 def known_in(path: str) -> Known:
     """What the newest run knew of leaders, and of what is committed."""
-    lake = Lake(absolute(path))
+    lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
     bounds = lake.rows_of_run("replicas", run_id, ["committed_lower", "committed_upper"])
     epochs = lake.rows_of_run("epochs", run_id, ["batch_leader_epoch", "leader_id"])
@@ -64,7 +64,7 @@ def known_in(path: str) -> Known:
 
 def moments_in(path: str, subject: Subject) -> Iterator[Moment]:
     """All moments that the subject's tables tell, lineage by lineage."""
-    lake = Lake(absolute(path))
+    lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
     forks = {
         row["lineage"]: row["fork_offset"]

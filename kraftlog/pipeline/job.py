@@ -6,20 +6,19 @@ and `--conf-file` names a TOML file.
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from pyspark import SparkContext
 
 from kraftlog.config import Options, load_options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options
 from kraftlog.pipeline.page import page_path
-from kraftlog.pipeline.run import lake_of, newest_run
+from kraftlog.pipeline.run import StartSpark, lake_of, newest_run
 from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
+from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.watching import is_watched, watch_lake
 from kraftlog.report.summary import print_summary
-from kraftlog.session import spark_context
+from kraftlog.session import spark_for_tasks
 
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -51,12 +50,12 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     return outcome.exit_code
 
 
-def starter(app_name: str, options: Options) -> Callable[[], SparkContext]:
-    """A function that starts Spark, or joins the session that is there."""
+def starter(app_name: str, options: Options) -> StartSpark:
+    """A function that starts Spark, or joins the one that is there."""
 
-    def start() -> SparkContext:
+    def start() -> Spark:
         with interrupts_kept():
-            return spark_context(app_name, master=options.master or None)
+            return spark_for_tasks(app_name, master=options.master or None)
 
     return start
 

@@ -33,11 +33,11 @@ from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.place import KEY_FILE
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from kraftlog.pipeline.tasks import Spark
 
 
 Row = dict[str, Any]
-StartSpark = Callable[[], "SparkContext"]
+StartSpark = Callable[[], "Spark"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ by slices, so that a share reads the row groups of its own slices and nothing el
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import SparkContext
 
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import rules_after
 from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.standing import (
     CHANGE,
     PUT,
@@ -85,9 +85,7 @@ class Folded:
     holds_records: bool
 
 
-def fold_stretch(
-    stretch: Stretch, outline: Outline, start_spark: Callable[[], SparkContext]
-) -> Folded:
+def fold_stretch(stretch: Stretch, outline: Outline, start_spark: StartSpark) -> Folded:
     """Fold the partitions of a stretch."""
     if stretch.count == 1:
         return _fold(stretch, outline, 0)

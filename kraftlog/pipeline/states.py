@@ -16,13 +16,13 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyspark import SparkContext
 
 from kraftlog.audit.told import Before, Told
 from kraftlog.audit.watch import Rules
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.shares import Folded, fold_stretch, shares_of, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.pipeline.standing import Standing, outline_from
@@ -31,8 +31,6 @@ from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milli
 from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
-
-StartSpark = Callable[[], SparkContext]
 
 ROWS_PER_SHARE = 1_500_000
 """At most so many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 
-from pyspark import SparkContext
-
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.audit import audit
@@ -20,6 +18,7 @@ from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
+from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.writing import writing
 
 Step = Callable[[StartSpark, Options], int]
@@ -106,7 +105,7 @@ def _meanwhile(start_spark: StartSpark) -> StartSpark:
 
     reader = ThreadPoolExecutor(1)
 
-    def start() -> SparkContext:
+    def start() -> Spark:
         # Where this fails, the contracts step meets the same error, and tells it.
         reader.submit(import_module, "kraftlog.contracts.run")
         return start_spark()

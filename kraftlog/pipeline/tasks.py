@@ -3,18 +3,24 @@
 In: a function of a number, which pickles. Out: what it yields, in the order of the numbers. The
 rows that a task decodes or folds go from its process to files; what comes back tells which.
 Spark's SQL takes no part in that: planning and compiling its first query takes longer than many a
-run's work.
+run's work. Spark Connect has nothing but SQL: there the numbers are the rows of a DataFrame, and
+what comes back is pickled.
 """
 
-from collections.abc import Callable, Iterable
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from kraftlog.tables.parquet import AddedFile
 
 T = TypeVar("T")
+Spark = SparkContext | SparkSession
+"""A classic Spark, or the session of a remote one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +32,36 @@ class WrittenFile:
     row_count: int
 
 
-def run_tasks(spark: SparkContext, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+def run_tasks(spark: Spark, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     """Run one task per number from 0 on; what all of them yield."""
+    if count == 0:
+        return []
+    if isinstance(spark, SparkContext):
+        return _by_rdd(spark, count, work)
+    return _by_rows(spark, count, work)
 
+
+def setting_of(spark: Spark, key: str, default: str) -> str:
+    """A setting as its owner chose it."""
+    settings = spark.getConf() if isinstance(spark, SparkContext) else spark.conf
+    return settings.get(key, default) or default
+
+
+def _by_rdd(spark: SparkContext, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     def task(numbers: Iterable[int]) -> Iterable[T]:
         for number in numbers:
             yield from work(number)
 
-    if count == 0:
-        return []
     return spark.parallelize(range(count), count).mapPartitions(task).collect()
+
+
+def _by_rows(spark: SparkSession, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                done = pickle.dumps(list(work(number)))
+                yield pa.RecordBatch.from_pydict({"number": [number], "done": [done]})
+
+    numbers = spark.range(0, count, 1, count)
+    told = numbers.mapInArrow(task, "number long, done binary").toArrow().sort_by("number")
+    return [one for done in told.column("done").to_pylist() for one in pickle.loads(done)]

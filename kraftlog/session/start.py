@@ -2,18 +2,21 @@
 
 What enters: an application name, settings that win over the packaged ones, a master. What leaves:
 a `SparkSession` that reads and writes Delta tables, a `SparkContext` for tasks, which is there
-seconds earlier, or a `PlatformError`. Runs on the driver only;
+seconds earlier (or a remote session), or a `PlatformError`. Runs on the driver only;
 nothing here is pickled. Spark is imported inside the functions, because `make setup` asks this room
 for Java before anything is installed.
 """
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import urlsplit
 
 from kraftlog.errors import PlatformError
+from kraftlog.parts import require
 from kraftlog.session.java import check_java
 from kraftlog.session.settings import (
     delta_coordinates,
@@ -32,6 +35,8 @@ DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
 LAUNCH_ONLY = ("spark.driver.", "spark.jars", "spark.master")
 # Set in every session, whoever started it.
 ANSWERS_DEPEND_ON = ("spark.sql.session.timeZone", "spark.sql.python.filterPushdown.enabled")
+REMOTE = "sc://"
+_PATIENCE = 5.0
 # What the JVM prints at every start, before or beside its logging, and nobody can act upon.
 START_NOISE = (
     b"WARNING: Using incubator modules",
@@ -74,9 +79,9 @@ def _session(
     return SparkSession.builder.getOrCreate()
 
 
-def spark_context(app_name: str, *, master: str | None = None) -> "SparkContext":
+def spark_for_tasks(app_name: str, *, master: str | None = None) -> "SparkContext | SparkSession":
     """The running Spark, spark-submit's, or a new one, for tasks alone: what a session builds for
-    SQL takes seconds, and tasks need no Delta.
+    SQL takes seconds, and tasks need no Delta. Where it is remote (Spark Connect), its session.
     """
     from pyspark import SparkConf, SparkContext
 
@@ -84,7 +89,28 @@ def spark_context(app_name: str, *, master: str | None = None) -> "SparkContext"
         return SparkContext._active_spark_context
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return SparkContext.getOrCreate(SparkConf().setAppName(app_name))
+    address = master or os.environ.get("SPARK_REMOTE", "")
+    if address.startswith(REMOTE) or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        return _remote(app_name, address)
     return _new_context(app_name, {}, master, sql=False)
+
+
+def _remote(app_name: str, address: str) -> "SparkSession":
+    """The session of this program with a remote Spark, or a new one."""
+    require("connect")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    if address.startswith(REMOTE):
+        # Spark's own client asks for ten minutes, in silence, before it gives up.
+        place = urlsplit(address)
+        try:
+            socket.create_connection((place.hostname, place.port or 15002), _PATIENCE).close()
+        except OSError as error:
+            why = error.strerror or error
+            raise PlatformError(f"no Spark answers at {address} ({why}): is it started?") from error
+        builder = builder.remote(address)
+    return builder.getOrCreate()
 
 
 def _new_context(

@@ -6,9 +6,10 @@ In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies t
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
-from kraftlog.log.storage import Entry, entry_of, list_folder
+from kraftlog.log.storage import Entry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
 from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
 from kraftlog.tables.register import REGISTER, Register, State
 
@@ -56,6 +57,15 @@ def state_of(root: str) -> State:
         raise LakeError(f"{root}: there is no lake; run the decode job first")
     require_layout(root, known)
     return known
+
+
+def lake_at(path: str) -> Lake:
+    """A lake that is to be read.
+
+    Raises LakeError where there is none, or one of another layout."""
+    root = absolute(path)
+    state_of(root)
+    return Lake(root)
 
 
 def _listed(root: str) -> list[Entry]:

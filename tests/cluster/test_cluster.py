@@ -7,31 +7,27 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from kraftlog.source.settings import KEY_SIZE
-from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE, state_of
-from kraftlog.tables.spec import state_tables
 from tests.bare import ROOT, built_wheel, environment
+from tests.cluster.machines import spark_home, stop, wait_for
 from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA
+from tests.lakes import contents, key_in
 from tests.s3_server import Store, free_port, s3_bucket
 
 pytestmark = pytest.mark.cluster
 
 ISOLATED = DATA / "isolated" / "replicas"
 JARS = ",".join(str(one) for one in sorted((ROOT / ".jars").glob("*.jar")))
-SAME = ["records", "control_records", "contents", *state_tables()]
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,6 @@ def _parents() -> dict[int, int]:
             continue  # it has ended
         found[int(one.parent.name)] = int(text.rpartition(")")[2].split()[1])
     return found
-
-
-def spark_home() -> Path:
-    """The folder of the Spark that pip has installed."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +94,7 @@ def cluster(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     deploy, master = "org.apache.spark.deploy", f"spark://127.0.0.1:{port}"
     host = ["--host", "127.0.0.1", "--port", str(port)]
     started = [start("master", f"{deploy}.master.Master", *host)]
-    _wait_for(port)
+    wait_for(port)
     for name in ("one", "two"):
         size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
         started.append(start(name, f"{deploy}.worker.Worker", *size, master))
@@ -114,17 +102,7 @@ def cluster(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Cluster(master, tuple((own, process.pid) for own, process in started[1:]))
     finally:
         for _, process in reversed(started):
-            process.terminate()
-            process.wait(60)
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(600):
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise TimeoutError(port)
+            stop(process)
 
 
 @pytest.fixture(scope="module")
@@ -183,24 +161,6 @@ def submitted(cluster: Cluster, store: Store, folder: Path, lake: str) -> "subpr
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def key_in(folder: Path) -> Path:
-    """The same key for both lakes: masks and ids compare so."""
-    key = folder / KEY_FILE
-    key.write_bytes(b"k" * KEY_SIZE)
-    key.chmod(0o600)
-    return key
-
-
-def contents(lake: str) -> dict[str, list[str]]:
-    """The rows of the tables that are the same wherever a lake lies."""
-    found = {}
-    for name in SAME:
-        rows = Lake(lake).read(name)
-        kept = sorted({*rows.column_names} - {"run_id"})
-        found[name] = sorted(map(repr, rows.select(kept).to_pylist()))
-    return found
 
 
 def test_the_whole_pipeline_while_an_executor_is_killed(

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -19,19 +18,16 @@ from deltalake import DeltaTable
 
 from kraftlog.cli import main
 from kraftlog.decode.redaction import MASK_PREFIX
-from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE, state_of
-from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
+from tests.lakes import contents, key_in
 from tests.s3_server import Store, s3_bucket, s3_server
 
 pytestmark = pytest.mark.s3
 
 ISOLATED = DATA / "isolated" / "replicas"
-SAME = ["records", "control_records", "contents", *state_tables()]
-"""Tables whose rows say nothing of where the input lay, and when it was read."""
 OFTEN = ["--master", "local[2]", "--fail-on", "never", "--lease-seconds", "4"]
 
 
@@ -63,16 +59,6 @@ class Place:
     def versions(self) -> dict[str, int]:
         return {name: Lake(self.lake).open(name).version() for name in all_tables()}
 
-    def contents(self) -> dict[str, list[str]]:
-        """The rows of the tables that are the same wherever a lake lies."""
-        tables = {name: Lake(self.lake).read(name) for name in SAME}
-        return {
-            name: sorted(
-                map(repr, rows.select(sorted({*rows.column_names} - {"run_id"})).to_pylist())
-            )
-            for name, rows in tables.items()
-        }
-
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
@@ -81,22 +67,14 @@ def store() -> Iterator[Store]:
         yield one
 
 
-def key_file(folder: Path) -> Path:
-    """The same key for all lakes: masks and ids of two lakes compare so."""
-    key = folder / KEY_FILE
-    key.write_bytes(b"k" * KEY_SIZE)
-    key.chmod(0o600)
-    return key
-
-
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What one run leaves, alone and on a local disk."""
     folder = tmp_path_factory.mktemp("clean")
-    key_file(folder)
+    key_in(folder)
     one = Place(str(ISOLATED), str(folder))
     one.run()
-    return one.contents()
+    return contents(one.lake)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +91,7 @@ def grown(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Place:
         shutil.rmtree(part / one)
     place = Place(f"{store.bucket}/growing", f"{store.bucket}/lakes/grown")
     store.put(part, place.replicas)
-    store.put(key_file(folder), f"{place.lake}/{KEY_FILE}")
+    store.put(key_in(folder), f"{place.lake}/{KEY_FILE}")
     place.run()
     store.put(ISOLATED, place.replicas)
     kill_at_work(place)
@@ -137,7 +115,7 @@ def kill_at_work(place: Place) -> None:
 def test_growth_and_a_killed_run_end_like_one_clean_run(
     grown: Place, clean: dict[str, list[str]]
 ) -> None:
-    assert grown.contents() == clean
+    assert contents(grown.lake) == clean
     assert [one.run for one in state_of(grown.lake).published] == [1, 2]
     assert state_of(grown.lake).owner is None
 
@@ -155,7 +133,7 @@ def test_two_runs_at_once_end_like_one(store: Store, clean: dict[str, list[str]]
     said = [one.communicate(timeout=600)[0] for one in runs]
     assert [one.returncode for one in runs] == [0, 0], said
     assert [one.run for one in state_of(place.lake).published] == [1]
-    assert {name: len(rows) for name, rows in place.contents().items()} == {
+    assert {name: len(rows) for name, rows in contents(place.lake).items()} == {
         name: len(rows) for name, rows in clean.items()
     }
 
@@ -244,6 +222,8 @@ SENTENCES = [
     ("run --input s3://nowhere/x --lake s3://bucket/new", {}, "there is no bucket nowhere"),
     ("lake check --lake s3://bucket/replicas", {}, "is no lake and holds other things"),
     ("lake check --lake s3://bucket/absent", {}, "there is no lake"),
+    ("changes --lake s3://nowhere/lake", {}, "there is no bucket nowhere"),
+    ("explain topic a --lake s3://nowhere/lake", {}, "there is no bucket nowhere"),
     ("audit --input s4://bucket/replicas", {}, "s4:// is no store that kraftlog knows"),
     ("audit --input hdfs://bucket/replicas", {}, "hdfs:// is no store that kraftlog knows"),
     ("run --input {} --lake ftp://bucket/lake", {}, "ftp:// is no store that kraftlog knows"),

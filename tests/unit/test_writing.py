@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.config import Options, load_options
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.pipeline.writing import writing
@@ -86,6 +87,23 @@ def test_a_lake_of_the_first_version_is_refused(quorum: Path, tmp_path: Path) ->
     said = refused(quorum, lake)
     assert "as the first version of kraftlog left them" in said
     assert "name an empty folder with --lake" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run --input {} --lake", "lake check --lake", "changes --lake", "explain topic a --lake"],
+)
+def test_each_command_refuses_a_lake_of_the_first_version(
+    command: str, quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    for name in ("runs", "records"):
+        Lake(str(lake)).ensure(decoded_tables()[name])
+    assert main([*command.replace("{}", str(quorum)).split(), str(lake)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    (said,) = [one for one in told.err.splitlines() if one.startswith("kraftlog: ")]
+    assert "as the first version of kraftlog left them" in said
 
 
 @pytest.mark.parametrize("layout", [2, LAYOUT - 1, LAYOUT + 1])

@@ -1,0 +1,105 @@
+"""A remote Spark, by Spark Connect: a server of its own process, a client that has no JVM."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bare import ROOT
+from tests.cluster.machines import spark_home, stop, wait_for
+from tests.golden.cases import DATA
+from tests.lakes import contents, key_in
+from tests.s3_server import free_port
+
+pytestmark = pytest.mark.cluster
+
+ISOLATED = str(DATA / "isolated" / "replicas")
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SCRIPT = """
+import sys
+from pyspark import SparkContext
+from kraftlog.pipeline.tasks import run_tasks, setting_of
+from kraftlog.session import spark_for_tasks
+
+spark = spark_for_tasks("tasks", master=sys.argv[1])
+print(run_tasks(spark, 5, lambda number: [number] * number))
+print(run_tasks(spark, 0, lambda number: [number]), setting_of(spark, "spark.none", "7"))
+print(SparkContext._active_spark_context)
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server knows kraftlog, as the machines of a remote Spark have to."""
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
+    settings = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.ui.enabled": "false",
+    }
+    words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    variables = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    submit = [str(spark_home() / "bin/spark-class"), "org.apache.spark.deploy.SparkSubmit"]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*submit, "--class", SERVER, "--master", "local[2]", *words, "spark-internal"],
+            cwd=folder,
+            env=os.environ | variables | {"SPARK_HOME": str(spark_home())},
+            stdout=log,
+            stderr=log,
+        )
+    wait_for(port)
+    yield f"sc://127.0.0.1:{port}"
+    stop(server)
+
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command without any Java: only the server may have one."""
+    nowhere = {"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere"}
+    return subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | nowhere,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_tasks_of_a_remote_spark_answer_in_their_order(address: str) -> None:
+    done = python("-c", SCRIPT, address)
+    assert done.returncode == 0, done.stderr
+    numbers = [one for one in range(5) for _ in range(one)]
+    assert done.stdout.splitlines() == [str(numbers), "[] 7", "None"]
+
+
+def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(address: str, tmp_path: Path) -> None:
+    found = []
+    for name, master in (("remote", address), ("local", "local[2]")):
+        lake = tmp_path / name
+        lake.mkdir()
+        key_in(lake)
+        command = ["-m", "kraftlog", "run", "--input", ISOLATED, "--lake", str(lake)]
+        if master == "local[2]":
+            done = subprocess.run(
+                [sys.executable, *command, "--master", master], capture_output=True, text=True
+            )
+        else:
+            done = python(*command, "--master", master)
+        assert done.returncode == 0, done.stderr
+        found.append(contents(str(lake)))
+    assert found[0] == found[1]
+
+
+def test_a_remote_spark_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    began = time.monotonic()
+    command = ["-m", "kraftlog", "run", "--input", ISOLATED, "--lake", str(tmp_path / "lake")]
+    done = python(*command, "--master", f"sc://127.0.0.1:{free_port()}")
+    assert done.returncode == 2
+    assert "no Spark answers at sc://127.0.0.1" in done.stderr
+    assert time.monotonic() - began < 60

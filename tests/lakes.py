@@ -1,0 +1,29 @@
+"""Lakes that are to hold the same, wherever they lie and whoever wrote them."""
+
+from pathlib import Path
+
+from kraftlog.source.settings import KEY_SIZE
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import KEY_FILE
+from kraftlog.tables.spec import state_tables
+
+SAME = ["records", "control_records", "contents", *state_tables()]
+"""Tables whose rows say nothing of where the input lay, and when it was read."""
+
+
+def key_in(folder: Path) -> Path:
+    """The same key for both lakes: masks and ids compare so."""
+    key = folder / KEY_FILE
+    key.write_bytes(b"k" * KEY_SIZE)
+    key.chmod(0o600)
+    return key
+
+
+def contents(lake: str) -> dict[str, list[str]]:
+    """The rows of the tables that are the same wherever a lake lies."""
+    found = {}
+    for name in SAME:
+        rows = Lake(lake).read(name)
+        kept = sorted({*rows.column_names} - {"run_id"})
+        found[name] = sorted(map(repr, rows.select(kept).to_pylist()))
+    return found
