@@ -8,6 +8,7 @@ the next one goes on where it stopped.
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,8 +57,8 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         lake = lake_of(options)
         mended = _made_whole(lake, lease, options, reads_input)
         yield lake
-        _tell_lost(lake, mended)
-        _publish(lake, lease, options)
+        _tell_lost(lake, mended.ids)
+        _publish(lake, lease, options, is_anew=mended.is_anew)
 
 
 def _replicas(root: str, options: Options) -> list[Replica]:
@@ -90,9 +91,18 @@ def _cluster_ids(replicas: list[Replica]) -> Counter[str]:
     return Counter(sorted(one["cluster.id"] for one in read if one.get("cluster.id")))
 
 
-def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> pa.Array:
+class _Mended(NamedTuple):
+    """The ids of the record batches that are to be decoded again; whether anything was damaged, so
+    that the versions which earlier runs have published may not be theirs any more.
+    """
+
+    ids: pa.Array
+    is_anew: bool
+
+
+def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> _Mended:
     """Shut a dead owner out, and take out of the lake what is damaged, for the steps to write it
-    again; the ids of the record batches that are to be decoded again.
+    again.
 
     Raises LakeError for damage where the input is not to be read."""
     published = lease.state.published
@@ -103,7 +113,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
         broken = {one.table for one in found if not one.has_log}
         lake.fence(spec for name, spec in all_tables().items() if name not in broken)
     if not found:
-        return pa.array([], pa.string())
+        return _Mended(pa.array([], pa.string()), is_anew=False)
     if not reads_input:
         one = found[0]
         raise LakeError(
@@ -112,7 +122,8 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
     for one in found:
         tell(f"{lake.path(one.table)} is damaged: {one.what}; it is rebuilt from the input")
     finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
-    return mend(lake, found, max(finished, last.run if last else 0))
+    ids = mend(lake, found, max(finished, last.run if last else 0))
+    return _Mended(ids, is_anew=True)
 
 
 def _tell_lost(lake: Lake, mended: pa.Array) -> None:
@@ -128,9 +139,10 @@ def _tell_lost(lake: Lake, mended: pa.Array) -> None:
         )
 
 
-def _publish(lake: Lake, lease: Lease, options: Options) -> None:
+def _publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool) -> None:
     """Tell readers which versions of the tables belong together, once the newest run has written
-    each table that an earlier one had; and keep the lake small.
+    each table that an earlier one had; and keep the lake small. A lake that is told anew forgets
+    what was published before.
     """
     before = lease.state.published
     last = before[-1] if before else None
@@ -138,7 +150,8 @@ def _publish(lake: Lake, lease: Lease, options: Options) -> None:
     number = marks["runs"].run if "runs" in marks else 0
     expected = set(last.versions if last else ()) & set(all_tables())
     is_whole = all(name in marks and marks[name].run >= number for name in expected)
-    if not number or not is_whole or (last and _versions(marks) == dict(last.versions)):
+    is_told = last is not None and not is_anew and _versions(marks) == dict(last.versions)
+    if not number or not is_whole or is_told:
         return
     with step("upkeep"):
         for name in marks:
@@ -146,7 +159,7 @@ def _publish(lake: Lake, lease: Lease, options: Options) -> None:
         forget_runs(lake, options.keep_rows, _OLD_RUNS)
         marks = lake.marks(marks)
         files = {name: mark.file_count for name, mark in marks.items()}
-        kept = [one for one in before if one.run != number]
+        kept = [one for one in before if one.run != number and not is_anew]
         kept = [*kept, Published(number, _versions(marks), files)][-options.keep_runs :]
         lease.say(published=tuple(kept))
         expire_all(lake, lease)

@@ -6,16 +6,18 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kraftlog.cli import main
 from kraftlog.config import Options, load_options
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.pipeline.writing import writing
+from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import state_of
 from kraftlog.tables.register import LAYOUT, Register
-from kraftlog.tables.spec import decoded_tables
+from kraftlog.tables.spec import FINDINGS, decoded_tables
 from tests.golden.cases import DATA
 
 FILES, RUNS = decoded_tables()["files"], decoded_tables()["runs"]
@@ -167,6 +169,28 @@ def test_a_step_makes_no_lake(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="run the decode job first"), writing(options):
         pass
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_table_that_began_again_is_published_anew(quorum: Path, tmp_path: Path) -> None:
+    """Its new log may come to the very version that the old one had, with other files."""
+    options = options_of(quorum, tmp_path / "lake")
+
+    def write(lake: Lake, number: int) -> None:
+        for spec, row in ((FINDINGS, {}), (RUNS, {"number": number})):
+            rows = [{"run_id": str(number), **row}]
+            lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), number)
+
+    for number in (1, 2):
+        with writing(options, reads_input=True) as lake:
+            write(lake, number)
+    was = state_of(lake.root).published[-1].versions["findings"]
+    shutil.rmtree(lake.path("findings"))
+    assert [one.table for one in damages(lake, state_of(lake.root).published[-1])] == ["findings"]
+    with writing(options, reads_input=True) as lake:
+        write(lake, 2)
+    (told,) = state_of(lake.root).published
+    assert (told.run, told.versions["findings"], told.files["findings"]) == (2, was, 1)
+    assert list(damages(lake, told)) == []
 
 
 def test_readers_are_told_of_a_run_when_it_is_whole(quorum: Path, tmp_path: Path) -> None:
