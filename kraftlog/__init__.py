@@ -3,10 +3,13 @@
 The package is read from the disk upwards: `wire` and `message` say what bytes mean, `log` finds
 record batches in files, `decode` turns them into Arrow columns, `source` hands those to Spark,
 `tables` keeps them in Delta, and `state`, `audit` and `metrics` answer questions. Importing
-kraftlog imports no Spark.
+kraftlog imports nothing else; the names of `kraftlog.api` come when they are asked for
+(`__init__.pyi` tells type checkers of them), and none of them imports Spark.
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 try:
     __version__ = version("kraftlog")
@@ -14,3 +17,13 @@ except (
     PackageNotFoundError
 ):  # on a worker the package lies in a zip on the path, without its metadata
     __version__ = "0+zip"
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the Python interface."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
+    interface = import_module("kraftlog.api")
+    if name not in interface.__all__:
+        raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
+    return getattr(interface, name)

@@ -43,6 +43,7 @@ ROOMS = (
     "pipeline",
     "commands",
     "cli",
+    "api",  # what `import kraftlog` gives: a door to all of them
     "reference",  # the pages are generated from what all the others declare
     "__main__",
     "jobs",

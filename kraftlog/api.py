@@ -1,0 +1,272 @@
+"""kraftlog in Python: open copies of a quorum, and ask what the commands ask.
+
+`import kraftlog` gives these names. Everything here is a door to what lies below and holds no logic
+of its own; nothing starts Spark. Rows are plain mappings, those that the command of the same name
+prints; secrets are masked unless `reveal_secrets` is given.
+
+    import kraftlog
+
+    quorum = kraftlog.open("replicas")
+    print(quorum.audit().verdict.grade)
+    print(kraftlog.diff(quorum["1"].image(176), quorum["1"].image()))
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from kraftlog.audit.collect import collect
+from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.commands.plan_replicas import furthest_image
+from kraftlog.config import Options, load_options
+from kraftlog.decode.columnar import decode_window
+from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, versioned
+from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
+from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError, KraftlogError, UsageError
+from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.fault import Fault
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits
+from kraftlog.pipeline.described import described_of, of_one_cluster
+from kraftlog.quorum.bounds import Bounds
+from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import divergence_rows
+from kraftlog.quorum.ranking import restore_rows
+from kraftlog.quorum.restorable import restorable
+from kraftlog.quorum.rows import replica_rows
+from kraftlog.quorum.thresholds import thresholds_of
+from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.lost import counted_in_files
+from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
+from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from kraftlog.simulate.selectors import RackAwareReplicaSelector
+from kraftlog.simulate.staleness import staleness_rows
+from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
+from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.state.coverage import scan
+from kraftlog.state.difference import Difference, differences
+from kraftlog.state.image import Image, image_of
+
+__all__ = [
+    "AuditResult",
+    "Copies",
+    "Copy",
+    "Decoder",
+    "Difference",
+    "Fault",
+    "Finding",
+    "ForeignRecord",
+    "Image",
+    "InputError",
+    "KraftlogError",
+    "UsageError",
+    "diff",
+    "open",
+    "read_partition",
+    "versioned",
+]
+
+Row = dict[str, Any]
+
+
+def open(  # the name that readers of files expect; this module opens no file itself
+    *roots: str, reveal_secrets: bool = False, **options: Any
+) -> "Copies":
+    """The copies below some roots, as one quorum. Options are those of `conf/kraftlog.toml`, by
+    name: `quorum_describe`, `lag_offsets` and so on.
+
+    Raises InputError where no copy lies there, UsageError for an option that does not exist.
+    """
+    given = {"input": list(map(str, roots)), "reveal_secrets": reveal_secrets, **options}
+    settings = load_options(given)
+    return Copies(settings, tuple(find_replicas(settings.input)))
+
+
+def diff(before: Image, after: Image) -> list[Difference]:
+    """What differs between two images, by object and field."""
+    return list(differences(before.state, after.state))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One node's copy of the metadata log."""
+
+    copies: "Copies"
+    replica: Replica
+
+    @property
+    def label(self) -> str:
+        """Its path below the root that was opened."""
+        return self.replica.label
+
+    @property
+    def folder(self) -> str:
+        return self.replica.folder
+
+    def batches(self) -> Iterator[Row]:
+        """One row per record batch, and one with `fault` per damaged range."""
+        return batch_rows([self.replica], self.copies.limits)
+
+    def records(
+        self,
+        types: Iterable[str] | None = None,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        key: str | None = None,
+    ) -> Iterator[Row]:
+        """One row per decoded record of segments and checkpoints, and one with `fault` per place
+        that cannot be read.
+        """
+        wanted = RecordFilter(
+            None if types is None else frozenset(types), from_offset, to_offset, key=key
+        )
+        return record_rows([self.replica], self.copies.limits, self.copies.redactor, wanted)
+
+    def arrow(self, types: Iterable[str] | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The same records in columns, some of one type at a time: the type, and what the table
+        `records` holds of it. Millions a minute.
+        """
+        wanted = None if types is None else frozenset(types)
+        limits = self.copies.limits
+        for file in record_files([self.replica]):
+            for found in walk_file(file, limits):
+                if not isinstance(found, Fault):
+                    most = limits.decompressed_size_bytes
+                    decoded = decode_window(found, wanted, self.copies.redactor, most)
+                    yield from decoded.records.items()
+
+    def image(self, at: int | None = None, at_ms: int | None = None) -> Image:
+        """The state of all records below an offset, or before a time; at the log's end without
+        either.
+
+        Raises InputError where it cannot be rebuilt.
+        """
+        view = self.copies.view
+        known = committed_in(view, self.label).offset if self.label in view.by_label else None
+        coverage = scan(self.replica, self.copies.limits)
+        return image_of(coverage, at, at_ms, self.copies.redactor, known)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of one quorum."""
+
+    options: Options
+    replicas: tuple[Replica, ...]
+
+    def __iter__(self) -> Iterator[Copy]:
+        return (Copy(self, one) for one in self.replicas)
+
+    def __getitem__(self, label: str) -> Copy:
+        """Raises InputError for a label that no copy has."""
+        for one in self:
+            if one.label == label:
+                return one
+        raise InputError(f"there is no copy {label!r}; there are {', '.join(self.labels)}")
+
+    @property
+    def labels(self) -> list[str]:
+        return [one.label for one in self.replicas]
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Masks secrets, with one key for all that is asked of this quorum."""
+        return redactor_of(self.options)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """How files are read."""
+        return limits_of(self.options, self.redactor)
+
+    @cached_property
+    def view(self) -> Quorum:
+        """What the copies hold together: logs, snapshots, epochs, voters, bounds. Read once."""
+        return self._read(replay=False)
+
+    @cached_property
+    def _replayed(self) -> Quorum:
+        return self._read(replay=True)
+
+    def _read(self, replay: bool) -> Quorum:
+        found = list(self.replicas)
+        described = described_of(self.options, found)
+        limits = thresholds_of(self.options)
+        evidence = collect(found, self.limits, self.redactor, described, replay, limits)
+        return Quorum(of_one_cluster(evidence, self.options))
+
+    @property
+    def committed(self) -> Bounds:
+        """The interval that holds the high watermark, and why."""
+        return self.view.bounds
+
+    def audit(self) -> AuditResult:
+        """Every check, its findings, and the verdict."""
+        return audit_of(self._replayed)
+
+    def rows(self) -> list[Row]:
+        """One row per copy: who it is, and what it holds."""
+        return replica_rows(self.view)
+
+    def pairs(self) -> list[Row]:
+        """How far each copy agrees with each other, and what it is to it."""
+        return list(divergence_rows(self.view))
+
+    def voters(self) -> list[Row]:
+        """How the set of voters changed."""
+        return list(voter_change_rows(self.view))
+
+    def restorable(self) -> list[Row]:
+        """Which states can be rebuilt, and from whose files."""
+        return [asdict(one) for one in restorable(self.view)]
+
+    def best(self) -> list[Row]:
+        """The copies to restore from, the best one first, with reasons."""
+        return list(restore_rows(self.view))
+
+    def image(self, at: int | None = None) -> Image:
+        """The newest state that is known to be committed, or that at an offset, of the copy that
+        holds most of it.
+        """
+        return furthest_image(self.view, self.options, at)
+
+    def plan(self, name: str) -> list[Row]:
+        """What Kafka would do next: `boot`, `election`, `truncation`, `fetch`, `restart`,
+        `snapshot`, `replicas` or `staleness`.
+
+        Raises UsageError for any other name.
+        """
+        if name not in _PLANS:
+            raise UsageError(f"there is no plan {name!r}; there are {', '.join(_PLANS)}")
+        return list(_PLANS[name](self))
+
+
+def _truncations(quorum: Copies) -> Iterable[Row]:
+    return truncation_rows(quorum.view, counted_in_files(quorum.limits))
+
+
+def _restarts(quorum: Copies) -> Iterable[Row]:
+    return restart_rows(quorum._replayed, quorum.audit().findings)
+
+
+def _replicas(quorum: Copies) -> Iterable[Row]:
+    cluster = cluster_of(quorum.image().state)
+    return rack_rows(select_all(cluster, RackAwareReplicaSelector()))
+
+
+_PLANS: dict[str, Callable[[Copies], Iterable[Row]]] = {
+    "boot": lambda quorum: boot_rows(quorum.view),
+    "election": lambda quorum: election_rows(quorum.view),
+    "truncation": _truncations,
+    "fetch": lambda quorum: fetch_rows(quorum.view, Dialect.SHIPPED),
+    "restart": _restarts,
+    "snapshot": lambda quorum: snapshot_transfer_rows(quorum.view),
+    "replicas": _replicas,
+    "staleness": lambda quorum: staleness_rows(quorum.view),
+}

@@ -1,0 +1,235 @@
+"""`import kraftlog`: its page runs as it stands, its answers are those of the commands, and it asks
+for no Spark.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kraftlog
+from kraftlog import api
+from kraftlog.cli import main
+from tests.documents import DOCS, ROOT, blocks
+from tests.golden.cases import DATA
+from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, overwrite, quorum
+
+ISOLATED = DATA / "isolated" / "replicas"
+Row = dict[str, Any]
+
+
+def test_the_page_runs_as_it_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    scope: dict[str, Any] = {}
+    for block in blocks(DOCS / "python.md", "python"):
+        exec(compile(block, "python.md", "exec"), scope)
+    out = capsys.readouterr().out
+    assert "362 " in out
+    assert scope["result"].verdict.grade == "attention"
+    assert len(scope["apart"]) == 12
+    assert "{'version': 1, 'group': 'app', 'topic': 'orders', 'partition': 7}" in out
+    assert scope["damaged"] == []
+
+
+def test_names_come_when_they_are_asked_for_and_without_spark() -> None:
+    """`import kraftlog` alone costs nothing; what it then gives needs no JVM."""
+    code = (
+        "import sys, kraftlog; early = {m for m in sys.modules if m.startswith('kraftlog.')};"
+        "kraftlog.open; assert not early, early;"
+        "assert not {'pyspark', 'py4j', 'delta'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_what_type_checkers_are_told_is_what_there_is() -> None:
+    stub = (ROOT / "kraftlog" / "__init__.pyi").read_text(encoding="utf-8")
+    told = re.findall(r"^    (\w+) as (\w+),$", stub, re.MULTILINE)
+    assert [one for one, _ in told] == [two for _, two in told]
+    assert {one for one, _ in told} == set(api.__all__)
+    for name in api.__all__:
+        assert getattr(kraftlog, name) is getattr(api, name)
+    with pytest.raises(AttributeError, match="no attribute 'closed'"):
+        _ = kraftlog.closed  # type: ignore[attr-defined]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[Row]:
+    main([*words, "--format", "json"])
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def plain(rows: Any) -> Any:
+    """As JSON has them."""
+    return json.loads(
+        json.dumps(list(rows), default=lambda one: one.isoformat("T", "milliseconds"))
+    )
+
+
+PLANS = ("boot", "election", "fetch", "snapshot", "replicas")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_are_those_of_the_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = printed(capsys, "plan", name, "--input", str(ISOLATED))
+    assert plain(kraftlog.open(str(ISOLATED)).plan(name)) == told
+
+
+def test_answers_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    found, given = kraftlog.open(str(ISOLATED)), ("--input", str(ISOLATED))
+    assert plain(found.pairs()) == printed(capsys, "replicas", *given, "--pairs")
+    assert plain(found.voters()) == printed(capsys, "replicas", *given, "--voters")
+    assert plain(found.best()) == printed(capsys, "restorable", *given, "--best")
+    assert plain(found.restorable()) == printed(capsys, "restorable", *given)
+    assert len(found.plan("truncation")) == len(
+        printed(capsys, "plan", "truncation", *given, "--all")
+    )
+    rows = printed(capsys, "plan", "replicas", *given, "--staleness")
+    assert plain(found.plan("staleness")) == rows
+
+
+def test_one_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    copy = kraftlog.open(str(ISOLATED))["2"]
+    folder = str(ISOLATED / "2")
+    assert plain(copy.batches()) == printed(capsys, "batches", folder)
+    types = ["TOPIC_RECORD"]
+    mine = [(row["offset"], row["data"]["name"]) for row in copy.records(types, 100, 200)]
+    rows = printed(
+        capsys, "records", folder, "--type", *types, "--from-offset", "100", "--to-offset", "200"
+    )
+    assert mine == [(row["offset"], row["data"]["name"]) for row in rows] != []
+    counts = dict.fromkeys(types, 0)
+    for kind, columns in copy.arrow(types):
+        counts[kind] += columns.num_rows
+    assert counts == {"TOPIC_RECORD": sum(1 for _ in copy.records(types))}
+
+
+def test_images_and_what_differs() -> None:
+    """Golden isolated: 2 went its own way at offset 176, up to 243."""
+    found = kraftlog.open(str(ISOLATED))
+    own, shared = found["2"].image(), found["2"].image(176)
+    assert (own.end_offset, own.is_committed) == (243, False)
+    assert (shared.end_offset, shared.is_committed) == (176, True)
+    assert {one.table for one in kraftlog.diff(shared, own)} >= {"topics", "partitions"}
+    assert kraftlog.diff(shared, found["1"].image(176)) == []
+    assert found.image().end_offset == 362
+    early = found["1"].image(at_ms=found["1"].image(100).timestamp)
+    assert early.end_offset <= 101
+
+
+def test_an_audit_is_the_command_s(capsys: pytest.CaptureFixture[str]) -> None:
+    result = kraftlog.open(str(ISOLATED)).audit()
+    rows = printed(capsys, "audit", "--input", str(ISOLATED))
+    told = [
+        (row["check"], row["replica"], row["offset"])
+        for row in rows
+        if row.get("result") == "failed"
+    ]
+    assert [(one.check, one.row.replica, one.row.offset) for one in result.findings] == told
+    assert rows[-1]["verdict"] == result.verdict.grade
+
+
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(kraftlog.InputError, match="no copy '9'; there are 1, 11, 12, 2, 3"):
+        kraftlog.open(str(ISOLATED))["9"]
+    with pytest.raises(kraftlog.UsageError, match="no plan 'coup'"):
+        kraftlog.open(str(ISOLATED)).plan("coup")
+    with pytest.raises(kraftlog.UsageError, match="no option 'lag'"):
+        kraftlog.open(str(ISOLATED), lag=1)
+    with pytest.raises(kraftlog.KraftlogError):
+        kraftlog.open(str(tmp_path))
+    with pytest.raises(kraftlog.InputError, match="no segment"):
+        list(kraftlog.read_partition(str(tmp_path), lambda key, value: None))
+
+
+def test_secrets_are_masked_unless_they_are_asked_for() -> None:
+    case = str(DATA / "synthetic-every-type" / "replicas")
+
+    def salts(**given: Any) -> set[str]:
+        (copy,) = kraftlog.open(case, **given)
+        rows = copy.records(["USER_SCRAM_CREDENTIAL_RECORD"])
+        return {row["data"]["salt"] for row in rows}
+
+    masked, clear = salts(), salts(reveal_secrets=True)
+    assert len(clear - {""}) > 0
+    assert masked & clear <= {""}
+
+
+# --- other partitions ----------------------------------------------------------------------------
+
+
+def commit_key(group: str, topic: str, partition: int) -> bytes:
+    """Version 1 of OffsetCommitKey, as Kafka's group coordinator writes it."""
+    texts = b"".join(len(one).to_bytes(2, "big") + one.encode() for one in (group, topic))
+    return b"\0\1" + texts + partition.to_bytes(4, "big")
+
+
+KEY = kraftlog.versioned(
+    {
+        "name": "OffsetCommitKey",
+        "versions": [0, 1],
+        "flexible": False,
+        "fields": [
+            {"name": "group", "type": "string"},
+            {"name": "topic", "type": "string"},
+            {"name": "partition", "type": "int32"},
+        ],
+    }
+)
+
+
+def test_a_partition_of_another_topic(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    keys = (commit_key("app", "orders", 7), commit_key("app", "bills", 0))
+    first = Batch(40, 5, (b"one", b""), keys, START_MS)
+    raw = bytearray(first.raw())
+    # `Batch` writes keys into control batches only: this one is none. The CRC follows the bytes.
+    from kraftlog.log.batch import crc32c
+
+    raw[21:23] = b"\0\0"
+    raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
+    later = Batch(42, 5, (NO_OP,), None, START_MS).raw()
+    (folder / f"{40:020d}.log").write_bytes(bytes(raw) + later)
+    rows = list(kraftlog.read_partition(str(folder), lambda key, value: KEY(key)))
+    told = [row for row in rows if not isinstance(row, kraftlog.Fault)]
+    assert [(one.offset, one.raw, one.batch_leader_epoch) for one in told] == [
+        (40, b"one", 5), (41, b"", 5), (42, NO_OP, 5),
+    ]  # fmt: skip
+    assert told[1].value == {"version": 1, "group": "app", "topic": "bills", "partition": 0}
+    assert told[2].value is None
+    overwrite(folder / f"{40:020d}.log", 80, b"\xee")
+    (fault, whole) = kraftlog.read_partition(str(folder), lambda key, value: 1)
+    assert isinstance(fault, kraftlog.Fault)
+    assert (fault.kind, fault.position) == ("batch_crc", 0)
+    assert not isinstance(whole, kraftlog.Fault)
+
+
+def test_a_decoder_that_fails_is_a_fault(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+
+    def broken(key: bytes | None, value: bytes | None) -> int:
+        return 1 // (value != NO_OP)
+
+    found = list(kraftlog.read_partition(str(node.segment(0)), broken, LIMITS))
+    faults = [one for one in found if isinstance(one, kraftlog.Fault)]
+    assert [(one.offset, one.detail) for one in faults] == [
+        (3, "its decoder failed: ZeroDivisionError('integer division or modulo by zero')")
+    ]
+    controls = [one for one in found if not isinstance(one, kraftlog.Fault) and one.is_control]
+    assert [(one.offset, one.value) for one in controls] == [(0, None)]
+
+
+def test_a_message_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    with pytest.raises(kraftlog.KraftlogError):
+        KEY(commit_key("app", "orders", 7) + b"\0")
+    with pytest.raises(Exception, match="no version 9"):
+        KEY(b"\0\x09")
+    spec = tmp_path / "key.json"
+    spec.write_text(json.dumps({"name": "K", "versions": [0, 0], "flexible": False, "fields": []}))
+    assert kraftlog.versioned(spec)(b"\0\0") == {"version": 0}
+    assert KEY(None) is None
