@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.markup import escape
 
+from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.moments import Source
 from kraftlog.explain.net import net, object_rows
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
@@ -101,8 +101,9 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
     options = load_options({"input": chosen.input})
     with waiting("changes"):
-        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
-    source = Source(quorum, redactor_of(options), limits_of(options), frozenset())
+        quorum = read_quorum(options)
+    offsets = range(chosen.first, chosen.end)
+    source = Source(quorum, redactor_of(options), limits_of(options), frozenset(), offsets)
     found = net(source.moments(), chosen.first, chosen.end)
     if found.begins > chosen.first:
         raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.times import time_ms
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
@@ -16,10 +17,8 @@ from kraftlog.explain.authorizer import Access, read_accesses
 from kraftlog.explain.moments import Moment, Source
 from kraftlog.explain.subject import FORMS, Subject, subjects_of
 from kraftlog.explain.timeline import Entry, Known, entry_rows, timeline
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
 from kraftlog.report.timeline import print_timeline
 from kraftlog.source.settings import limits_of, redactor_of
@@ -111,13 +110,14 @@ def _file_history(chosen: argparse.Namespace) -> History:
     }
     options = load_options(given)
     with waiting("explain"):
-        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+        quorum = read_quorum(options)
     known, redactor = Known.of(quorum), redactor_of(options)
     limits = limits_of(options, redactor)
 
     def history(subject: Subject) -> tuple[Known, Iterator[Moment]]:
         offsets = range(subject.first, subject.end)
-        return known, Source(quorum, redactor, limits, subject.tables, offsets).moments()
+        source = Source(quorum, redactor, limits, subject.tables, offsets, subject.topic)
+        return known, source.moments()
 
     return history
 

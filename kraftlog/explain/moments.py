@@ -1,38 +1,44 @@
 """The moments of a history: each record that changed something, with what it changed, in offset
 order, from the files of a quorum.
 
-In: a quorum, and the state tables that are asked for. Out: `Moment`s along `main`, the history that
-the replicas hold together, then those of each replica that contradicts it, from where it departs.
-Only record types that can touch the tables are decoded; memory is that of their state. Source:
+In: a quorum, and what is asked for. Out: `Moment`s along `main`, the history that the replicas hold
+together, then those of each replica that contradicts it, from where it departs. What is read comes
+from `quorum.history`, by columns: only record types that can touch the tables are decoded, and of
+the partitions' records only those of the topic that is asked for become rows. What lies before a
+range of offsets is folded by `state.known`. Memory is that of a window and of the state. Source:
 KIP-630, KIP-868 (a transaction's records count from its End on).
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
 
-from kraftlog.decode.records import Record, read_records
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.log.batch import content_hash
-from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.log.storage import FileBytes, open_file
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineage import Chain, chain, whole
 from kraftlog.quorum.lineages import MAIN, lineages
-from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.reading import Snapshot, load_snapshot
-from kraftlog.state.replay import Origin, Replay, Visible
+from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.known import Known
+from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.replay import Replay, Visible
+from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import ABORT, BEGIN, END, OPERATIONS
+from kraftlog.state.window import RecordWindow
 
 SNAPSHOT = "SNAPSHOT"
 _NEEDS = {"partitions": ("topics",), "configs": ("topics",)}
 """Tables whose changes follow from another table's: by a cascade, or by its names."""
+_EVERY = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,9 @@ class Moment:
 @dataclass(frozen=True)
 class Source:
     """Where moments come from, and how they are read. `offsets` are those whose every record is a
-    moment, whether it changes anything or not.
+    moment, whether it changes anything or not; where they are given nothing else is told, but for
+    the topics that are there before, for their names. `topic` is the name or id of the only topic
+    whose partitions are asked for.
     """
 
     quorum: Quorum
@@ -66,22 +74,15 @@ class Source:
     limits: Limits
     tables: frozenset[str]
     offsets: range = range(0)
+    topic: str | None = None
 
     def moments(self) -> Iterator[Moment]:
         """All moments, lineage by lineage."""
-        main = chain(self.quorum)
-        forks = {one.name: one.fork_offset for one in lineages(self.quorum) if one.name != MAIN}
-        states: dict[int, State] = {}
-        yield from self._along(MAIN, main, frozenset(forks.values()), states)
-        for name, fork in forks.items():
-            own = whole(self.quorum.by_label[name])
-            kept = own.base >= fork
-            rest = Chain(
-                own.logs, own.base[kept], own.end[kept], own.ids[kept], own.log[kept], own.row[kept]
-            )
-            start = states.get(fork)
-            begun = Replay(start.fork()) if fork and start is not None else None
-            yield from self._along(name, rest, frozenset(), {}, begun)
+        yield from _Lineage(self, MAIN, chain(self.quorum), 0).moments()
+        for one in lineages(self.quorum):
+            if one.name != MAIN:
+                own = whole(self.quorum.by_label[one.name])
+                yield from _Lineage(self, one.name, own, one.fork_offset).moments()
 
     @property
     def wanted(self) -> frozenset[str] | None:
@@ -96,88 +97,196 @@ class Source:
         }
         return frozenset(touching | {BEGIN, END, ABORT})
 
-    def _along(
-        self,
-        name: str,
-        links: Chain,
-        forks: frozenset[int],
-        states: dict[int, State],
-        begun: Replay | None = None,
-    ) -> Iterator[Moment]:
-        """One lineage. Where the chain has a hole, or does not begin at 0, a snapshot is the base,
-        and what lies between is not known.
+
+_Begun = tuple[Replay, int, Moment | None]
+"""A state, the offset where it stands, and what is to be told of it."""
+
+
+@dataclass
+class _Lineage:
+    """One lineage, told from `fork` on; below it is the shared one. Where the chain has a hole, or
+    does not begin at 0, a snapshot is the base, and what lies between is not known.
+    """
+
+    source: Source
+    name: str
+    links: Chain
+    fork: int
+
+    def __post_init__(self) -> None:
+        source = self.source
+        self.told = FileRecords(source.redactor, source.limits, types=source.wanted)
+        self.folded = FileRecords(source.redactor, source.limits)
+        credible = source.quorum.credible_snapshots
+        held = [one for one in credible if self.name in (MAIN, one.replica)]
+        shared = [one for one in credible if one.end_offset <= self.fork]
+        every = {one.path: one for one in (*held, *shared) if one.end_offset > 0}.values()
+        self.bases = sorted(every, key=lambda one: one.end_offset)
+        self.ids: set[str] = set()
+
+    def moments(self) -> Iterator[Moment]:
+        first = max(self.fork, self.source.offsets.start)
+        for begin, after in self._stretches():
+            if int(self.links.end[after - 1]) > first:
+                yield from self._stretch(begin, after, first)
+
+    def _stretches(self) -> list[tuple[int, int]]:
+        """Links without a hole between them."""
+        count = len(self.links)
+        holes = np.flatnonzero(self.links.base[1:] != self.links.end[:-1]) + 1
+        return list(pairwise([0, *holes.tolist(), count])) if count else []
+
+    def _stretch(self, begin: int, after: int, first: int) -> Iterator[Moment]:
+        """The moments from an offset on."""
+        begun = self._before(begin, after, first)
+        if begun is None:
+            return
+        replay, start, moment = begun
+        if moment is not None:
+            yield moment
+        links = self.links
+        stop = self.source.offsets.stop if self.source.offsets else _EVERY
+        at = begin + int(np.searchsorted(links.end[begin:after], start, "right"))
+        last = begin + int(np.searchsorted(links.base[begin:after], stop, "left"))
+        yield from self._records(replay, start, at, last)
+
+    # --- what lies before ------------------------------------------------------------------------
+
+    def _before(self, begin: int, after: int, first: int) -> _Begun | None:
+        """The state that the first record meets that is told; None where it is not known."""
+        low, end = int(self.links.base[begin]), int(self.links.end[after - 1])
+        if first <= 0 and low == 0:
+            return Replay(), 0, None
+        found = self._known_at(begin, after, first) if first > low else None
+        if found is not None:
+            return found
+        held = [one for one in self.bases if max(low, first) <= one.end_offset <= end]
+        return self._begin(held[0]) if held else None
+
+    def _known_at(self, begin: int, after: int, offset: int) -> _Begun | None:
+        """The state before an offset, or before the transaction that is open there, folded by
+        columns; where it stands; and its topics, where they are not told otherwise.
         """
-        replay, reached = begun, int(links.base[0]) if len(links) else 0
-        bases = sorted(self._bases(name), key=lambda one: one.end_offset)
-        with _Reader(self.limits.id_key) as reader:
-            for at in range(len(links)):
-                start, end = int(links.base[at]), int(links.end[at])
-                if replay is None or start != reached:
-                    replay = Replay() if start == 0 else None
-                reached = end
-                if start in forks and replay is not None:
-                    states[start] = replay.state.fork()
-                if replay is None:
-                    held = [one for one in bases if start <= one.end_offset <= end]
-                    if not held:
-                        continue
-                    replay, moment = self._begin(name, held[0])
-                    yield moment
-                    start = held[0].end_offset
-                yield from self._batch(name, links, at, replay, start, reader)
-        if reached in forks and replay is not None:
-            states[reached] = replay.state.fork()
+        links, low = self.links, int(self.links.base[begin])
+        base = max(
+            (one for one in self.bases if low <= one.end_offset <= offset),
+            key=lambda one: one.end_offset,
+            default=None,
+        )
+        if base is None and low > 0:
+            return None
+        known = Known() if base is None else self._loaded(base)
+        begins = reached = 0 if base is None else base.end_offset
+        at = begin + int(np.searchsorted(links.end[begin:after], begins, "right"))
+        until = begin + int(np.searchsorted(links.base[begin:after], offset, "left"))
+        for window in self.folded.windows(links, at, until) if until > at else ():
+            known.advance(window.between(reached, offset))
+            reached = min(offset, window.end_offset)
+        if known.small.open_since is not None and begins < known.small.open_since:
+            return self._known_at(begin, after, known.small.open_since)
+        state = self._state_of(known, None)
+        topics = state.rows("topics").items()
+        changes = tuple(Change("topics", key, None, value) for key, value in topics)
+        moment = Moment(self.name, begins, 0, 0, SNAPSHOT, changes, reached - 1)
+        return Replay(state), reached, moment if self.source.offsets else None
 
-    def _bases(self, name: str) -> Iterable[SnapshotView]:
-        every = self.quorum.credible_snapshots
-        return every if name == MAIN else [one for one in every if one.replica == name]
+    def _loaded(self, view: SnapshotView) -> Known:
+        known = Known()
+        for window in self.folded.snapshot(view):
+            known.advance(window)
+        return known
 
-    def _begin(self, name: str, view: SnapshotView) -> tuple[Replay, Moment]:
-        (replica,) = find_replicas([view.path])
-        stamp = view.last_contained_timestamp or 0
-        snapshot = Snapshot(view.end_offset, view.epoch, stamp, replica.files[0])
-        replay, _ = load_snapshot(snapshot, self.redactor, self.limits)
+    def _state_of(self, known: Known, topic: str | None) -> State:
+        """A state with its partitions as rows; with those of one topic where it is named."""
+        state = known.small.state.fork()
+        standing, keys = known.visible, known.visible.keys
+        if topic is not None:
+            self._take_ids(state)
+            keys = standing.of_topics(self.ids)
+        for key, value in by_key(standing.versions(np.sort(keys))).items():
+            state.set("partitions", key, value)
+        return state
+
+    def _take_ids(self, state: State) -> None:
+        topic = self.source.topic
+        for key, value in state.rows("topics").items():
+            if topic in (key[0], value["name"]):
+                self.ids.add(key[0])
+
+    def _begin(self, view: SnapshotView) -> _Begun:
+        """A snapshot as the base, and what it holds."""
+        state, tables = self._state_of(self._loaded(view), self.source.topic), self.source.tables
         changes = tuple(
             Change(table, key, None, value)
-            for table, key, value in replay.state
-            if not self.tables or table in self.tables
+            for table, key, value in state
+            if not tables or table in tables
         )
-        end = view.end_offset
+        stamp, end = view.last_contained_timestamp or 0, view.end_offset
+        replicas = (view.replica,)
         where = Moment(
-            name, end, stamp, view.epoch, SNAPSHOT, changes, end - 1, None, (view.replica,)
+            self.name, end, stamp, view.epoch, SNAPSHOT, changes, end - 1, None, replicas
         )
-        return replay, where
+        return Replay(state), end, where
 
-    def _batch(
-        self, name: str, links: Chain, at: int, replay: Replay, start: int, reader: "_Reader"
-    ) -> Iterator[Moment]:
-        log, row, base = links.logs[int(links.log[at])], int(links.row[at]), int(links.base[at])
-        raw = reader.batch(log, row)
-        epoch = int(log.evidence.log.epochs[row])
-        asked = max(base, self.offsets.start) < min(int(links.end[at]), self.offsets.stop)
-        limit = self.limits.decompressed_size_bytes
-        for record in read_records(raw, 0, self.redactor, limit, None if asked else self.wanted):
-            if not isinstance(record, Record) or base + record.index < start:
-                continue
-            offset = base + record.index
-            origin = Origin(offset, record.timestamp, epoch, record.type)
-            apply = replay.apply_control if record.is_control else replay.apply
-            seen = apply(origin, record.data)
-            if offset in self.offsets and not any(one.origin.offset == offset for one in seen):
-                yield Moment(
-                    name, offset, record.timestamp, epoch, record.type, (), offset, record.data
-                )
-            yield from self._told(name, seen, offset)
+    # --- records ---------------------------------------------------------------------------------
 
-    def _told(self, name: str, seen: list[Visible], shown: int) -> Iterator[Moment]:
+    def _records(self, replay: Replay, start: int, at: int, last: int) -> Iterator[Moment]:
+        """What the records of some links changed, from an offset on."""
+        if at >= last:
+            return
+        self._take_ids(replay.state)
+        offsets, reached = self.source.offsets, int(self.links.base[at])
+        for window in self.told.windows(self.links, at, last):
+            reached = window.end_offset
+            for event in self._events(window):
+                offset = event.origin.offset or 0
+                if offset < start or (offsets and offset >= offsets.stop):
+                    continue
+                apply = replay.apply_control if event.is_control else replay.apply
+                seen = apply(event.origin, event.data)
+                if offset in offsets and not any(one.origin.offset == offset for one in seen):
+                    origin = event.origin
+                    yield Moment(
+                        self.name, offset, origin.timestamp, origin.batch_leader_epoch,
+                        origin.type, (), offset, event.data,
+                    )  # fmt: skip
+                yield from self._told(seen, offset)
+        if reached < int(self.links.end[last - 1]):
+            log, row = self.links.logs[int(self.links.log[at])], int(self.links.row[at])
+            path = log.path(row)
+            raise InputError(f"{path}: offset {reached} cannot be read; copy it again")
+
+    def _events(self, window: RecordWindow) -> Iterator[Event]:
+        """The records of a window as events; of the partitions' those that are asked for."""
+        if self.source.topic is not None:
+            window = replace(window, records=self._of_topic(window))
+        streams = [events_of(rows) for rows in window.records.values()]
+        control = [events_of(rows, True) for rows in window.control.values()]
+        return in_offset_order([*streams, *control])
+
+    def _of_topic(self, window: RecordWindow) -> dict[str, pa.Table]:
+        named = zip(
+            window.field("TOPIC_RECORD", "topic_id"),
+            window.field("TOPIC_RECORD", "name"),
+            strict=True,
+        )
+        self.ids.update(one for one, name in named if self.source.topic in (one, name))
+        ids = pa.array(sorted(self.ids), pa.string())
+        found = dict(window.records)
+        for name in PARTITION_TYPES & set(found):
+            rows = found[name]
+            topics = pc.struct_field(rows.column(name.lower()), "topic_id").cast(pa.string())
+            found[name] = rows.filter(pc.is_in(topics, value_set=ids))
+        return found
+
+    def _told(self, seen: list[Visible], shown: int) -> Iterator[Moment]:
         """What became visible, by the records that caused it."""
+        tables = self.source.tables
         for origin, held in groupby(seen, key=lambda one: one.origin):
-            changes = tuple(
-                one.change for one in held if not self.tables or one.change.table in self.tables
-            )
+            changes = tuple(one.change for one in held if not tables or one.change.table in tables)
             if changes:
                 yield Moment(
-                    name,
+                    self.name,
                     origin.offset or 0,
                     origin.timestamp,
                     origin.batch_leader_epoch,
@@ -185,35 +294,3 @@ class Source:
                     changes,
                     shown,
                 )
-
-
-class _Reader:
-    """Reads batches of files one after the other, and keeps the last file open."""
-
-    def __init__(self, id_key: bytes | None) -> None:
-        self._id_key = id_key
-        self._path = ""
-        self._open = ExitStack()
-        self._file: FileBytes | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def batch(self, log: LogView, row: int) -> bytes:
-        """A batch's bytes.
-
-        Raises InputError where the file no longer holds it."""
-        columns, path = log.evidence.log, log.path(row)
-        try:
-            if self._file is None or path != self._path:
-                self._open.close()
-                self._path, self._file = path, self._open.enter_context(open_file(path))
-            raw = self._file.read(int(columns.positions[row]), int(columns.sizes[row]))
-        except OSError as error:
-            raise InputError(f"{path}: it cannot be read: {error.strerror or error}") from error
-        if content_hash(raw, self._id_key) != columns.id_text(row):
-            raise InputError(f"{path}: it changed while it was read; copy it again")
-        return raw

@@ -52,7 +52,16 @@ class Subject:
     @property
     def title(self) -> str:
         """How it is called in a heading."""
+        if self.kind == "config":
+            whose = next(name for name, number in RESOURCES.items() if number == self.number)
+            key = f" {self.key}" if self.key else ""
+            return f"config{key} of {whose.replace('_', ' ')} {self.name or '(default of all)'}"
         return f"{self.kind} {self.name}"
+
+    @property
+    def topic(self) -> str | None:
+        """The name or id of the only topic whose partitions it asks for."""
+        return {"topic": self.name, "partition": self.key}.get(self.kind)
 
     def of(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """The changes that are about it; a topic must be shown before its partitions."""

@@ -131,7 +131,16 @@ def _lines(one: Moment, changes: tuple[Change, ...], names: _Names) -> Iterator[
     if len(changes) > TOLD_CHANGES:
         yield f"and {len(changes) - TOLD_CHANGES:,} more of the same record"
     if not changes:
-        yield "changes nothing that anyone sees"
+        yield _elected(one) or "changes nothing"
+
+
+def _elected(one: Moment) -> str | None:
+    """Who leads from a LeaderChange record on."""
+    if one.record_type != "LEADER_CHANGE" or not one.record:
+        return None
+    granted = sorted(voter["voterId"] for voter in one.record.get("grantingVoters") or ())
+    by = f", elected by {', '.join(map(str, granted))}" if granted else ""
+    return f"controller {one.record['leaderId']} leads from here on{by}"
 
 
 def entry_rows(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:

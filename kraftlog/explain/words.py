@@ -40,8 +40,9 @@ def sentences(change: Change, names: Names) -> Iterator[str]:
         told = _CAME[change.table](after) if change.table in _CAME else ""
         yield f"{title} {told or 'is set'}".rstrip()
     else:
-        clauses = list(_changed(change.table, before, after))
-        yield f"{title}: {', '.join(clauses) or 'is written again as it was'}"
+        clauses = list(_changed(change.table, before, after)) or ["is written again as it was"]
+        colon = "" if clauses[0].startswith(("is ", "registers ", "begins ")) else ":"
+        yield f"{title}{colon} {', '.join(clauses)}"
 
 
 def object_name(change: Change, names: Names) -> str:

@@ -49,11 +49,12 @@ def wanted_types() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """Records from the files that the copies lie in."""
+    """Records from the files that the copies lie in; of some `types` (None: all)."""
 
     redactor: Redactor
     limits: Limits
     window_records: int = WINDOW_RECORDS
+    types: frozenset[str] | None = field(default_factory=wanted_types)
 
     def windows(self, chain: Chain, first: int, after: int) -> Iterator[RecordWindow]:
         """See `Records`."""
@@ -116,7 +117,7 @@ class FileRecords:
 
     def _decoded(self, window: Window) -> "list[tuple[bool, str, pa.RecordBatch]]":
         limit = self.limits.decompressed_size_bytes
-        decoded = decode_window(window, wanted_types(), self.redactor, limit)
+        decoded = decode_window(window, self.types, self.redactor, limit)
         return [
             *((False, name, rows) for name, rows in decoded.records.items()),
             *((True, name, rows) for name, rows in decoded.control.items()),

@@ -4,7 +4,7 @@ In: entries of `explain.timeline`. Out: text on a stream. On a terminal committe
 others coloured, so that what a restart may take back is seen at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from rich.text import Text
@@ -21,12 +21,12 @@ def print_timeline(title: str, entries: Iterable[Entry], out: TextIO | None = No
     """Print every entry; returns how many there were."""
     console = console_on(out)
     console.print(Text(printable(title), style="bold"))
-    count, lineage = 0, MAIN
-    for one in entries:
-        if one.moment.lineage != lineage:
-            lineage = one.moment.lineage
-            text = f"only in the log of {lineage}, which departs from the others here:"
-            console.print(Text(printable(text), style="yellow"))
+    count = 0
+    labels: tuple[str, ...] = (MAIN,)
+    for held, one in _told_once(entries):
+        if held != labels:
+            labels = held
+            console.print(Text(printable(_apart(labels)), style="yellow"))
         console.print(Text(printable(_head(one)), style="" if one.committed else "yellow"))
         for line in one.lines:
             console.print(Text(printable(f"    {line}")))
@@ -37,6 +37,31 @@ def print_timeline(title: str, entries: Iterable[Entry], out: TextIO | None = No
     if not count:
         console.print("nothing in the records at hand changed it")
     return count
+
+
+def _told_once(entries: Iterable[Entry]) -> Iterator[tuple[tuple[str, ...], Entry]]:
+    """Each entry with the lineages that hold it: what several replicas hold apart from the shared
+    history is told once.
+    """
+    apart: dict[tuple[object, ...], list[Entry]] = {}
+    for one in entries:
+        at = one.moment
+        if at.lineage == MAIN:
+            yield (MAIN,), one
+        else:
+            same = (at.offset, at.batch_leader_epoch, at.timestamp, at.record_type, one.lines)
+            apart.setdefault(same, []).append(one)
+    labels = {key: tuple(one.moment.lineage for one in held) for key, held in apart.items()}
+    order = {names: place for place, names in enumerate(dict.fromkeys(labels.values()))}
+    for held in sorted(apart, key=lambda each: order[labels[each]]):
+        yield labels[held], apart[held][0]
+
+
+def _apart(labels: tuple[str, ...]) -> str:
+    if len(labels) == 1:
+        return f"only in the log of {labels[0]}, which departs from the others here:"
+    names = f"{', '.join(labels[:-1])} and {labels[-1]}"
+    return f"only in the logs of {names}, which depart from the others here:"
 
 
 def _head(one: Entry) -> str:

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from kraftlog.audit.collect import collect
 from kraftlog.cli import main
+from kraftlog.decode.redaction import Redactor
+from kraftlog.explain.moments import SNAPSHOT, Source
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, scenario
 
 Row = dict[str, Any]
 OFFLINE = DATA / "offline" / "replicas"
+CLEAR = Redactor(None)
 
 
 def explained(capsys: pytest.CaptureFixture[str], case: str, *words: str) -> list[Row]:
@@ -81,7 +88,7 @@ def test_a_broker_that_was_fenced_and_one_that_was_unregistered(
 ) -> None:
     fenced = texts(explained(capsys, "offline", "broker", "14"))
     assert fenced[0].startswith("broker 14 registers with epoch 27, rack r0")
-    assert fenced[-1].startswith("broker 14: is fenced")
+    assert fenced[-1].startswith("broker 14 is fenced")
     assert texts(explained(capsys, "offline", "broker:15"))[-1] == "broker 15 is unregistered"
 
 
@@ -192,3 +199,25 @@ def test_what_cannot_be_explained_is_one_sentence(
 ) -> None:
     assert main(["explain", *words, "--input", str(OFFLINE)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_two_replicas_hold_apart_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["explain", "174-178", "--input", str(DATA / "isolated" / "replicas")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    apart = [line for line in lines if line.startswith("only in the log")]
+    assert apart == ["only in the logs of 12 and 2, which depart from the others here:"]
+    assert "    controller 3 leads from here on, elected by 1, 3" in lines
+
+
+def test_a_range_of_offsets_is_told_alike_from_a_snapshot_and_from_the_beginning() -> None:
+    """What lies before the range is folded from the newest snapshot, or from offset 0."""
+    quorum = Quorum(collect(find_replicas([str(OFFLINE)]), Limits(), CLEAR, replay=False))
+    every = list(Source(quorum, CLEAR, Limits(), frozenset()).moments())
+    for first, end in ((1, 40), (90, 135), (120, 200)):
+        offsets = range(first, end)
+        told = Source(quorum, CLEAR, Limits(), frozenset(), offsets).moments()
+        found = [(one.offset, one.changes) for one in told if one.record_type != SNAPSHOT]
+        wanted = {one.offset: one.changes for one in every if one.offset in offsets}
+        assert [(at, held) for at, held in found if held] == sorted(wanted.items())
+        assert {at for at, _ in found} == set(offsets)
