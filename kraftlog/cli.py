@@ -87,7 +87,8 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         recover,
         restorable,
         run,
+        sql,
     )
 
     looks = (audit, listing, state, restorable, explain, changes)
-    return run, *looks, recover, plan, pull, collect, lake
+    return run, *looks, recover, plan, pull, collect, lake, sql

@@ -51,6 +51,10 @@ EXAMPLES = {
     "plan election": ("kraftlog plan election --input replicas/",),
     "plan snapshot": ("kraftlog plan snapshot --input replicas/ --bandwidth 1000000",),
     "plan replicas": ("kraftlog plan replicas --input replicas/ --selector rack-aware",),
+    "sql": (
+        'kraftlog sql "SHOW TABLES" --lake lake/',
+        'kraftlog sql "SELECT severity, replica, message FROM findings" --lake lake/ --format json',
+    ),
     "lake": ("kraftlog lake check --lake lake/",),
     "lake check": ("kraftlog lake check --lake lake/ --verify",),
     "lake compact": ("kraftlog lake compact --lake lake/",),

@@ -88,12 +88,12 @@ class Lake:
                 ) from error
             raise LakeError(f"{self.path(name)}: it cannot be read ({in_line(error)})") from error
 
-    def open(self, name: str) -> DeltaTable:
-        """One table.
+    def open(self, name: str, version: int | None = None) -> DeltaTable:
+        """One table, at its newest version or at another one.
 
         Raises LakeError where it is missing or unreadable."""
         try:
-            return DeltaTable(self.path(name))
+            return DeltaTable(self.path(name), version=version)
         except TableNotFoundError as error:
             raise LakeError(
                 f"{self.root}: there is no table '{name}'; run the decode job first"
@@ -108,14 +108,14 @@ class Lake:
         """A whole (small) table as Arrow."""
         return self.dataset(name).to_table(columns=list(columns) if columns else None)
 
-    def dataset(self, name: str) -> ds.Dataset:
+    def dataset(self, name: str, version: int | None = None) -> ds.Dataset:
         """One table for Arrow to scan.
 
         Through Arrow's own file system: delta-rs' one is Python, and an Arrow thread that still
         lets go of it while the interpreter ends aborts the process.
         """
         filesystem, folder = filesystem_of(self.path(name))
-        return self.open(name).to_pyarrow_dataset(
+        return self.open(name, version).to_pyarrow_dataset(
             filesystem=pafs.SubTreeFileSystem(folder, filesystem)
         )
 

@@ -2,19 +2,24 @@
 says what is true of it; a grown log adds its rows and no others.
 """
 
+import json
 import re
 import shutil
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.measures import MEASURES
+from kraftlog.tables.query import answer
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "kraftlog" / "docs" / "queries.md"
@@ -66,6 +71,87 @@ def test_each_query_answers(runs: Runs, question: str) -> None:
     rows = runs.ask(question)
     assert rows
     assert any(value is not None for row in rows for value in row.values())
+
+
+@pytest.mark.parametrize("question", BLOCKS)
+def test_duckdb_answers_the_same(runs: Runs, question: str) -> None:
+    """`kraftlog sql`, without Spark: the same rows, as JSON has them."""
+    ours = list(answer(runs.lake.root, BLOCKS[question]))
+    theirs = [as_json(row) for row in runs.ask(question)]
+    assert ours
+    assert list(ours[0]) == list(theirs[0])
+    key = repr if "ORDER BY" not in BLOCKS[question] else len
+    for mine, other in zip(sorted(ours, key=key), sorted(theirs, key=key), strict=True):
+        assert mine == pytest.approx(other, rel=1e-9) if numbers(mine) else mine == other
+
+
+def as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: as_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    if isinstance(value, datetime):
+        # Spark gives times without a zone, in that of the machine.
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return int(value) if isinstance(value, Decimal) and value % 1 == 0 else value
+
+
+def numbers(row: Row) -> bool:
+    return all(isinstance(one, int | float | None) for one in row.values())
+
+
+REFUSED = {
+    "SELEC 1": 'syntax error at or near "SELEC"',
+    "SELECT * FROM topicss": 'Did you mean "topics"',
+    "SELECT nope FROM topics": 'column "nope" not found',
+    "SELECT check FROM findings": 'write it in double quotes: "check"',
+    "": "one query, and here are 0",
+    "SELECT 1; SELECT 2": "one query, and here are 2",
+    "DELETE FROM topics": "read only",
+    "CREATE TABLE mine AS SELECT * FROM topics": "read only",
+    "COPY topics TO '/tmp/topics.csv'": "read only",
+    "ATTACH '/tmp/other.db'": "read only",
+    "INSTALL httpfs": "read only",
+    "SET threads = 1": "read only",
+    "PRAGMA database_list": "read only",
+    "SELECT * FROM read_csv('/etc/passwd')": "disabled",
+    "SELECT * FROM read_parquet('https://c1/x')": "disabled",
+    "SELECT * FROM '/etc/passwd'": "does not exist",
+    "SELECT * FROM DOC": "does not exist",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_what_is_no_question_to_a_lake(
+    runs: Runs, query: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path(runs.lake.root).rglob("*")}
+    assert main(["sql", query, "--lake", runs.lake.root]) == 2
+    told = capsys.readouterr()
+    assert REFUSED[query] in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert before == {path: path.stat().st_mtime_ns for path in Path(runs.lake.root).rglob("*")}
+
+
+def test_sql_prints_as_other_commands_do(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = ["--lake", runs.lake.root, "--format", "json"]
+    assert main(["sql", "SHOW TABLES", *lake]) == 0
+    shown = {json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()}
+    assert {"runs", "topics", "findings"} - shown <= {"findings"}
+    query = 'SELECT max(valid_from) AS t, sum(partition_id) AS n, NULL AS x FROM "PARTITIONS"'
+    assert main(["sql", query, *lake]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert re.fullmatch(r"2026-11-21T00:5\d:\d\d\.\d+Z", row["t"])
+    assert isinstance(row["n"], int)
+    assert row["x"] is None
+    assert main(["sql", "SELECT name FROM features WHERE false", *lake]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_sql_without_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for lake in ("nowhere", "."):
+        assert main(["sql", "SHOW TABLES", "--lake", str(tmp_path / lake)]) == 2
+        assert "there is no lake" in capsys.readouterr().err
 
 
 def test_answers_are_true_of_the_example(runs: Runs) -> None:

@@ -54,6 +54,7 @@ LACKING = {
     f"run --input {QUORUM} --lake lake": "python -m pip install kraftlog",
     "lake check --lake lake": "python -m pip install kraftlog",
     "changes --lake lake": "python -m pip install kraftlog",
+    "sql SHOW --lake lake": "python -m pip install 'kraftlog[sql]'",
 }
 """What they cannot do, and what that takes."""
 SCRIPT = """

@@ -1,0 +1,103 @@
+"""SQL over a lake, by DuckDB in this process: no Spark, and nothing is written.
+
+In: a lake's folder, one statement. Out: its rows. Each table is a view of the version that the
+newest whole run has published; only those that the statement names are opened. DuckDB may touch no
+file and no network by itself: what it reads comes through delta-rs and Arrow.
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from kraftlog.errors import LakeError, UsageError
+from kraftlog.log.storage import absolute
+from kraftlog.tables.derived import all_tables
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import state_of
+
+_AT_ONCE = 8
+_ROWS_AT_A_TIME = 1000
+_LOCKED: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
+_READING = ("SELECT", "EXPLAIN")
+_NEAR = re.compile(r'syntax error at or near "(\w+)"')
+
+
+def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
+    """The rows that one statement asks for, its values as JSON takes them.
+
+    Raises LakeError where there is no lake, UsageError where the statement is no query of it."""
+    import duckdb
+
+    lake = Lake(absolute(root))
+    published = state_of(lake.root).published
+    if not published:
+        raise LakeError(f"{lake.root}: no run has finished yet; run the pipeline first")
+    with duckdb.connect(":memory:", config=_LOCKED) as database:
+        # Kafka's times read the same on every machine.
+        database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        try:
+            _require_query(database.extract_statements(statement))
+            _register(database, lake, _named(statement, published[-1].versions))
+            reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
+            for batch in reader:
+                for row in batch.to_pylist():
+                    yield {name: _plain(value) for name, value in row.items()}
+        except duckdb.Error as error:
+            raise UsageError(_sentence(error)) from error
+
+
+def _require_query(statements: list[Any]) -> None:
+    if len(statements) != 1:
+        raise UsageError(f"this takes one query, and here are {len(statements)}")
+    kind = statements[0].type.name
+    if kind not in _READING:
+        raise UsageError(f"only queries are answered here, and this is {kind}: a lake is read only")
+
+
+def _named(statement: str, versions: Mapping[str, int]) -> Mapping[str, int]:
+    """The tables whose names stand in the statement; all of them where none does, as in
+    SHOW TABLES.
+    """
+    words = {word.lower() for word in re.findall(r"\w+", statement)}
+    return {name: one for name, one in versions.items() if name in words} or versions
+
+
+def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        datasets = list(pool.map(lambda one: lake.dataset(*one), versions.items()))
+    for name, dataset in zip(versions, datasets, strict=True):
+        database.register(name, dataset)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: times in ISO 8601, bytes as base64, whole sums as whole numbers."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _sentence(error: Exception) -> str:
+    """What DuckDB says, without the drawing of where."""
+    text = " ".join(str(error).partition("\nLINE ")[0].split())
+    near = _NEAR.search(text)
+    if near and near[1].lower() in _columns():
+        text += f'; where the column is meant, write it in double quotes: "{near[1]}"'
+    return text
+
+
+def _columns() -> set[str]:
+    return {name for one in all_tables().values() for name in one.schema.names}
