@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kraftlog.audit.state_rules import Told
+from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import StateIssue
-from kraftlog.quorum.lineage import Chain
 from kraftlog.quorum.model import Quorum
 
 ISSUE_LIMIT = 1000

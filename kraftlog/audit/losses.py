@@ -14,9 +14,9 @@ import numpy as np
 
 from kraftlog.audit.images import Images
 from kraftlog.explain.words import mechanism_name, object_name
+from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records
-from kraftlog.quorum.lineage import Chain, whole
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView

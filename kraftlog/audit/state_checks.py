@@ -11,11 +11,11 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
+from kraftlog.audit.state_history import AGREE, EQUALS
 from kraftlog.audit.triage import at_same_place, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
-EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 _TOLD = 4
 _STOPS_LOADERS = ("references_exist", "record_replays")
 """Checks of records that can stop Kafka's loader: who else holds the record says who stops."""

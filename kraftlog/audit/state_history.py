@@ -27,6 +27,7 @@ from kraftlog.audit.told import Compared, Snapshot, Told
 from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
+from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -37,7 +38,6 @@ from kraftlog.quorum.evidence import (
 )
 from kraftlog.quorum.health import Health, Leaders, Past, health_of
 from kraftlog.quorum.history import Records
-from kraftlog.quorum.lineage import Chain, chain
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.declare import Key

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.chain import Chain, chain, whole
 from kraftlog.quorum.history import FileRecords
-from kraftlog.quorum.lineage import Chain, chain, whole
 from kraftlog.quorum.lineages import MAIN, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView

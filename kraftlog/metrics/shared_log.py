@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Ids, Longs
-from kraftlog.quorum.lineage import chain
 from kraftlog.quorum.model import Quorum
 
 

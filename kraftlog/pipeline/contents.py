@@ -21,7 +21,7 @@ from kraftlog.decode.slices import SLICES
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.pipeline.choice import Places, read_columns
+from kraftlog.pipeline.content_places import Places, read_columns
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.source.plan import Split

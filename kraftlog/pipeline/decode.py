@@ -23,7 +23,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import entry_of
-from kraftlog.pipeline.choice import choose
+from kraftlog.pipeline.content_places import choose
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE
 from kraftlog.quorum.history import FileRecords, wanted_types
-from kraftlog.quorum.lineage import Chain
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
 from kraftlog.tables.lake import Lake

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.told import Told, to_be_told
-from kraftlog.pipeline.grown import grown_from, lineage_rows
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import judged_before
+from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.pipeline.states import States
-from kraftlog.quorum.lineage import chain
+from kraftlog.quorum.chain import chain
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES

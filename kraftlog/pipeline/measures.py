@@ -17,18 +17,18 @@ from kraftlog.metrics.retention import retention_rows
 from kraftlog.metrics.snapshot_advice import advice_rows
 from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.pipeline.derive import Derived
-from kraftlog.pipeline.measuring import Measuring
 from kraftlog.pipeline.run import Row
+from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.quorum.growth import per_day
 from kraftlog.tables import measures as tables
 from kraftlog.tables.spec import TableSpec
 
 
-def _snapshot_metrics(run: Measuring) -> list[Row]:
+def _snapshot_metrics(run: SharedMeasures) -> list[Row]:
     return list(snapshot_metric_rows(run.quorum, run.snapshots))
 
 
-def _snapshot_advice(run: Measuring) -> list[Row]:
+def _snapshot_advice(run: SharedMeasures) -> list[Row]:
     """By the newest snapshot of each replica, and by how the shared log grows."""
     daily = per_day(run.log.size_bytes, run.log.span_ms)
     newest = [(log, newest_snapshot(run.quorum, log.label)) for log in run.quorum.logs]
@@ -40,16 +40,16 @@ def _snapshot_advice(run: Measuring) -> list[Row]:
     ]
 
 
-def _disk(run: Measuring) -> list[Row]:
+def _disk(run: SharedMeasures) -> list[Row]:
     files = run.run.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
     return disk_rows(run.quorum, files, run.run.options.disk_capacity_bytes)
 
 
-def _events(run: Measuring) -> list[Row]:
+def _events(run: SharedMeasures) -> list[Row]:
     return amplification_rows(run.scanned.bursts, len(run.quorum.peers))
 
 
-_ROWS: tuple[tuple[TableSpec, Callable[[Measuring], list[Row]]], ...] = (
+_ROWS: tuple[tuple[TableSpec, Callable[[SharedMeasures], list[Row]]], ...] = (
     (tables.SNAPSHOTS, lambda run: run.snapshots),
     (tables.SNAPSHOT_METRICS, _snapshot_metrics),
     (tables.SNAPSHOT_ADVICE, _snapshot_advice),

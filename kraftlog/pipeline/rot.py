@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.pipeline.choice import read_columns
+from kraftlog.pipeline.content_places import read_columns
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kraftlog.audit.issues import Issues
@@ -22,25 +23,49 @@ from kraftlog.audit.state_rules import rules_after
 from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.run import StartSpark
-from kraftlog.pipeline.standing import (
+from kraftlog.pipeline.tasks import run_tasks
+from kraftlog.state.fold import Applied, Led, Watch, fold_partitions
+from kraftlog.state.history import history_tables
+from kraftlog.state.outline import Outline
+from kraftlog.state.versions import (
     CHANGE,
     PUT,
     RECORD_COLUMNS,
-    Standing,
     as_base,
     holding_at,
     no_rows,
     with_origins,
 )
-from kraftlog.pipeline.tasks import run_tasks
-from kraftlog.state.fold import Applied, Led, Watch, fold_partitions
-from kraftlog.state.outline import Outline
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of
 
 BASE, STANDING = "base", "standing"
 
 Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVersions:
+    """The versions that hold at `offset`: `known`, or in files of `partitions`."""
+
+    offset: int
+    paths: tuple[str, ...]
+    known: pa.Table | None = None
+
+    def rows(self) -> pa.Table:
+        """The versions that hold at the offset."""
+        schema = history_tables()["partitions"].schema
+        if self.known is not None:
+            return self.known.cast(schema)
+        if not self.paths:
+            return schema.empty_table()
+        filesystem, _ = filesystem_of(self.paths[0])
+        files = [filesystem_of(path)[1] for path in self.paths]
+        source = ds.dataset(files, schema=schema, filesystem=filesystem, format="parquet")
+        holds = (ds.field("valid_from_offset") <= self.offset) & (
+            ds.field("valid_to_offset").is_null() | (ds.field("valid_to_offset") > self.offset)
+        )
+        return source.to_table(filter=holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +90,7 @@ class Stretch:
     sources: tuple[Source, ...]
     log_ids: pa.Array
     base_ids: pa.Array | None
-    standing: Standing | None
+    standing: KnownVersions | None
     fork_offset: int
     asked: tuple[int, ...]
     count: int

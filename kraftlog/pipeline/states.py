@@ -20,15 +20,20 @@ import pyarrow.dataset as ds
 from kraftlog.audit.told import Before, Told
 from kraftlog.audit.watch import Rules
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.grown import base_ids_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.lineage_digests import base_ids_of
 from kraftlog.pipeline.run import StartSpark
-from kraftlog.pipeline.shares import Folded, fold_stretch, shares_of, sources_of
+from kraftlog.pipeline.shares import Folded, KnownVersions, fold_stretch, shares_of, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
-from kraftlog.pipeline.standing import Standing, outline_from
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milliseconds
-from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
+from kraftlog.state.outline import (
+    OUTLINE_TYPES,
+    PARTITION_TYPES,
+    Outline,
+    Outliner,
+    outline_from,
+)
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -256,7 +261,7 @@ class States:
         start: int,
         forks: tuple[int, ...],
         base_ids: pa.Array | None,
-        found: Standing | None = None,
+        found: KnownVersions | None = None,
     ) -> ShareStretch:
         links = stretch.links
         links = links.filter(pc.greater(links.column("end_offset"), start))
@@ -276,21 +281,21 @@ class States:
             else None,
         )
 
-    def _standing(self, lineage: Lineage, stretch: Stretch) -> Standing | None:
+    def _standing(self, lineage: Lineage, stretch: Stretch) -> KnownVersions | None:
         """Known history from which the fold of a stretch can go on."""
         if lineage.name == MAIN:
             if self.grown_from is None or not stretch.is_last:
                 return None
-            return Standing(self.grown_from, self._files_of_main(current=True))
+            return KnownVersions(self.grown_from, self._files_of_main(current=True))
         if not stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
             return None
         if lineage.fork_offset in self.standing:
-            return Standing(lineage.fork_offset, (), self.standing[lineage.fork_offset])
+            return KnownVersions(lineage.fork_offset, (), self.standing[lineage.fork_offset])
         written = [one for one in self.written["partitions"] if _is_of(one, MAIN)]
         paths = tuple(f"{self.lake.path('partitions')}/{one.path}" for one in written)
         if self.grown_from is not None:
             paths += self._files_of_main(current=False)
-        return Standing(lineage.fork_offset, paths)
+        return KnownVersions(lineage.fork_offset, paths)
 
     def _files_of_main(self, *, current: bool) -> tuple[str, ...]:
         """The lake's files of the shared lineage's partitions."""

@@ -19,8 +19,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import control_specs, metadata_specs
+from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import BatchColumns, Ids, Longs
-from kraftlog.quorum.lineage import Chain
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.tables import NO_EFFECT
 from kraftlog.state.window import RecordWindow, numbered, placed, window_columns

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.quorum.lineage import Chain, chain, whole
+from kraftlog.quorum.chain import Chain, chain, whole
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 

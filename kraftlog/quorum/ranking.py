@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.quorum.held import Held
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 

@@ -9,7 +9,7 @@ decode Kafka's loader skips one after the other, and so does the replay.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.quorum.held import Held, Range, kinship
+from kraftlog.quorum.holdings import Held, Range, kinship
 from kraftlog.quorum.model import Quorum
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"

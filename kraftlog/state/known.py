@@ -26,8 +26,9 @@ from kraftlog.state.outline import (
 )
 from kraftlog.state.partition_events import coded, distinct
 from kraftlog.state.replay import Replay
-from kraftlog.state.standing import CHANGE, PUT, Longs, Standing, Topics, as_base
+from kraftlog.state.standing import Longs, Standing, Topics
 from kraftlog.state.tables import ABORT, BEGIN, END
+from kraftlog.state.versions import CHANGE, PUT, as_base
 from kraftlog.state.window import RecordWindow
 
 

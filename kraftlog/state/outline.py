@@ -6,7 +6,7 @@ cleared. An outline is small and pickles: it goes to every task.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from kraftlog.state.arrow_events import Event
@@ -73,6 +73,26 @@ class Outline:
     topics: list[TopicEvent] = field(default_factory=list)
     clears: list[ClearedElr] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
+
+
+def outline_from(outline: Outline, offset: int) -> Outline | None:
+    """The outline of what follows an offset, with the topics that lived there as its base; None
+    where a transaction lies across the offset, whose records show only later.
+    """
+    if any(one.begin_offset < offset <= one.end_offset for one in outline.hidden):
+        return None
+    lives: dict[str, TopicEvent] = {}
+    for one in outline.topics:
+        if one.offset < offset:
+            lives[one.topic_id] = one
+    base = [one._replace(offset=BASE_TOPIC) for one in lives.values() if one.is_alive]
+    return replace(
+        outline,
+        start_offset=offset,
+        topics=base + [one for one in outline.topics if one.offset >= offset],
+        clears=[one for one in outline.clears if one.offset >= offset],
+        hidden=[one for one in outline.hidden if one.begin_offset >= offset],
+    )
 
 
 class SmallWatcher(Protocol):

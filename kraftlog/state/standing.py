@@ -13,20 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kraftlog.decode.rows import row_schema
-from kraftlog.relations import TIMESTAMP
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
 from kraftlog.state.history import SHOWN
-from kraftlog.state.partition_events import coded
 
 Longs = npt.NDArray[np.int64]
 
-PUT, CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
-_PAYLOAD = PUT.lower()
 _PARTITIONS = SHOWN["partitions"]
-_NEWEST_VERSION = 2
-"""A PARTITION_RECORD of this version holds every column of a version."""
 _SPARE_ROWS = 100_000
 
 
@@ -122,24 +115,6 @@ def _ids(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
     """The key's columns, as arrays."""
     columns = rows.select(["topic_id", "partition_id"]).combine_chunks()
     return tuple(pa.concat_arrays(one.chunks or [pa.array([], one.type)]) for one in columns)
-
-
-def as_base(versions: pa.Table) -> pa.Table:
-    """Versions as the records of a base snapshot."""
-    columns = {one.name: _PARTITIONS.column_name(one) for one in _PARTITIONS.fields}
-    count = versions.num_rows
-    fields = [one.with_type(coded(one.type)) for one in row_schema(PUT).field(_PAYLOAD).type]
-    values = [versions.column(columns[one.name]).combine_chunks() for one in fields]
-    arrays = [value.cast(one.type) for value, one in zip(values, fields, strict=True)]
-    return pa.table(
-        {
-            "offset": pa.array(np.arange(count), pa.int64()),
-            "timestamp": pa.array(np.zeros(count, np.int64)).cast(TIMESTAMP),
-            "batch_leader_epoch": pa.array(np.zeros(count, np.int32)),
-            "record_version": pa.array(np.full(count, _NEWEST_VERSION, np.int16)),
-            _PAYLOAD: pa.StructArray.from_arrays(arrays, fields=fields),
-        }
-    )
 
 
 _BLOCK = 1024

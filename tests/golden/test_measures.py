@@ -25,9 +25,9 @@ from kraftlog.metrics.tombstones import deletions
 from kraftlog.metrics.versions import KEYS as TABLES
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
-from kraftlog.pipeline.measuring import Measuring
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.run import Run
+from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.state.replay import Origin, Replay, Visible
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -47,7 +47,7 @@ class Measured:
         assert decode(run)
         materialize(run)
         metrics(run)
-        self.run = Measuring(run)
+        self.run = SharedMeasures(run)
         self.replicas = {one.label: one for one in find_replicas([str(CASE)])}
 
     def rows(self, table: str) -> list[Row]:

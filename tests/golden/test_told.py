@@ -15,6 +15,7 @@ from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import StateEvidence
+from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
 from tests.in_process import run_of
 
@@ -80,6 +81,14 @@ def test_a_run_over_grown_input_tells_it_too(
     assert told.before is not None, "it goes on from what the first run has judged"
     assert judged(run, told) == judged(run, None)
     assert not set(first.asked[:-1]) & set(told.partitions), "what is known is not folded again"
+    anew = run_of(root, tmp_path / "anew")
+    told_by(anew)
+    for name in state_tables():
+        assert contents(run, name) == contents(anew, name), name
+
+
+def contents(run: Run, name: str) -> list[str]:
+    return sorted(map(repr, run.lake.read(name).to_pylist()))
 
 
 @pytest.mark.parametrize("case", NOT_PLAIN)

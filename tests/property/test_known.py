@@ -25,7 +25,6 @@ from kraftlog.audit.state_rules import (
 from kraftlog.audit.told import led_past
 from kraftlog.audit.watch import Rules
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.standing import holding_at
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
@@ -33,8 +32,9 @@ from kraftlog.state.fold import Applied, Led, Watch, fold_partitions, value_sche
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES, Outliner
 from kraftlog.state.replay import Replay
-from kraftlog.state.standing import CHANGE, PUT, Standing, Topics, by_key, differing
+from kraftlog.state.standing import Standing, Topics, by_key, differing
 from kraftlog.state.state import Change, State
+from kraftlog.state.versions import CHANGE, PUT, holding_at
 from kraftlog.state.window import RecordWindow
 from tests.property.test_state_history import Record, all_events, decode, histories, sound_log
 

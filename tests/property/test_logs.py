@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.log.batch import HEADER_SIZE, MIN_RECORD_SIZE
+from kraftlog.quorum.chain import chain, whole
 from kraftlog.quorum.divergence import batches_to_describe, compare
 from kraftlog.quorum.epochs import EpochEnd, offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import (
@@ -21,8 +22,7 @@ from kraftlog.quorum.evidence import (
     SegmentEvidence,
     SideFile,
 )
-from kraftlog.quorum.held import Held
-from kraftlog.quorum.lineage import chain, whole
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.lineages import MAIN, lineage_of, lineages, stretches
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum

@@ -14,8 +14,8 @@ from kraftlog.audit.state_history import EQUALS, RULE_CHECKS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.chain import chain
 from kraftlog.quorum.history import FileRecords
-from kraftlog.quorum.lineage import chain
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at

@@ -19,7 +19,7 @@ from kraftlog.errors import LakeError
 from kraftlog.log.batch import CRC_POSITION, CRC_START
 from kraftlog.log.directory import find_replicas, record_files
 from kraftlog.pipeline import scan
-from kraftlog.pipeline.choice import Places, choose, first_of_each
+from kraftlog.pipeline.content_places import Places, choose, first_of_each
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.scan import Scanned, scan_bin
 from kraftlog.pipeline.tasks import WrittenFile

@@ -36,13 +36,13 @@ from kraftlog.tables.parquet import filesystem_of
 
 
 @dataclass(frozen=True)
-class Measuring:
+class SharedMeasures:
     """Everything that a run's measures are taken from."""
 
     run: Run
 
     @classmethod
-    def prepared(cls, run: Run) -> "Measuring":
+    def prepared(cls, run: Run) -> "SharedMeasures":
         """With the two long looks at the lake, which are taken side by side: at its records, and at
         its history.
         """
