@@ -94,21 +94,32 @@ def _copies(quorum: Quorum, voter: int) -> list[ReplicaEvidence]:
 
 
 def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
-    """Where the nodes look for a voter by controller.quorum.voters, against where it listens."""
+    """Where the nodes look for a voter by controller.quorum.voters, against where it listens: each
+    voter once, with all that look for it elsewhere.
+    """
+    wrong: dict[tuple[int, str], list[ReplicaEvidence]] = {}
     for replica in _with_static(quorum):
         for voter, place in sorted(static_places(replica).items()):
             own = [found for one in _copies(quorum, voter) for found in _listens(one)]
-            if not own or any(_same_port(place, one) for one in own):
-                continue
-            yield BadRow(
-                replica.label,
-                f"{replica.label} looks for voter {voter} at {place} (controller.quorum.voters), "
-                f"and its own server.properties says {some(own)}: it cannot reach that voter, so "
-                "that it may neither elect it nor be elected by it; put the addresses right before "
-                "any node starts",
-                replica.server_properties.path if replica.server_properties else None,
-                evidence={"voter_id": voter, "looked_for_at": place, "listens_at": own},
-            )
+            if own and not any(_same_port(place, one) for one in own):
+                wrong.setdefault((voter, place), []).append(replica)
+    for (voter, place), replicas in sorted(wrong.items()):
+        own = [found for one in _copies(quorum, voter) for found in _listens(one)]
+        file = replicas[0].server_properties
+        yield BadRow(
+            replicas[0].label,
+            f"{some([one.label for one in replicas])} look for voter {voter} at {place} "
+            f"(controller.quorum.voters), and its own server.properties says {some(own)}. They "
+            "cannot reach it: it may neither elect a leader nor be one. Put the addresses right "
+            "before any node starts.",
+            file.path if file else None,
+            evidence={
+                "voter_id": voter,
+                "looked_for_at": place,
+                "listens_at": own,
+                "looking": [one.label for one in replicas],
+            },
+        )
 
 
 def _listens(replica: ReplicaEvidence) -> list[str]:

@@ -142,6 +142,7 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
         for comparison in quorum.differing
         for run in comparison.runs
         if run.same_epoch_at is not None
+        and not is_second_history_of_either(quorum, comparison, run)
     ]
     for side in _outliers(quorum, wanted):
         run, log, other = side.run, side.comparison.one, side.comparison.other.label
@@ -285,6 +286,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
         if run.start >= lower
         and run.same_epoch_at is None
         and not is_tail_of_either(quorum, comparison, run)
+        and not is_second_history_of_either(quorum, comparison, run)
     ]
     for side in _outliers(quorum, wanted):
         log, run, other = side.comparison.one, side.run, side.comparison.other.label

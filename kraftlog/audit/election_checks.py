@@ -87,11 +87,10 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
     """A leader commits nothing of its epoch before its first record is on a majority."""
     if _why_unknown(quorum) is not None:
         return
-    epoch = _newest_epoch(quorum)
-    holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
-    leader = _leader(quorum, epoch)
+    epoch, leader = _newest_leader(quorum)
     if leader is None:
         return
+    holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
     if len(holders) < quorum.bounds.majority:
         lacking = [
             log for voter, logs in quorum.holders.items() if voter not in holders for log in logs
@@ -103,26 +102,21 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
         yield _nothing_written(quorum, epoch, leader)
 
 
-def _newest_epoch(quorum: Quorum) -> int:
-    logs = [log for held in quorum.holders.values() for log in held]
-    known = [log.evidence.state_file.leader_epoch for log in logs if log.evidence.state_file]
-    return max([*known, *(log.last_epoch or 0 for log in logs)], default=0)
+def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:
+    """The newest epoch with a leader, by a LeaderChange record or a `quorum-state`, and who it is;
+    a vote that goes on has none.
+    """
+    found = [pair for log in quorum.peers for pair in log.leaders.items()]
+    for log in quorum.peers:
+        state = log.evidence.state_file
+        if state is not None and state.leader_id >= 0:
+            found.append((state.leader_epoch, state.leader_id))
+    return max(found, default=(0, None))
 
 
 def _begins(logs: tuple[LogView, ...], epoch: int) -> bool:
     """Whether a voter holds the first record of an epoch, or what follows it."""
     return any((log.last_epoch or 0) >= epoch for log in logs)
-
-
-def _leader(quorum: Quorum, epoch: int) -> int | None:
-    """Who leads an epoch by a LeaderChange record or a `quorum-state`."""
-    for log in quorum.peers:
-        state = log.evidence.state_file
-        if epoch in log.leaders:
-            return log.leaders[epoch]
-        if state is not None and state.leader_epoch == epoch and state.leader_id >= 0:
-            return state.leader_id
-    return None
 
 
 def _not_replicated(
@@ -136,10 +130,15 @@ def _not_replicated(
         if one.epoch == epoch and one.certain
     ]
     stamps = [int(log.evidence.log.base_timestamps[one.row]) for log, one in begins]
-    copied = bool(stamps) and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
+    alone = _alone_before(quorum, epoch)
+    states = [log.evidence.state_file for log in lacking]
+    went_on = any(state is not None and state.leader_epoch > epoch for state in states)
+    # Neither several leaders in a row, each without followers, nor a voter that has gone on to the
+    # next epoch without this one, are a matter of the moment of copying.
+    copied = bool(stamps) and not alone and not went_on
+    copied = copied and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
     where = f" at offset {begins[0][1].start_offset}" if begins else ""
     held = some([f"voter {one}" for one in holders]) if holders else "no voter"
-    alone = _alone_before(quorum, epoch)
     rows = alone + 1
     again = (
         f"; {counted(rows, 'leader')} in a row, from epoch {epoch - alone} on, came no further"

@@ -36,16 +36,17 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     role = "voter" if by_id else quorum.role(log.evidence)
     stamp = _time_at(quorum, log, end)
     explained = stamp is not None and copy_explains(quorum, log, stamp)
-    observer = role == "observer"
+    observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
         f"the log ends at offset {end}, but it once went on: {furthest.words}; at least {lost} "
         f"{be} lost here, {_committed(quorum, end)}; "
-        f"{_held_by(quorum, log, end, furthest.end_offset)}; {_what_to_do(role, explained)}",
+        f"{_held_by(quorum, log, end, furthest.end_offset)}; "
+        f"{_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=furthest.end_offset,
-        severity="info" if explained else "warning" if observer else None,
+        severity="info" if explained or unwritten else "warning" if observer else None,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
             "held_intact_by": intact_elsewhere(quorum, log.label, end, furthest.end_offset),
@@ -87,7 +88,45 @@ def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
     return "no copy at hand holds them"
 
 
-def _what_to_do(role: str, explained: bool) -> str:
+def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> bool:
+    """Whether all that is missing may be the first record of an epoch that nobody else has heard
+    of: Kafka notes where the epoch begins before it writes there, and a node can end in between.
+    With all voters at hand, such a record is on no majority.
+    """
+    state = log.evidence.state_file
+    files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
+    epochs = {epoch for epoch, start in _entries(log) if start >= end}
+    if state is not None and state.leader_id == log.evidence.node_id:
+        epochs.add(state.leader_epoch)
+    known = {
+        epoch
+        for one in quorum.peers
+        if one is not log
+        for epoch in (
+            *(start.epoch for start in one.epoch_starts),
+            *(epoch for epoch, _ in _entries(one)),
+        )
+    }
+    return (
+        quorum.voter_set is not None
+        and not quorum.bounds.missing_voters
+        and all(one.end_offset == end + 1 for one in found)
+        and {one.path for one in found} <= {file.path for file in files if file is not None}
+        and not epochs & known
+    )
+
+
+def _entries(log: LogView) -> list[tuple[int, int]]:
+    file = log.evidence.epoch_checkpoint
+    return file.value if file is not None and file.value else []
+
+
+def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
+    if unwritten:
+        return (
+            "it may have ended between its election and its first record: no other copy knows that "
+            "epoch, so that nothing that was committed is lost; the node may start"
+        )
     if explained:
         return (
             "its files were copied while the node was writing, the log first: copy it again to be "
@@ -165,7 +204,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     otherwise.
     """
     for log in quorum.peers:
-        end = log.end_offset or 0
+        end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
         held = [
             (one, index)
             for one in quorum.peers
@@ -174,7 +213,9 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
             and (index := one.index_at(end)) >= 0
             and int(one.base[index]) < end
         ]
-        if not log.evidence.segments or not held or log.label in quorum.tail_starts:
+        told = any(one.end_offset == end for one in quorum.snapshots_of(log.label))
+        # A snapshot that ends there is the cause: `snapshot_batch_aligned` tells.
+        if not held or told or log.label in quorum.tail_starts:
             continue
         other, index = held[0]
         first, last = int(other.base[index]), int(other.last[index])

@@ -173,10 +173,9 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"{one.evidence.name} ends inside the batch of offsets {base} to {last} (log of "
-                f"{label}): "
-                "a follower that fetches from there gets the whole batch and applies a part of "
-                "it twice; "
-                "remove this snapshot and let the node take another",
+                f"{label}). A node that begins with it asks for the middle of that batch, is sent "
+                "the whole, and stops with UnexpectedAppendOffsetException, again at each start. "
+                "Remove this snapshot, and let the node take another.",
                 one.path,
                 offset=one.end_offset,
                 other_replica=label if label != one.replica else None,

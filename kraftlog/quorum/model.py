@@ -8,6 +8,7 @@ majorities. Nothing here is a judgement; the checks judge. Source: R35, R69, R10
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, Standing, Voting, interval
@@ -125,10 +126,41 @@ class Quorum:
         return looks_so and self.fate(comparison, run) != Fate.COMMITTED
 
     def is_second_history(self, comparison: Comparison, run: Run) -> bool:
-        """Whether a run would be a tail, had not the voters of its own epoch committed it."""
+        """Whether a run of the comparison's first log is committed by its own voters, and what the
+        other log holds there is committed, too, by others.
+        """
         own_end = self.own_snapshot_end(comparison.one.label)
-        looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
-        return looks_so and self.fate(comparison, run) == Fate.COMMITTED
+        if is_uncommitted_tail(comparison.one, comparison.other, run, own_end):
+            return self.fate(comparison, run) == Fate.COMMITTED
+        return self._is_committed_apart(comparison, run)
+
+    def _is_committed_apart(self, comparison: Comparison, run: Run) -> bool:
+        """The same where the epochs do not tell which side is older, as when a quorum is formed
+        anew and begins with epoch 1 again: two sets of voters, each with a majority that holds its
+        side. The side of the older epoch, else of fewer copies, is the second one.
+        """
+        one, other = comparison.one, comparison.other
+        mine, theirs = self._own_majority(one, run.start), self._own_majority(other, run.start)
+        if run.equal_after or mine is None or theirs is None or mine.voters == theirs.voters:
+            return False
+        return (mine.epoch, len(mine.holders), one.label) < (
+            theirs.epoch,
+            len(theirs.holders),
+            other.label,
+        )
+
+    def _own_majority(self, log: LogView, offset: int) -> "_Majority | None":
+        """The voters of the epoch that a log has at an offset, where most of them hold its batch;
+        None where they do not, or no LeaderChange record names them.
+        """
+        index = log.index_at(offset)
+        elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
+        if elected is None:
+            return None
+        holders = {one.evidence.node_id for one in self.holding(log, offset)} & elected.voters
+        if len(holders) <= len(elected.voters) // 2:
+            return None
+        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
 
     def fate(self, comparison: Comparison, run: Run) -> Fate:
         """Whether any of a run of the comparison's first log can have been committed."""
@@ -338,6 +370,14 @@ class Quorum:
     def cluster_ids(self) -> Counter[str]:
         """How many files name each cluster."""
         return Counter(name for one in self.replicas for name, _ in cluster_names(one))
+
+
+class _Majority(NamedTuple):
+    """The voters of an epoch, and those of them that hold a batch of it: more than half."""
+
+    epoch: int
+    voters: frozenset[int]
+    holders: frozenset[int | None]
 
 
 def _share(one: LogView, other: LogView) -> bool | None:

@@ -14,7 +14,7 @@ import org.apache.kafka.common.Uuid;
  * input is a command, a line on standard output its answer, "error: …" where it was refused.
  *
  * <p>create NAME ASSIGNMENT (brokers of each partition: 11,12;12,11), delete NAME, topics, describe
- * NAME, remove-voter ID DIRECTORY.
+ * NAME, voters, remove-voter ID DIRECTORY.
  *
  * <p>Call: Operator bootstrap.servers|bootstrap.controllers HOST:PORT,…
  */
@@ -50,6 +50,12 @@ final class Operator {
                 var found = admin.describeTopics(List.of(words[1])).allTopicNames().get().get(words[1]);
                 return found.partitions().stream()
                         .map(one -> one.partition() + ":" + (one.leader() == null ? -1 : one.leader().id()))
+                        .collect(Collectors.joining(" "));
+            }
+            case "voters" -> {
+                var quorum = admin.describeMetadataQuorum().quorumInfo().get();
+                return quorum.voters().stream()
+                        .map(one -> String.valueOf(one.replicaId()))
                         .collect(Collectors.joining(" "));
             }
             case "remove-voter" ->

@@ -17,6 +17,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc32c
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.thresholds import Thresholds
 
 FOLDER = "__cluster_metadata-0"
 CLUSTER = "cluster-of-the-tests-0"
@@ -306,10 +307,13 @@ def quorum(root: Path) -> list[Node]:
     return nodes
 
 
-def audit(*roots: Path, limits: Limits = LIMITS) -> AuditResult:
+def audit(
+    *roots: Path, limits: Limits = LIMITS, thresholds: Thresholds | None = None
+) -> AuditResult:
     """Audit the replicas below some folders."""
     replicas = find_replicas([str(one) for one in roots])
-    return audit_quorum(collect(replicas, limits, Redactor(b"k" * 32)))
+    thresholds = thresholds or Thresholds()
+    return audit_quorum(collect(replicas, limits, Redactor(b"k" * 32), thresholds=thresholds))
 
 
 def found(result: AuditResult, check: str) -> list[Finding]:

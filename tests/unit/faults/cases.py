@@ -228,7 +228,7 @@ def looked_for_at(port: int) -> Damage:
 
 
 fault(
-    "voter_endpoints_agree", "warning", "3", says="looks for voter 2 at b:9099",
+    "voter_endpoints_agree", "warning", "3", says="look for voter 2 at b:9099",
     sound=looked_for_at(9093),
 )(looked_for_at(9099))  # fmt: skip
 

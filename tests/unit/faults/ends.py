@@ -59,6 +59,21 @@ def _(nodes: list[Node]) -> None:
     led_but_not_written(nodes)
 
 
+def _elected(*nodes: Node) -> None:
+    """Voter 3 led epoch 3, and nobody has a record of it; some nodes have heard of it."""
+    for node in nodes:
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+    nodes[0].quorum_state(leaderId=3, leaderEpoch=3)
+
+
+fault(LOST, "info", "3", 12, says="between its election and its first record")(
+    lambda nodes: _elected(nodes[2])
+)
+fault(LOST, "critical", "3", 12, says="could be elected, as if these records")(
+    lambda nodes: _elected(nodes[2], nodes[0])
+)
+
+
 def _index(node: Node, *entries: tuple[int, int]) -> None:
     raw = b"".join(struct.pack(">ii", offset - 6, position) for offset, position in entries)
     node.segment(6).with_suffix(".index").write_bytes(raw)

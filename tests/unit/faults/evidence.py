@@ -213,6 +213,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "voter_endpoints_agree": {
         "voter_id": int, "listener": str, "by_voter_set": str,
         "by_itself": {str: str}, "voters_moved": [int], "looked_for_at": str, "listens_at": [str],
+        "looking": [str],
     },
     "voter_holds_committed_data": {
         "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],

@@ -1,0 +1,66 @@
+"""Real cases of a quorum whose voters are records, staged with Kafka 4.4.0: a removed voter that
+joins again, and a log that ends inside another copy's batch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.coverage import scan
+from tests import kafka_judge, kafka_quorum
+from tests.kafka_judge import NEWEST
+from tests.kafka_quorum import Quorum
+from tests.real_cases import assert_told, warnings
+from tests.unit.audit_logs import audit
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
+    folder = tmp_path_factory.mktemp("voters")
+    settings = {"controller.quorum.auto.join.enable": "true"}
+    with kafka_quorum.running(folder, NEWEST, settings=settings) as running:
+        with kafka_quorum.writer(running) as writer:
+            writer.write(60)
+        yield running
+
+
+def follower(quorum: Quorum) -> kafka_quorum.Node:
+    leader = quorum.leader()
+    return next(one for one in quorum.controllers if one is not leader)
+
+
+def test_a_removed_voter_joins_again(quorum: Quorum, tmp_path: Path) -> None:
+    away = follower(quorum)
+    with kafka_quorum.operator(quorum, to_brokers=False) as operator:
+        operator.do("remove-voter", away.id, away.directory_id)
+        quorum.wait(lambda: str(away.id) in operator.do("voters").split(), "the voter's return")
+    result = audit(quorum.capture(tmp_path))
+    assert_told("a removed voter joins again", result)
+    assert warnings(result) == {"voters_removed_stay_away"}
+
+
+def test_a_log_ends_inside_a_batch(quorum: Quorum, tmp_path: Path) -> None:
+    """A node is given a snapshot of an offset inside a batch: it stops when it fetches on."""
+    away, leader = follower(quorum), quorum.leader()
+    quorum.kill(away.id)
+    segments = [one for one in leader.log_folder.iterdir() if one.suffix == ".log"]
+    wide = [row for row in kafka_judge.batches(segments) if row.get("record_count", 0) > 10]
+    at = int(wide[0]["base_offset"]) + 7
+    shutil.rmtree(away.log_folder)
+    away.log_folder.mkdir()
+    copy = quorum.capture(tmp_path / "leader", leader.id) / str(leader.id)
+    assert main(["checkpoint", str(copy), "--at", str(at), "--out", str(away.log_folder)]) == 0
+    copies = quorum.capture(tmp_path / "copies")
+    assert scan(*find_replicas([str(copies / str(away.id))])).log_end_offset <= at
+    assert_told("a log ends inside another copy's batch", audit(copies))
+    away.process = quorum.run(away, "kafka.Kafka", away.folder / "server.properties")
+    quorum.wait(lambda: "UnexpectedAppendOffset" in away.output, "the end of the node")
+    quorum.kill(away.id)
