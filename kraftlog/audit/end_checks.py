@@ -110,6 +110,8 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
     return (
         quorum.voter_set is not None
         and not quorum.bounds.missing_voters
+        and state is not None
+        and state.leader_epoch >= max(epochs, default=state.leader_epoch + 1)
         and all(one.end_offset == end + 1 for one in found)
         and {one.path for one in found} <= {file.path for file in files if file is not None}
         and not epochs & known

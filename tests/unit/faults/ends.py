@@ -63,14 +63,15 @@ def _elected(*nodes: Node) -> None:
     """Voter 3 led epoch 3, and nobody has a record of it; some nodes have heard of it."""
     for node in nodes:
         node.epochs([(1, 0), (2, 8), (3, 12)])
-    nodes[0].quorum_state(leaderId=3, leaderEpoch=3)
+    for node in (nodes[0], nodes[-1]):
+        node.quorum_state(leaderId=3, leaderEpoch=3)
 
 
 fault(LOST, "info", "3", 12, says="between its election and its first record")(
     lambda nodes: _elected(nodes[2])
 )
 fault(LOST, "critical", "3", 12, says="could be elected, as if these records")(
-    lambda nodes: _elected(nodes[2], nodes[0])
+    lambda nodes: _elected(nodes[0], nodes[2])
 )
 
 
