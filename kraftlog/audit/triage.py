@@ -5,6 +5,7 @@ In: a quorum, and a place in one replica's files. Out: offsets, labels, and the 
 what to do. Source: the triage of corrupt ranges (R34, R43, #29).
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,13 @@ def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | No
 def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
     """The other replicas whose logs hold offsets [start, end) without damage."""
     end = start + 1 if end is None or end <= start else end
-    return [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
+    found = [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
+    return sorted(found, key=_as_numbers)
+
+
+def _as_numbers(label: str) -> list[tuple[int, str]]:
+    """1, 2, 11 is the order that people expect of 1, 11, 2."""
+    return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", label)]
 
 
 def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str, dict[str, Any]]:
@@ -92,7 +99,7 @@ def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str
 
 def some(labels: list[str], limit: int = 4) -> str:
     """Labels in words, the first few of them."""
-    if len(labels) > limit:
+    if len(labels) > limit + 1:  # "and 1 more" is no shorter than its name
         return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
     return (
         " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
@@ -136,6 +143,17 @@ def called(quorum: Quorum, log: LogView) -> str:
     alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone
     return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
+
+
+_HEAD_END = re.compile(r"[:;](?= )|\.(?= |$)| \(|, so that ")
+_HEAD_LIMIT = 140
+
+
+def head(message: str) -> str:
+    """What is wrong in a few words: the beginning of a message, up to its reasons."""
+    found = _HEAD_END.search(message)
+    text = message[: found.start()] if found else message
+    return text if len(text) <= _HEAD_LIMIT else f"{text[: _HEAD_LIMIT - 1]}…"
 
 
 def counted(count: int, noun: str) -> str:

@@ -5,18 +5,20 @@ told as objects: the state with the lost records against the state without them.
 """
 
 import argparse
-import os
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.commands.place import Images, Place
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
-from kraftlog.decode.redaction import Redactor
-from kraftlog.errors import KraftlogError
+from kraftlog.audit.loss_words import UNKNOWN, loss_rows, lost_words
+from kraftlog.audit.losses import losses_of, lost_fields
+from kraftlog.audit.run import audit_of
+from kraftlog.commands.plan_input import add_input, fault_rows, options_of
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.restart import Restart, restarts
-from kraftlog.state.difference import differences
+from kraftlog.simulate.restart import Restart
+from kraftlog.simulate.restart_rows import judged_restarts
+from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
 
@@ -36,60 +38,52 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _restart(chosen: argparse.Namespace) -> int:
-    quorum = read_quorum(options_of(chosen), decodes=True)
-    rows = [_row(quorum, one) for one in restarts(quorum)]
+    options = options_of(chosen)
+    quorum = Quorum(evidence_of(list(options.input), options))
+    found = judged_restarts(quorum, audit_of(quorum).findings)
+    records = FileRecords(redactor_of(options), limits_of(options))
     if chosen.format == "table":
-        rows = [row | {"lost": _in_words(row["lost"])} for row in rows]
+        rows = [_row(one, _in_words(quorum, records, one)) for one in found]
+    else:
+        rows = [_row(one, list(_lost(quorum, records, one))) for one in found]
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 
 
-def _row(quorum: Quorum, one: Restart) -> Row:
+def _row(one: Restart, lost: Any) -> Row:
     return {
         "replica": one.replica,
         "node_id": one.node_id,
         "verdict": str(one.safety),
         "reason": one.reason,
-        "lost": list(_lost(quorum, one)),
+        "lost": lost,
         "needs": list(one.needs),
         "order": one.order,
     }
 
 
-def _lost(quorum: Quorum, one: Restart) -> Iterator[Row]:
+def _is_cut(quorum: Quorum, one: Restart) -> bool:
+    log = quorum.by_label[one.replica]
+    return one.lost_from is not None and one.lost_from < (log.end_offset or 0)
+
+
+def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
     """What the records from `lost_from` on had changed; a row with `fault` where the state cannot
     be rebuilt there.
     """
-    log = quorum.by_label[one.replica]
-    if one.lost_from is None or one.lost_from >= (log.end_offset or 0):
+    if one.lost_from is None or not _is_cut(quorum, one):
         return
-    images = Images(None, Redactor(os.urandom(32)))
-    try:
-        before, _ = images.at(log.evidence.folder, Place(one.lost_from))
-        after, _ = images.at(log.evidence.folder, Place())
-    except KraftlogError as error:
-        yield {"fault": str(error)}
+    found = lost_fields(quorum, records, one.replica, one.lost_from)
+    if found is None:
+        yield {"fault": f"{one.replica}: {UNKNOWN}"}
         return
-    for found in differences(before.state, after.state):
-        yield found._asdict() | {"key": list(found.key)}
+    for each in found:
+        yield each._asdict() | {"key": list(each.key)}
 
 
-def _in_words(lost: list[Row]) -> str:
-    """How many objects of each kind, and the first names; `--format json` has them whole."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for one in lost:
-        if "fault" in one:
-            return str(one["fault"])
-        name = (one["after"] or one["before"] or {}).get("name") if one["field"] is None else None
-        key = str(name or "/".join(str(part) for part in one["key"]))
-        found.setdefault((one["table"], one["change"]), {})[key] = None
-    told = []
-    for (table, change), keys in found.items():
-        shown = list(keys)[:_NAMED]
-        more = ", …" if len(keys) > _NAMED else ""
-        told.append(f"{len(keys)} {table} {change} ({', '.join(shown)}{more})")
-    return "; ".join(told)
-
-
-_NAMED = 3
-"""So many objects of each kind are named in a table."""
+def _in_words(quorum: Quorum, records: Records, one: Restart) -> str:
+    """The first names of each kind; `--format json` has them whole."""
+    if one.lost_from is None or not _is_cut(quorum, one):
+        return ""
+    found = losses_of(quorum, records, {one.replica: one.lost_from})[one.replica]
+    return lost_words(loss_rows(found))

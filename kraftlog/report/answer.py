@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, lost_lists
+from kraftlog.audit.triage import head
 from kraftlog.report.actions import grouped
-from kraftlog.report.once import head_of, nodes_text, told_once
+from kraftlog.report.once import nodes_text, told_once
 from kraftlog.report.verdict import listed
 
 Row = dict[str, Any]
@@ -117,12 +118,15 @@ def _sentence(nodes: Sequence[Nodes], criticals: int, verdict: Row | None) -> st
 def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        may = _WORDS[row["verdict"]]
+        may, why = _WORDS[row["verdict"]], _why(row)
         if wait and may in (YES, LOSES):
-            may = WAIT
-        groups.setdefault((may, _why(row)), []).append(row["who"])
+            may, why = WAIT, _BY_ITSELF + ("" if may == YES else f", but {why}")
+        groups.setdefault((may, why), []).append(row["who"])
     found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: _ORDER.index(one.may))
+
+
+_BY_ITSELF = "safe, once the critical finding is settled"
 
 
 def _why(row: Row) -> str:
@@ -162,7 +166,7 @@ def _heads(rows: list[Row]) -> str:
     """The first words of the findings of a group, those of one check once."""
     heads: dict[str, None] = {}
     for row in told_once(rows):
-        heads[head_of(row)] = None
+        heads[head(str(row["message"]))] = None
     told = list(heads)
     more = f"; and {len(told) - HEADS_SHOWN:,} more" if len(told) > HEADS_SHOWN else ""
     return "; ".join(told[:HEADS_SHOWN]) + more

@@ -44,7 +44,8 @@ def print_findings(
     print_groups(console, findings)
     _print_gaps(console, rows, verdict)
     if verdict is not None:
-        print_verdict(console, headline(verdict, findings, rows))
+        names = {row["replica"]: row["who"] for row in restart}
+        print_verdict(console, headline(verdict, findings, rows, names))
 
 
 def print_answer(console: Console, answer: Answer) -> None:

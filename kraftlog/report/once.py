@@ -22,8 +22,6 @@ _PLURAL = {
     "was": "were",
 }
 _ROLE = re.compile(r"(controller|broker) (\d+)$")
-_HEAD_END = re.compile(r"[:;](?= )|\.(?= |$)| \(|, so that ")
-_HEAD_LIMIT = 140
 
 
 def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
@@ -87,11 +85,3 @@ def _one(key: tuple[Any, ...], rows: list[Row]) -> Row:
         "same": rows[1:],
         "told_of": who,
     }
-
-
-def head_of(row: Row) -> str:
-    """What is wrong in a few words: the beginning of the message, up to its reasons."""
-    text = str(row["message"])
-    found = _HEAD_END.search(text)
-    head = text[: found.start()] if found else text
-    return head if len(head) <= _HEAD_LIMIT else f"{head[: _HEAD_LIMIT - 1]}…"

@@ -136,12 +136,10 @@ class _Judge:
         if fates:
             start = min(start for start, _ in fates)
             if any(fate == Fate.UNCOMMITTED for _, fate in fates):
-                why = (
-                    f"its uncommitted tail from offset {start} on is cut; none of it was committed"
-                )
+                why = f"records from offset {start} on are cut; none of them was committed"
                 yield Safety.LOSES, why, start
             else:
-                why = f"its tail from offset {start} on is cut, and may have been committed"
+                why = f"records from offset {start} on are cut, and may have been committed"
                 yield Safety.UNKNOWN, why, start
 
     def _is_odd(self, log: LogView, offset: int) -> bool:
@@ -164,15 +162,15 @@ class _Judge:
     def _why_safe(self, log: LogView, votes: bool) -> str:
         lower, end = self.quorum.bounds.lower, log.end_offset or 0
         if not votes:
-            return "it does not vote, and fetches what it lacks from the leader"
+            return "nothing is lost: without a vote, what is missing comes from the leader"
         if end < lower:
-            return f"it lags, cannot be elected as it is, and fetches from offset {end} on"
+            return f"nothing is lost: what is missing from offset {end} on comes from the leader"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
             return (
-                "it holds what is committed; while it is down the other voters at hand are no "
-                "majority, and the quorum stands still"
+                "nothing is lost; but the quorum stands still meanwhile, as the other voters at "
+                "hand are no majority"
             )
-        return "it holds what is committed; the other voters at hand are a majority meanwhile"
+        return "nothing is lost; the other voters are a majority meanwhile"
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does

@@ -10,7 +10,7 @@ from typing import Any
 
 from kraftlog.audit.loss_words import loss_rows
 from kraftlog.audit.run import Finding
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, head
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 
@@ -27,7 +27,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     bad: dict[str, str] = {}
     for one in findings:
         if one.severity == "critical" and one.row.replica is not None:
-            bad.setdefault(one.row.replica, one.check)
+            bad.setdefault(one.row.replica, f"{head(one.row.message)} ({one.check})")
     found = restarts(quorum)
     told = [_with_finding(one, bad.get(one.replica)) for one in found]
     able = [one for one in told if one.order is not None]
@@ -37,10 +37,9 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     ]
 
 
-def _with_finding(one: Restart, check: str | None) -> Restart:
-    if check is None or one.safety == Safety.UNSAFE:
+def _with_finding(one: Restart, why: str | None) -> Restart:
+    if why is None or one.safety == Safety.UNSAFE:
         return one
-    why = f"it has a critical finding ({check}): settle that first"
     return replace(one, safety=Safety.UNSAFE, reason=why, order=None)
 
 

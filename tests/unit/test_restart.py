@@ -155,7 +155,7 @@ def test_a_tail_whose_rival_nobody_elected_may_have_been_committed(tmp_path: Pat
         node.append(Batch(12, 3, (NO_OP,), None, LATER))
         node.epochs([(1, 0), (2, 8), (3, 12)])
         node.quorum_state(leaderId=1, leaderEpoch=3)
-    why = "its tail from offset 12 on is cut, and may have been committed"
+    why = "records from offset 12 on are cut, and may have been committed"
     assert told(tmp_path, "3") == (Safety.UNKNOWN, why, 12)
 
 
@@ -170,7 +170,7 @@ def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
     quorum(tmp_path)
     observer = Node(tmp_path, 9)
     observer.write(healthy_log())
-    why = "it does not vote, and fetches what it lacks from the leader"
+    why = "nothing is lost: without a vote, what is missing comes from the leader"
     assert told(tmp_path, "9") == (Safety.SAFE, why, None)
     overwrite(observer.segment(6), AT[9] + 70, b"\x55")
     safety, reason, start = told(tmp_path, "9")
@@ -189,14 +189,14 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
     nodes = quorum(tmp_path)
     for node in nodes[:2]:
         node.append(Batch(12, 2, (NO_OP,), None, LATER))
-    why = "it lags, cannot be elected as it is, and fetches from offset 12 on"
+    why = "nothing is lost: what is missing from offset 12 on comes from the leader"
     assert told(tmp_path, "3") == (Safety.SAFE, why, None)
-    meanwhile = "it holds what is committed; the other voters at hand are a majority meanwhile"
+    meanwhile = "nothing is lost; the other voters are a majority meanwhile"
     assert told(tmp_path, "1") == (Safety.SAFE, meanwhile, None)
     shutil.rmtree(nodes[2].home)
     assert told(tmp_path, "1")[1] == (
-        "it holds what is committed; while it is down the other voters at hand are no "
-        "majority, and the quorum stands still"
+        "nothing is lost; but the quorum stands still meanwhile, as the other voters at "
+        "hand are no majority"
     )
 
 
