@@ -53,7 +53,8 @@ ACTIONS = (
         tuple(
             "snapshot_equals_replay snapshots_agree snapshot_header_first snapshot_footer_last "
             "snapshot_epoch_agrees snapshot_batch_aligned snapshot_record_allowed "
-            "snapshot_name_valid snapshot_timestamp_agrees snapshot_headers_in_order".split()
+            "snapshot_name_valid snapshot_timestamp_agrees snapshot_headers_in_order "
+            "snapshot_times_in_order".split()
         ),
     ),
     Action(
@@ -100,7 +101,7 @@ ACTIONS = (
             "replicas_registered folders_match_topics controllers_are_voters features_recorded "
             "features_upgradable newest_leader_commits election_storm leaders_last "
             "controllers_catch_up disk_has_room retention_keeps_up snapshot_taken leader_writes_on "
-            "snapshot_too_large_to_fetch record_type_known".split()
+            "snapshot_too_large_to_fetch snapshot_not_too_often record_type_known".split()
         ),
     ),
     Action(
