@@ -78,12 +78,12 @@ class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         server: Any = self.server
         with socket.create_connection(server.target) as target:
-            while (request := _frame(self.request)) is not None:
+            while (request := frame(self.request)) is not None:
                 passes = server.proxy.passes(request)
                 if not passes and server.proxy.where is Where.REQUEST:
                     return
                 target.sendall(request)
-                answer = _frame(target)
+                answer = frame(target)
                 if answer is None:
                     return
                 self.request.sendall(answer if passes else answer[: len(answer) // 2])
@@ -100,7 +100,7 @@ class _Server(socketserver.ThreadingTCPServer):
         """A client that hangs up is what such a test is about."""
 
 
-def _frame(source: socket.socket) -> bytes | None:
+def frame(source: socket.socket) -> bytes | None:
     """The next frame, its length included; None where the other side has hung up."""
     found, size = b"", 4
     while len(found) < size:

@@ -71,13 +71,17 @@ _PORTS = count(random.SystemRandom().randrange(_PORTS_EACH))
 
 @dataclass
 class Node:
-    """One controller or broker: where it lies, and where it listens, by the listener's name."""
+    """One controller or broker: where it lies, and where it listens, by the listener's name. Others
+    are told the `advertised` port of its CONTROLLER listener, where it has one.
+    """
 
     id: int
     folder: Path
     is_broker: bool
     directory_id: str
     ports: dict[str, int]
+    advertised: int | None = None
+    is_observer: bool = False
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -105,6 +109,10 @@ class Node:
     def address(self, listener: str = "") -> str:
         """HOST:PORT of a listener; of its first one by default."""
         return f"127.0.0.1:{self.ports[listener or next(iter(self.ports))]}"
+
+    def reached(self) -> str:
+        """HOST:PORT at which other nodes find this controller."""
+        return f"127.0.0.1:{self.advertised or self.ports['CONTROLLER']}"
 
 
 @dataclass
@@ -134,7 +142,7 @@ class Quorum:
     def format(self, *arguments: str) -> None:
         """Format all nodes at once; `arguments` go to the controllers'."""
         voters = ",".join(
-            f"{one.id}@{one.address('CONTROLLER')}:{one.directory_id}" for one in self.controllers
+            f"{one.id}@{one.reached()}:{one.directory_id}" for one in self.controllers
         )
         first = () if self.is_static else ("--initial-controllers", voters)
         running = []
@@ -164,16 +172,40 @@ class Quorum:
             **({"inter.broker.listener.name": "BROKER"} if node.is_broker else {}),
             **self.settings,
             **{name.replace("_", "."): value for name, value in more.items()},
+            **self._advertises(node),
         }
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         (node.folder / "server.properties").write_text(text, encoding="utf-8")
         (node.folder / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
 
+    def observer(self, node_id: int) -> Node:
+        """A controller that no voter set names, formatted and not started; `launch` starts it."""
+        port = {"CONTROLLER": free_port()}
+        node = Node(node_id, self.folder / str(node_id), False, random_id(), port, is_observer=True)
+        self.nodes[node_id] = node
+        node.folder.mkdir(parents=True)
+        self.configure(node)
+        properties = node.folder / "server.properties"
+        given = ("-t", self.cluster_id, "-c", properties, "--no-initial-controllers")
+        process = self.run(node, "kafka.tools.StorageTool", "format", *given)
+        assert process.wait(START_SECONDS) == 0, node.output[-3000:]
+        return node
+
+    def launch(self, node_id: int) -> None:
+        """Start a node's process, and wait for nothing."""
+        node = self.nodes[node_id]
+        node.process = self.run(node, "kafka.Kafka", node.folder / "server.properties")
+
+    @staticmethod
+    def _advertises(node: Node) -> dict[str, str]:
+        return {"advertised.listeners": f"CONTROLLER://{node.reached()}"} if node.advertised else {}
+
     def _voters(self) -> dict[str, str]:
         """How nodes find the quorum: by its addresses, or, in a static one, by its voters."""
         if not self.is_static:
-            return {"controller.quorum.bootstrap.servers": self.bootstrap()}
-        voters = [f"{one.id}@{one.address('CONTROLLER')}" for one in self.controllers]
+            reached = ",".join(one.reached() for one in self.controllers if not one.is_observer)
+            return {"controller.quorum.bootstrap.servers": reached}
+        voters = [f"{one.id}@{one.reached()}" for one in self.controllers]
         return {"controller.quorum.voters": ",".join(voters)}
 
     def run(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
@@ -189,7 +221,7 @@ class Quorum:
         """
         started = [self.nodes[i] for i in ids] or list(self.nodes.values())
         for one in started:
-            one.process = self.run(one, "kafka.Kafka", one.folder / "server.properties")
+            self.launch(one.id)
         for one in started:
             self.wait(lambda one=one: one.listens(), f"node {one.id}")
         self.leader()
@@ -271,12 +303,14 @@ def running(
     settings: Mapping[str, object] | None = None,
     format_arguments: tuple[str, ...] = (),
     is_static: bool = False,
+    advertised: Mapping[int, int] | None = None,
 ) -> Iterator[Quorum]:
     """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
 
     `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
-    over which they talk to each other; `settings` go into every server.properties. The voters of a
-    static quorum stand there as well, else they are records of its log.
+    over which they talk to each other; `advertised` are ports that others are told instead of it,
+    by node; `settings` go into every server.properties. The voters of a static quorum stand there
+    as well, else they are records of its log.
     """
     quorum = made(
         folder,
@@ -286,6 +320,7 @@ def running(
         listeners=listeners,
         settings=settings,
         is_static=is_static,
+        advertised=advertised,
     )
     try:
         quorum.format(*format_arguments)
@@ -304,6 +339,7 @@ def made(
     listeners: Mapping[str, str] | None = None,
     settings: Mapping[str, object] | None = None,
     is_static: bool = False,
+    advertised: Mapping[int, int] | None = None,
 ) -> Quorum:
     """The same quorum, of which no disk is formatted and no node runs."""
     names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
@@ -315,6 +351,7 @@ def made(
             one > 10,
             random_id(),
             {name: free_port() for name in (["BROKER"] if one > 10 else names)},
+            (advertised or {}).get(one),
         )
         for one in ids
     }

@@ -10,12 +10,13 @@ from typing import Any
 from kraftlog.audit.triage import counted
 from kraftlog.commands.link import add_link, at_least, links_of
 from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
+from kraftlog.errors import InputError
 from kraftlog.plain import tell
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
-from kraftlog.simulate.join_rows import in_words, join_rows, joiner_of
+from kraftlog.simulate.join_rows import in_words, join_rows, named
 from kraftlog.simulate.rows import likely_leaders
 
 _BANDWIDTH = 12_500_000
@@ -63,9 +64,12 @@ def _run(chosen: argparse.Namespace) -> int:
         chosen.fetch_bytes,
         chosen.fetch_timeout_ms,
         Dialect(chosen.dialect),
-        joiner_of(quorum, chosen.follower).is_voter,
     )
-    leader = chosen.leader or min(likely_leaders(quorum) - {chosen.follower})
+    follower = named(quorum, chosen.follower)
+    likely = likely_leaders(quorum) - {follower.label if follower else chosen.follower}
+    if chosen.leader is None and not likely:
+        raise InputError(f"{chosen.follower} is itself the likely leader: name another with --from")
+    leader = chosen.leader or min(likely)
     rows = list(join_rows(quorum, chosen.follower, leader, way))
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
     tell(_summary(chosen.follower, leader, rows))

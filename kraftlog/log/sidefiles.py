@@ -124,7 +124,11 @@ def _number(text: str, what: str, limit: int) -> int:
 
 
 def read_epoch_checkpoint(raw: bytes) -> list[tuple[int, int]]:
-    """`leader-epoch-checkpoint`: (epoch, start offset) a line, after a version and a count."""
+    """`leader-epoch-checkpoint`: (epoch, start offset) a line, after a version and a count. A file
+    without a byte has no entries: that is how Kafka makes it, and it stays so until the first one.
+    """
+    if not raw:
+        return []
     lines = raw.decode("utf-8", "replace").split("\n")
     if len(lines) < 2:
         raise ValueError("it does not begin with a version and a count")

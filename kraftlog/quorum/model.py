@@ -220,12 +220,17 @@ class Quorum:
         logs = self.peers
         replicas = [log.evidence for log in logs]
         return (
-            voter_sources.current(voter_sources.by_records(logs, self.own_snapshots))
+            self.recorded_voters
             or voter_sources.current(voter_sources.by_quorum_state(replicas))
             or voter_sources.current(voter_sources.by_configuration(replicas))
             or voter_sources.current(voter_sources.by_elections(logs))
             or voter_sources.current(voter_sources.by_describe(self.evidence.described))
         )
+
+    @cached_property
+    def recorded_voters(self) -> VoterSet | None:
+        """The voters by KRaftVoters records, which a dynamic quorum has."""
+        return voter_sources.current(voter_sources.by_records(self.peers, self.own_snapshots))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
         """None where neither the voters nor the node's identity are known."""

@@ -17,6 +17,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.failover import Cost, Rule, remedy_cost
+from kraftlog.simulate.join_rows import named
 from kraftlog.simulate.rows import Plans, likely_leaders
 from kraftlog.simulate.truncation import truncate
 
@@ -34,8 +35,10 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     if not logs:
         raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
     dead = dying if dying is not None else min(likely_leaders(quorum))
-    if dead not in logs:
+    log = named(quorum, dead)
+    if log is None or log.label not in logs:
         raise InputError(f"{dead} is no voter's copy: name one of {', '.join(logs)}")
+    dead = log.label
     gone = logs[dead].evidence.node_id
     left = [log for log in logs.values() if log.evidence.node_id != gone]
     wins = _wins(plans, plans.voters, {gone})

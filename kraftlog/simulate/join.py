@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from kraftlog.quorum.epochs import truncated_to
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
@@ -19,7 +21,7 @@ from kraftlog.simulate import follower as takeover
 from kraftlog.simulate.assembler import recovery
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
 from kraftlog.simulate.chunks import Span, log_chunks, snapshot_chunks
-from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
 from kraftlog.simulate.liveness import Link, least_bandwidth, recommended_chunk_bytes
 
@@ -27,25 +29,32 @@ CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""
 PIECE = "piece"
 CANCELLED = "cancelled"
+NO_VOTERS = (
+    "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on "
+    "the disk says who votes; move quorum-state away before the node starts"
+)
 _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
     """What the leader holds: its extent, the size of each snapshot in bytes, and of each batch of
-    its log the end offset (exclusive) and the size in bytes.
+    its log the end offset (exclusive), the size in bytes, and the number of its segment: one answer
+    is read from one segment.
     """
 
     extent: Extent
     snapshot_sizes: Mapping[SnapshotId, int]
     batch_ends: Longs
     batch_sizes: Longs
+    batch_segments: Longs
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a follower asks: `chunk_bytes` is controller.quorum.fetch.snapshot.max.bytes,
-    `fetch_bytes` controller.quorum.fetch.max.bytes. An observer never stands for election.
+    `fetch_bytes` controller.quorum.fetch.max.bytes. An observer never stands for election. A
+    node of a dynamic quorum `learns_voters` from records where its own disk has none.
     """
 
     link: Link
@@ -54,6 +63,7 @@ class Way:
     timeout_ms: int = FETCH_TIMEOUT_MS
     dialect: Dialect = Dialect.SHIPPED
     is_voter: bool = True
+    learns_voters: bool = False
 
 
 class Asked(NamedTuple):
@@ -83,11 +93,14 @@ class JoinStep:
     note: str | None = None
 
 
-def join(disk: Disk, leader: Leader, way: Way) -> Iterator[JoinStep]:
+def join(disk: Disk, leader: Leader, way: Way, *, names_leader: bool = False) -> Iterator[JoinStep]:
     """Every step from the node's start on. The last one is `caught_up`, or says why the node never
-    gets there.
+    gets there. `names_leader` where the node's quorum-state does so.
     """
-    return _Joiner(disk, leader, way).steps()
+    if names_leader and _is_lost(boot(disk), way):
+        yield JoinStep(0.0, "stopped", disk, note=NO_VOTERS)
+        return
+    yield from _Joiner(disk, leader, way).steps()
 
 
 def after_crash(step: JoinStep, leader: Leader, way: Way) -> tuple[Boot, Answer | None]:
@@ -95,10 +108,21 @@ def after_crash(step: JoinStep, leader: Leader, way: Way) -> tuple[Boot, Answer 
     next fetch; None where it does not start.
     """
     booted = takeover.crash_after(takeover.Step(step.name, step.disk, step.part_of), way.dialect)
+    if step.at_ms and _is_lost(booted, way):
+        booted = replace(booted, boots=False, reason=NO_VOTERS)
     if not booted.boots:
         return booted, None
     offset, epoch = booted.extent.end_offset, booted.extent.last_fetched_epoch
     return booted, leader_fetch(leader.extent, offset, epoch, way.dialect)
+
+
+def _is_lost(booted: Boot, way: Way) -> bool:
+    """Whether a node that once knew its leader does not know whom to ask: such a follower finds out
+    who leads by a Fetch, whose answer Kafka 4.3.1 and 4.4.0 take as a follower's alone.
+    """
+    learns = way.learns_voters and way.dialect == Dialect.SHIPPED
+    bare = booted.extent.is_empty and not set(booted.extent.snapshots) - {BOOTSTRAP}
+    return learns and booted.boots and bare
 
 
 _Goes = Generator[JoinStep, None, bool]
@@ -200,7 +224,7 @@ class _Joiner:
         first = int(self.leader.batch_ends.searchsorted(extent.end_offset, "right"))
         sizes, ends = self.leader.batch_sizes[first:], self.leader.batch_ends[first:]
         reached = sizes.cumsum()
-        for span in log_chunks(sizes, self.way.fetch_bytes):
+        for span in self._answers(sizes, self.leader.batch_segments[first:]):
             asked = self._ask(boot(self.disk).extent, None, span)
             if not self._arrives(span):
                 yield self._late(asked, self._slow(span.size_bytes))
@@ -208,6 +232,14 @@ class _Joiner:
             self._append(int(ends[reached.searchsorted(span.position + span.size_bytes)]))
             yield self._step(RECORDS, asked)
         yield self._step(CAUGHT_UP, self._ask(boot(self.disk).extent, None, Span(0, 0)))
+
+    def _answers(self, sizes: Longs, segments: Longs) -> Iterator[Span]:
+        """The answers to one Fetch after the other: none goes beyond the end of a segment."""
+        begin = 0
+        for each in np.split(sizes, np.flatnonzero(np.diff(segments)) + 1):
+            for span in log_chunks(each, self.way.fetch_bytes):
+                yield Span(begin + span.position, span.size_bytes)
+            begin += int(each.sum())
 
     def _append(self, end_offset: int) -> None:
         vector, theirs = self.disk.vector, self.leader.extent.vector

@@ -5,8 +5,10 @@ contract. A follower without a copy begins with an empty disk. Source: KIP-630, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from kraftlog.errors import InputError
 from kraftlog.quorum.epochs import EpochVector
@@ -35,44 +37,60 @@ EMPTY = Disk(0, EpochVector((), 0))
 
 @dataclass(frozen=True, slots=True)
 class Joiner:
-    """Who joins: a disk, and whether the node votes."""
+    """Who joins: a disk, whether the node knows that it votes, or has still to learn who does, and
+    whether its quorum-state names a leader.
+    """
 
     disk: Disk
     is_voter: bool
+    learns_voters: bool
+    names_leader: bool = False
 
 
 def joiner_of(quorum: Quorum, name: str) -> Joiner:
-    """The replica of that label; the node of that id that votes and of which there is no copy; or
+    """The replica of that name; the node of that id that votes and of which there is no copy; or
     a `new` observer. The last two begin with nothing.
 
     Raises InputError for any other name.
     """
     voters = quorum.voter_set.ids if quorum.voter_set else frozenset()
-    log = quorum.by_label.get(name)
+    is_dynamic = quorum.recorded_voters is not None
+    log = named(quorum, name)
     if log is not None:
-        return Joiner(disk_of(quorum, log), log.evidence.node_id in voters)
+        told = any(one.is_live and one.voters for one in quorum.snapshots_of(log.label))
+        learns = is_dynamic and log.is_empty and not told
+        votes = log.evidence.node_id in voters and not learns
+        state = log.evidence.state_file
+        names_leader = state is not None and state.leader_id >= 0
+        return Joiner(disk_of(quorum, log), votes, learns, names_leader)
     if name == NEW:
-        return Joiner(EMPTY, is_voter=False)
+        return Joiner(EMPTY, is_voter=False, learns_voters=is_dynamic)
     if name in {str(one) for one in voters}:
-        return Joiner(EMPTY, is_voter=True)
+        return Joiner(EMPTY, is_voter=not is_dynamic, learns_voters=is_dynamic)
     known = ", ".join(quorum.by_label)
     raise InputError(f"there is no replica {name}: name one of {known}, a voter's id, or {NEW}")
 
 
-def leader_of(quorum: Quorum, label: str) -> Leader:
+def named(quorum: Quorum, name: str) -> LogView | None:
+    """The replica of that label, or the only copy of the node of that id."""
+    copies = [log for log in quorum.logs if str(log.evidence.node_id) == name]
+    return quorum.by_label.get(name, copies[0] if len(copies) == 1 else None)
+
+
+def leader_of(quorum: Quorum, name: str) -> Leader:
     """What a replica would serve if it led, once it has started.
 
     Raises InputError for a name that is no replica's, and for a replica that does not start.
     """
-    log = quorum.by_label.get(label)
+    log = named(quorum, name)
     if log is None:
-        raise InputError(f"there is no replica {label}: name one of {', '.join(quorum.by_label)}")
-    booted = Plans(quorum).boots[label]
+        raise InputError(f"there is no replica {name}: name one of {', '.join(quorum.by_label)}")
+    booted = Plans(quorum).boots[log.label]
     if not booted.boots:
-        raise InputError(f"replica {label} cannot lead, as it does not start: {booted.reason}")
+        raise InputError(f"replica {name} cannot lead, as it does not start: {booted.reason}")
     sizes = {
         SnapshotId(*one.id): one.evidence.size_bytes
-        for one in quorum.snapshots_of(label)
+        for one in quorum.snapshots_of(log.label)
         if one.is_live
     }
     return _leader(log, booted, sizes)
@@ -81,24 +99,31 @@ def leader_of(quorum: Quorum, label: str) -> Leader:
 def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int]) -> Leader:
     ends = log.last + 1
     kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
-    return Leader(booted.extent, sizes, ends[kept], log.evidence.log.sizes[log.rows][kept])
+    columns, rows = log.evidence.log, log.rows[kept]
+    return Leader(
+        booted.extent, sizes, ends[kept], columns.sizes[rows], columns.file[rows].astype(np.int64)
+    )
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
     """One row per step of the way, with what becomes of the node if the connection breaks or the
-    node stops when it is done.
+    node stops when it is done. Whether it votes is its own matter, not that of `way`.
 
     Raises InputError where the two cannot be leader and follower.
     """
-    if follower == leader:
+    one, other = named(quorum, follower), named(quorum, leader)
+    if one is not None and one is other:
         raise InputError(f"replica {follower} cannot follow itself")
     joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader)
-    if follower in quorum.by_label and (follower in quorum.foreign) != (leader in quorum.foreign):
+    foreign = [log.label in quorum.foreign for log in (one, other) if log is not None]
+    if len(set(foreign)) > 1:
         raise InputError(
             f"replicas {follower} and {leader} are of two clusters: the leader answers "
             "INCONSISTENT_CLUSTER_ID to every fetch"
         )
-    for number, step in enumerate(join(joiner.disk, source, way), 1):
+    way = replace(way, is_voter=joiner.is_voter, learns_voters=joiner.learns_voters)
+    steps = join(joiner.disk, source, way, names_leader=joiner.names_leader)
+    for number, step in enumerate(steps, 1):
         yield _row(number, step, source, way)
 
 

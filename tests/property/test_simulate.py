@@ -219,10 +219,12 @@ def test_a_crash_at_any_step_leaves_a_node_that_catches_up(
 
 
 def leading(node: Replica) -> Leader:
-    """A replica that leads: each record is a batch of 10 bytes, each snapshot has 25 bytes."""
+    """A replica that leads: each record is a batch of 10 bytes, each snapshot has 25 bytes, each
+    segment seven offsets.
+    """
     ends = np.arange(node.start, node.end, dtype=np.int64) + 1
     sizes = dict.fromkeys(node.snapshots, 25)
-    return Leader(node.extent(), sizes, ends, np.full(len(ends), 10, np.int64))
+    return Leader(node.extent(), sizes, ends, np.full(len(ends), 10, np.int64), ends // 7)
 
 
 @settings(max_examples=60, deadline=None)

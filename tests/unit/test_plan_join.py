@@ -10,7 +10,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.simulate.failover import Cluster, Rule
 from kraftlog.simulate.failover import Node as Model
-from tests.unit.audit_logs import CLUSTER, START_MS, healthy_log, quorum, snapshot
+from tests.unit.audit_logs import CLUSTER, START_MS, healthy_log, quorum, snapshot, voters_batch
 
 Row = dict[str, Any]
 
@@ -68,6 +68,30 @@ def test_a_voter_without_a_copy_begins_with_an_empty_disk_and_votes(
     assert "stands for election" in piece["if_connection_breaks"]
 
 
+def test_a_node_that_knows_a_leader_and_no_voters_stops_at_the_first_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Voters are records here, and the disk of 3 has none: seen on Kafka 4.3.1 and 4.4.0."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=START_MS + 10_000))
+    for path in [*nodes[2].folder.glob("*.log"), *nodes[2].folder.glob("*.checkpoint")]:
+        path.unlink()
+    where = ("--from", "1", "--input", str(tmp_path))
+    (only,), told = asked(capsys, "join", "3", *where)
+    assert only["what"] == "stopped"
+    assert "move quorum-state away" in only["note"]
+    assert "3 never gets to the end of 1" in told
+    (nodes[2].folder / "quorum-state").unlink()
+    rows, _ = asked(capsys, "join", "3", *where)
+    assert rows[-1]["what"] == "caught_up"
+    (piece,) = (row for row in rows if row["what"] == "piece")
+    # It does not know that it votes, and would stop as before once it has known its leader.
+    assert "asks the voters who leads" in piece["if_connection_breaks"]
+    assert "move quorum-state away" in piece["if_node_stops"]
+    assert "loads snapshot 6-1" in rows[-1]["if_node_stops"]
+
+
 def test_the_likely_leader_is_taken_where_none_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +108,7 @@ def test_names_that_are_no_replicas_are_refused_in_one_sentence(
     where = ("--input", str(tmp_path))
     assert "there is no replica 9: name one of 1, 2, 3" in refused(capsys, "join", "9", *where)
     assert "no replica 7" in refused(capsys, "join", "1", "--from", "7", *where)
+    assert "2 is itself the likely leader" in refused(capsys, "join", "2", *where)
     assert "cannot follow itself" in refused(capsys, "join", "1", "--from", "1", *where)
     assert "9 is no voter's copy" in refused(capsys, "failover", "--leader", "9", *where)
     assert "no whole number" in refused(capsys, "join", "new", *where, "--bandwidth", "fast")
@@ -104,6 +129,17 @@ def test_a_node_of_another_cluster_gets_nothing(
     nodes[2].meta(cluster="another-cluster-000000")
     message = refused(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
     assert "INCONSISTENT_CLUSTER_ID" in message
+
+
+def test_a_replica_can_be_named_by_its_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].home.rename(tmp_path / "first")
+    rows, _ = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    assert rows == asked(capsys, "join", "3", "--from", "first", "--input", str(tmp_path))[0]
+    failed, _ = asked(capsys, "failover", "--leader", "1", "--input", str(tmp_path))
+    assert {row["dies"] for row in failed} == {"first"}
 
 
 def test_a_table_says_the_answer_first_and_each_step_in_words(

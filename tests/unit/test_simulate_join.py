@@ -20,6 +20,7 @@ LEADER = Leader(
     {NAMED: 2_500},
     np.array([110, 120, 130], np.int64),
     np.array([400, 700, 200], np.int64),
+    np.zeros(3, np.int64),
 )
 """A snapshot of 2,500 bytes, then batches of 400, 700 and 200 bytes; the second begins epoch 3."""
 EMPTY = Disk(0, EpochVector((), 0))
@@ -52,6 +53,13 @@ def test_every_request_has_its_number_position_size_and_time() -> None:
     ] * 3
     assert [one.request.last_fetched_epoch for one in steps if one.request][4:] == [2, 2, 3]
     assert steps[-1].disk == Disk(100, LEADER.extent.vector, (SnapshotFile(NAMED),))
+
+
+def test_an_answer_ends_where_a_segment_does() -> None:
+    """The batches of 700 and 200 bytes would fit together, and lie in two segments."""
+    rolled = replace(LEADER, batch_segments=np.array([0, 0, 1], np.int64))
+    spans = [one.request.span for one in join(EMPTY, rolled, WAY) if one.request]
+    assert [tuple(one) for one in spans[4:]] == [(0, 400), (400, 700), (1_100, 200), (0, 0)]
 
 
 def test_the_steps_of_a_takeover_stand_between_snapshot_and_log() -> None:

@@ -59,6 +59,14 @@ def test_a_healthy_quorum_has_nothing_to_cut(tmp_path: Path) -> None:
     assert all(row["can_win"] for row in elections.values())
 
 
+def test_a_node_starts_with_an_empty_epoch_file_as_kafka_makes_it(tmp_path: Path) -> None:
+    (node, *_) = quorum(tmp_path)
+    (node.folder / "leader-epoch-checkpoint").write_bytes(b"")
+    assert plans(tmp_path)[2]["1"]["boots"]
+    (node.folder / "leader-epoch-checkpoint").write_bytes(b"\n")
+    assert not plans(tmp_path)[2]["1"]["boots"]
+
+
 def test_two_voters_that_lost_a_committed_tail_can_elect_each_other(tmp_path: Path) -> None:
     """The disaster of R69: a snapshot proves what is committed, and one log alone holds it."""
     nodes = quorum(tmp_path)

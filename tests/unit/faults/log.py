@@ -166,6 +166,11 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").write_text("0\nmany\n")
 
 
+@fault("epoch_checkpoint_agrees", "warning", "1", 8, says="missing entry: epoch 2 begins at 8")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "leader-epoch-checkpoint").write_bytes(b"")
+
+
 @fault("epoch_checkpoint_agrees", "info", "1", says="is missing")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").unlink()
