@@ -86,7 +86,7 @@ def test_every_record_of_every_batch_is_there(isolated: Lab) -> None:
 def test_the_uncommitted_tail_is_told(isolated: Lab) -> None:
     found = isolated.rows("findings", "check = 'uncommitted_tail_diverged'")
     assert {(row["replica"], row["offset"]) for row in found} == {("2", 176), ("12", 176)}
-    assert all("restart will cut" in row["message"] for row in found)
+    assert all("which a restart cuts" in row["message"] for row in found)
     assert all(json.loads(row["evidence"]) for row in found)
     assert not isolated.rows("findings", "severity = 'critical'")
 

@@ -78,6 +78,7 @@ def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
         "kraftlog/py.typed",
         "kraftlog/ARCHITECTURE.md",
         "kraftlog/docs/auditor.md",
+        "kraftlog/docs/runbook.md",
         "kraftlog/docs/reference/tables.md",
         "kraftlog/conf/kraftlog.toml",
         "kraftlog/schemas/TopicRecord.json",
@@ -98,7 +99,7 @@ def test_the_command_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
     quorum = str(ROOT / "examples/quorum")
     done = run([command, "audit", "--input", quorum], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "tail from offset 176 that a restart will cut (none of it committed)" in done.stdout
+    assert "tail from offset 176 on that a restart cuts (none of it committed)" in done.stdout
     assert run([command, "audit", "--input", quorum, "--fail-on", "warning"], tmp_path).returncode
 
 
