@@ -30,8 +30,10 @@ def horizon_rows(quorum: Quorum, every: Iterable[Lives]) -> Iterator[Row]:
         horizon = horizon_of(gone, now, age, leader.end_offset or 0)
         for log in quorum.peers:
             own = horizon_of(gone, _newest(log, now), age, log.end_offset or 0)
-            yield _row(words, log.label, log.end_offset or 0, horizon, own)
-        yield _row(words, None, 0, horizon, 0)
+            end = log.end_offset or 0
+            kept = sum(one.kept_for_ever(one.gone(now, age), end) for one in gone)
+            yield _row(words, log.label, end, horizon, own) | {"kept_for_ever_count": kept}
+        yield _row(words, None, 0, horizon, 0) | {"kept_for_ever_count": 0}
 
 
 def horizon_of(every: Iterable[Deletions], now_ms: int, age_ms: int, end: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kraftlog.reference.checks import DOCS, auditor_page, checks_page
 from kraftlog.reference.commands import commands_page
+from kraftlog.reference.mechanisms import mechanisms_page
 from kraftlog.reference.messages import messages_page
 from kraftlog.reference.options import options_page
 from kraftlog.reference.tables import tables_page
@@ -16,6 +17,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "auditor.md": auditor_page,
     "reference/checks.md": checks_page,
     "reference/commands.md": commands_page,
+    "reference/mechanisms.md": mechanisms_page,
     "reference/messages.md": messages_page,
     "reference/options.md": options_page,
     "reference/tables.md": tables_page,

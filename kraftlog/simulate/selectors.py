@@ -110,28 +110,6 @@ def _most_caught_up(replicas: list[ReplicaView]) -> ReplicaView | None:
     )
 
 
-class Follower(NamedTuple):
-    """A replica with what the shipped broker looks at before it lets a selector see it."""
-
-    view: ReplicaView
-    log_start_offset: int
-    is_in_isr: bool
-
-
-def shipped_view(
-    leader: ReplicaView, followers: tuple[Follower, ...], fetch_offset: int
-) -> PartitionView:
-    """What a selector of shipped Kafka sees: the leader, and the followers of the ISR that hold the
-    offset. The KIP shows it every online replica.
-    """
-    able = (
-        one.view
-        for one in followers
-        if one.is_in_isr and one.log_start_offset <= fetch_offset <= one.view.log_end_offset
-    )
-    return PartitionView((leader, *able), leader)
-
-
 BUILT_IN: dict[str, type[ReplicaSelector]] = {
     "leader": LeaderSelector,
     "rack-aware": RackAwareReplicaSelector,

@@ -178,6 +178,11 @@ TOMBSTONE_HORIZONS = _table(
         "offsets that it must then read before its state can be trusted (unsafe bootstrap)",
     ),
     column(
+        "kept_for_ever_count",
+        LONG,
+        "deleted objects that it would keep for ever if it fetched on without such a horizon",
+    ),
+    column(
         "unsafe_when_moved",
         TEXT,
         "what it must do when the horizon moves before it has read them",

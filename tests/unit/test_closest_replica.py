@@ -44,7 +44,6 @@ from kraftlog.simulate.replica_selection import (
 )
 from kraftlog.simulate.selectors import (
     ClientMetadata,
-    Follower,
     LeaderSelector,
     Node,
     PartitionView,
@@ -53,7 +52,6 @@ from kraftlog.simulate.selectors import (
     SeedRackAwareSelector,
     TopicPartition,
     load_selector,
-    shipped_view,
 )
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.plans import REPLICA_SELECTION
@@ -189,20 +187,6 @@ def test_the_shipped_one_prefers_a_near_leader() -> None:
     near = view(1, "b", 100), view(2, "b", 100), view(3, "a", 100)
     assert chosen(RackAwareReplicaSelector(), "b", *near) == 1
     assert chosen(SeedRackAwareSelector(), "b", *near) == 2
-
-
-def test_what_the_shipped_broker_shows() -> None:
-    """Only the ISR, where log start ≤ offset ≤ log end; the leader always."""
-    leader = view(1, "a")
-    followers = (
-        Follower(view(2, "b", 100), 10, True),
-        Follower(view(3, "b", 200), 10, False),
-    )
-
-    def shown(offset: int) -> list[int]:
-        return [one.endpoint.id for one in shipped_view(leader, followers, offset).replicas]
-
-    assert [shown(offset) for offset in (9, 10, 100, 101)] == [[1], [1, 2], [1, 2], [1]]
 
 
 def test_selectors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

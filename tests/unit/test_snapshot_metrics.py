@@ -243,6 +243,7 @@ def test_what_a_horizon_would_ask_of_each_replica(tmp_path: Path, monkeypatch: A
     late = told["3"]
     assert (late["consumer_outcome"], late["replica_outcome"]) == ("wipe state", "wipe log")
     assert late["follower_horizon_offset"] == 0  # it does not hold that tombstone
+    assert (late["kept_for_ever_count"], told["1"]["kept_for_ever_count"]) == (1, 0)
     assert (late["unsafe_offsets"], late["unsafe_when_moved"]) == (10, "wipe log")
     assert told[None]["fetch_offset"] == 0
     assert {row["leader_horizon_offset"] for row in rows if row["tombstones_go"] != "at once"} == {

@@ -1,0 +1,102 @@
+"""The page from the design documents to kraftlog: every row names something that exists, and a test
+that is collected.
+"""
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kraftlog import api
+from kraftlog.audit.catalogue import BY_NAME
+from kraftlog.cli import build_parser
+from kraftlog.config import option_names
+from kraftlog.reference.commands import every_parser
+from kraftlog.reference.mechanisms import Mechanism, Place, mechanisms, mechanisms_page
+from kraftlog.tables.derived import all_tables
+from tests.documents import DOCS, ROOT
+
+ROWS = mechanisms()
+MISSING = {
+    "Which value of a setting came from where",
+    "Slow links and retention by the cluster's own settings in every measure",
+}
+"""What nothing reaches yet, and no more."""
+EXPLAINED = {
+    "Keep snapshots in Kafka's own Log",
+    "Why not Kafka's Log: the format, or that it never ends",
+}
+"""Reasons for a design that was not taken: there is nothing to reach."""
+
+
+@cache
+def commands() -> set[str]:
+    return {parser.prog.removeprefix("kraftlog ") for parser in every_parser(build_parser())}
+
+
+@cache
+def collected_in(path: Path) -> set[str]:
+    """The tests that pytest collects from a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {
+        one.name
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")
+    }
+
+
+def exists(place: Place) -> bool:
+    name, _, column = place.name.partition(".")
+    match place.kind:
+        case "command":
+            return place.name in commands()
+        case "table":
+            found = all_tables().get(name)
+            return found is not None and (not column or column in found.schema.names)
+        case "check":
+            return place.name in BY_NAME
+        case "option":
+            return place.name in option_names()
+        case "page":
+            return (DOCS / place.name).is_file()
+        case "python":
+            return place.name in api.__all__
+    return False
+
+
+@pytest.mark.parametrize("one", ROWS, ids=lambda one: f"{one.source}: {one.what}")
+def test_each_row_names_what_there_is(one: Mechanism) -> None:
+    if one.what in MISSING:
+        assert one.is_missing
+        return
+    assert not one.is_missing
+    assert [place for place in one.places if not exists(place)] == []
+    assert one.test_name in collected_in(ROOT / one.test_file)
+    assert one.what in EXPLAINED or {place.kind for place in one.places} != {"page"}
+
+
+def test_what_is_missing_is_counted() -> None:
+    assert {one.what for one in ROWS if one.is_missing} == MISSING
+
+
+def test_no_row_stands_twice_and_none_is_a_number() -> None:
+    counted = Counter((one.source, one.section, one.what) for one in ROWS)
+    assert [key for key, count in counted.items() if count > 1] == []
+    assert len(ROWS) >= 230
+    text = mechanisms_page()
+    assert not [one for one in ROWS if one.what[:1] in "RX" and one.what[1:2].isdigit()]
+    assert all(f"| {one.what} |" in text for one in ROWS)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("command", "plan coup"), Place("table", "nothing"), Place("table", "runs.nothing"),
+        Place("check", "x"), Place("option", "x"), Place("page", "x.md"), Place("python", "x"),
+        Place("", ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_seen(place: Place) -> None:
+    assert not exists(place)
