@@ -9,6 +9,7 @@ kraftlog imports nothing else; the names of `kraftlog.api` come when they are as
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 try:
@@ -20,8 +21,10 @@ except (
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the Python interface."""
-    if name.startswith("_"):
+    """A name of the Python interface. `from kraftlog import relations` asks here first: a module of
+    the package is none, and the interface, which imports it, must not be begun for its sake.
+    """
+    if name.startswith("_") or find_spec(f"kraftlog.{name}") is not None:
         raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
     interface = import_module("kraftlog.api")
     if name not in interface.__all__:

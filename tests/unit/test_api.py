@@ -47,6 +47,13 @@ def test_names_come_when_they_are_asked_for_and_without_spark() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.parametrize("module", ["relations", "decode.tabular", "decode.rows", "source.parts"])
+def test_any_module_may_be_the_first(module: str) -> None:
+    """As in Spark's workers: what a task pickles decides what is imported first."""
+    code = f"import sys, kraftlog.{module}; assert 'kraftlog.api' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def test_what_type_checkers_are_told_is_what_there_is() -> None:
     stub = (ROOT / "kraftlog" / "__init__.pyi").read_text(encoding="utf-8")
     told = re.findall(r"^    (\w+) as (\w+),$", stub, re.MULTILINE)
