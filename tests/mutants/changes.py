@@ -3,7 +3,7 @@
 In: a file's path. Out: its changes, each with the lines that a test must run to see it. Nothing is
 written and nothing imported: `runner` puts the code of a changed function into the function itself.
 Left out are what mutmut leaves out (annotations, calls of `len` and `isinstance`), what runs when
-the module is imported, and the words of sentences.
+the module is imported, the words of sentences, and arguments that assert (`strict`, `encoding`).
 """
 
 import ast
@@ -120,7 +120,30 @@ class _Visitor(MutationVisitor):
     def _skip_node_and_children(self, node: libcst.CSTNode) -> bool:
         if isinstance(node, libcst.FunctionDef):
             return False
-        return isinstance(node, libcst.Param) or super()._skip_node_and_children(node)
+        return (
+            isinstance(node, libcst.Param)
+            or _is_assertion(node)
+            or super()._skip_node_and_children(node)
+        )
+
+
+def _is_assertion(node: libcst.CSTNode) -> bool:
+    """`zip(…, strict=True)` asserts what holds anyway, and files are read as UTF-8 everywhere."""
+    keyword = node.keyword if isinstance(node, libcst.Arg) else None
+    return keyword is not None and keyword.value in ("strict", "encoding")
+
+
+def _touches_assertion(old: libcst.CSTNode, new: libcst.CSTNode) -> bool:
+    """Whether a call lost such an argument, or has another one in its place."""
+    if not (isinstance(old, libcst.Call) and isinstance(new, libcst.Call)):
+        return False
+    kept = [one for one in old.args if not _is_assertion(one)]
+    left = [one for one in new.args if not _is_assertion(one)]
+    return (
+        len(kept) < len(old.args)
+        and len(kept) == len(left)
+        and all(one.value is other.value for one, other in zip(kept, left, strict=True))
+    )
 
 
 def changes(path: Path, root: Path) -> Iterator[Change]:
@@ -136,6 +159,8 @@ def changes(path: Path, root: Path) -> Iterator[Change]:
     withins = dict(_withins(module.module))
     for function, (first, last), one in visitor.found:
         if _is_wording(one.original_node):
+            continue
+        if _touches_assertion(one.original_node, one.mutated_node):
             continue
         old, new = (_code(module.module, each) for each in (one.original_node, one.mutated_node))
         told = f"{path} {function}: {old} -> {new}"

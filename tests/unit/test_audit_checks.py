@@ -1,5 +1,6 @@
 """Every check finds what it is for, in the right place, and a healthy quorum has no finding."""
 
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -588,6 +589,22 @@ def test_evidence_keeps_its_names(one: Fault, audited: Audited) -> None:
         shapes, told = EVIDENCE[finding.check], finding.row.evidence
         assert told.keys() <= shapes.keys(), finding.check
         assert [name for name in told if not fits(told[name], shapes[name])] == [], told
+
+
+SLIPS = re.compile(
+    r"None(?! of)|True|False|  |\( | \)|\(\)| [,;]| [.:](?!\w)|[,;:]{2}|[{}<>]|^ | $"
+)
+"""What a sentence that is put together of parts must not show."""
+
+
+@pytest.mark.parametrize("one", FAULTS, ids=case)
+def test_a_message_is_a_sentence(one: Fault, audited: Audited) -> None:
+    result, _ = audited(one)
+    for finding in result.findings:
+        text = finding.row.message
+        slip = SLIPS.search(text)
+        assert slip is None, f"{slip.group()!r} in {text!r}"
+        assert text.count("(") == text.count(")"), text
 
 
 def test_every_name_of_the_evidence_is_seen(audited: Audited) -> None:
