@@ -174,6 +174,13 @@ class Reach:
         return tests - self.failed, "" in contexts
 
 
+def _words(path: str) -> set[str]:
+    """What the names of tests hold that have to do with a module."""
+    module = path.removesuffix(".py").replace("/", ".")
+    checks = getattr(sys.modules.get(module), "CHECKS", ())
+    return {one.name for one in checks} | {f"test_{module.rpartition('.')[2]}.py"}
+
+
 def _case(test: str) -> tuple[str, str]:
     """What tests of one file that share a fixture may have asked it for, and only one got made."""
     return test.split("::")[0], test.partition("[")[2]
@@ -244,7 +251,11 @@ class Judge:
         print(json.dumps(row), file=self.told, flush=True)
 
     def _order(self, change: Change, tests: list[str]) -> list[str]:
-        """Those that are likely to see it first, then the quick ones, as far as time allows."""
+        """Those that are likely to see it first: that saw others near it, or have the module's name
+        or one of its checks' in their own; then the quick ones, as far as time allows.
+        """
+
+        words = _words(change.path)
 
         def place(test: str) -> tuple[Any, ...]:
             seen = self.killers[change.path + change.function, test]
@@ -254,7 +265,8 @@ class Judge:
                 return 0, -seen, cost
             if near and cost < 1:
                 return 1, -near, cost
-            return 2, cost, _case(test)
+            named = any(word in test for word in words)
+            return 2 if named else 3, cost, _case(test)
 
         chosen, total, begun = [], 0.0, set()
         for test in sorted(tests, key=place):
