@@ -28,6 +28,7 @@ from tests.unit.audit_logs import (
     CLUSTER,
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     Node,
     healthy_log,
@@ -188,6 +189,39 @@ def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> Non
     critical = {one.check for one in result.findings if one.severity == "critical"}
     assert "cluster_id_agrees" in critical
     assert not critical & {"committed_data_consistent", "log_matching", "single_leader_per_epoch"}
+
+
+@pytest.mark.parametrize("copies, verdict", [(3, "the others say"), (2, "1 says")])
+def test_of_two_clusters_the_more_frequent_is_the_usual_one(
+    tmp_path: Path, copies: int, verdict: str
+) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[copies:]:
+        shutil.rmtree(node.home)
+    nodes[1].meta(cluster="another")
+    rows = [
+        one.row
+        for one in audit_quorum(evidence_of(tmp_path)).findings
+        if one.check == "cluster_id_agrees"
+    ]
+    text = f"meta.properties of 2 says cluster another, {verdict} {CLUSTER}: "
+    assert [row.message.startswith(text) for row in rows] == [True]
+
+
+def test_what_a_transaction_was_before_a_hole_nobody_knows(tmp_path: Path) -> None:
+    """Its end behind the hole is no mistake, and one more after it is."""
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(12, 2, (NO_OP,), None, LATER),
+            Batch(15, 2, (TRANSACTION["end"],), None, LATER),
+            Batch(16, 2, (NO_OP, TRANSACTION["end"], NO_OP), None, LATER),
+        )
+    rows = [
+        one.row.offset
+        for one in audit_quorum(evidence_of(tmp_path)).findings
+        if one.check == "transactions_well_formed"
+    ]
+    assert rows == [17]
 
 
 def _breaks(quorum: Quorum) -> Iterator[BadRow]:

@@ -269,6 +269,15 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, register_broker(7, 12, end_point=""))
 
 
+@fault(
+    "record_replays", "warning", offset=12,
+    says="leaderRecoveryState is 5, which Kafka knows no meaning for",
+    sound=appended(change(1, recovery=1), change(1, recovery=0), change(1, recovery=-1)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, recovery=5))
+
+
 def _removed(nodes: list[Node], created: int, removed: int, apart_ms: int = 0) -> None:
     """Some topics created, and some of them removed, one every so many ms."""
     everywhere(nodes, *(topic(f"t{n}", n) for n in range(10, 10 + created)))
