@@ -1,6 +1,7 @@
 """Cost models: every figure that the KIPs print, and what must hold of the formulas always."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,3 +183,53 @@ def test_cost_rows_hold_the_example_and_the_measured_values() -> None:
     assert values["snapshot in the log", MEASURED, "more bytes sent"] == 900 * 3
     assert values["leader hands over to snapshot", MEASURED, "more elections"] == 24
     assert len(values) == len(cost_rows(found))
+
+
+def test_each_measured_figure_has_its_unit_and_its_requirement() -> None:
+    """By hand: 50 bytes a change, 7 replicas on the busiest broker, 5 copies of the log, of which
+    four are sent; 40 records of 10 bytes a second until half of 1,000 bytes are dirty.
+    """
+    found = Measured(
+        replicas=5, voters=3, brokers=4, topics=3, partition_replicas=14, unbalanced_topics=1,
+        busiest_broker_replicas=7, partition_change_bytes=50.0, broker_change_bytes=26.0,
+        state_bytes=1000, tombstone_bytes=100, log_rate=400.0, snapshot_bytes=900,
+        elections_per_day=5.0, writes_per_day=1000.0, snapshots_per_day=24.0, compacted_objects=10,
+        live_objects=9,
+    )  # fmt: skip
+    rows = [tuple(one.values()) for one in cost_rows(found) if one["scenario"] == MEASURED]
+    told = [
+        (model, measure, value, unit, source) for model, _, measure, value, unit, source in rows
+    ]
+    sent, reads, writes = "amount replicated", "reads", "writes"
+    three = "R15, R16, R17"
+    assert told == [
+        (sent, "partition change record", 50.0, "bytes", "R19"),
+        (sent, "broker event record", 26.0, "bytes", "R20"),
+        (sent, "replicas on a broker", 7.0, "replicas", "R21"),
+        (sent, "changes of one fencing, per node", 350.0, "bytes", "R22"),
+        (sent, "changes of one fencing, sent by the leader", 1400.0, "bytes", "R22"),
+        (sent, "event of one fencing, sent by the leader", 104.0, "bytes", "R22"),
+        (sent, "replicas on a broker, mean", 3.5, "replicas", "R21"),
+        (sent, "topics with two replicas on one broker", 1.0, "topics", "R21"),
+        (sent, "topics", 3.0, "topics", "R21"),
+        (reads, "snapshot reads", 400.0, "bytes/s", three),
+        (reads, "compaction reads to apply", 400.0, "bytes/s", three),
+        (reads, "compaction reads to map keys", 400.0, "bytes/s", three),
+        (reads, "compaction reads to copy", 1200.0, "bytes/s", three),
+        (reads, "bytes until a compaction", 500.0, "bytes", three),
+        (reads, "time until a compaction", 1.25, "seconds", three),
+        (writes, "snapshot writes", 900.0, "bytes", "R14"),
+        (writes, "compaction writes", 1100.0, "bytes", "R14"),
+        (writes, "of these, tombstones", 100.0, "bytes", "R14"),
+        (writes, "objects in a compacted log", 10.0, "objects", "R7"),
+        (writes, "objects in the state", 9.0, "objects", "R7"),
+        ("snapshot in the log", "more bytes sent", 2700.0, "bytes", "R94"),
+        ("leader hands over to snapshot", "more elections", 24.0, "/day", "R96"),
+        ("high watermark at failover", "request on becoming follower", 20.0, "ms/day", "R118"),
+        ("high watermark at failover", "round trip per write", 2000.0, "ms/day", "R118"),
+    ]
+    nobody = cost_rows(replace(found, brokers=0, partition_change_bytes=None, voters=0))
+    values = {one["measure"]: one["value"] for one in nobody if one["scenario"] == MEASURED}
+    assert values["replicas on a broker, mean"] is None
+    assert values["changes of one fencing, sent by the leader"] is None
+    assert values["request on becoming follower"] == 0

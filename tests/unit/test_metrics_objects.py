@@ -18,6 +18,7 @@ from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
 from kraftlog.metrics.versions import VALIDITY, lives
+from kraftlog.relations import moment
 
 Put = tuple[int, str, bool]
 """(offset of a record, object, whether it deletes it)."""
@@ -136,9 +137,24 @@ def test_leadership_that_goes_to_and_fro() -> None:
     assert [row["skipped_epochs"] for row in rows] == [0, 0, 2, 0, 0]
     assert [row["tenure_ms"] for row in rows] == [20, 10, hour - 25, 4 * hour - 5, 0]
     assert [row["is_shortest"] for row in rows] == [False, True, False, False, False]
+    assert [row["leader_id"] for row in rows] == [1, 2, 1, 3, 1]
+    assert [row["previous_leader_id"] for row in rows] == [None, 1, 2, 1, 3]
     assert [row["leader_came_back"] for row in rows] == [False, False, True, False, True]
     assert [row["elections_in_hour"] for row in rows] == [1, 2, 3, 3, 1]
     assert elections_per_day(log) == pytest.approx(4 * 24 / 5)
+    assert [(row["start_offset"], row["end_offset"]) for row in rows] == [
+        (0, 2), (2, 3), (3, 4), (4, 6), (6, 7),
+    ]  # fmt: skip
+    assert [(row["record_count"], row["size_bytes"]) for row in rows] == [
+        (2, 200), (1, 100), (1, 100), (2, 200), (1, 100),
+    ]  # fmt: skip
+    assert [row["is_current"] for row in rows] == [False] * 4 + [True]
+    starts = [0, 20, 30, hour + 5, 5 * hour]
+    assert [row["start_timestamp"] for row in rows] == [moment(one) for one in starts]
+    assert [row["end_timestamp"] for row in rows] == [
+        moment(one) for one in (*starts[1:], 5 * hour)
+    ]
+    assert election_rows(log_of(0)) == []
 
 
 def test_a_state_is_known_from_its_base_snapshot_on() -> None:

@@ -389,6 +389,34 @@ def test_a_selector_by_rack_wants_a_rack(tmp_path: Path) -> None:
     assert lint(tmp_path, node, selector, aware.replace("Aware", ""))[0] == "set"
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "registered", "says"),
+    [
+        ("a", None, {}, "1 of 2 brokers have a rack"),
+        ("a", "b", {}, ""),
+        ("a", "b", {1: "a"}, ""),
+        ("a", "b", {1: "c"}, "registered with rack 'c': it was not restarted"),
+        ("a", "b", {1: None}, "registered with rack None: it was not restarted"),
+        ("a", "b", {2: "c"}, ""),
+    ],
+)
+def test_a_rack_counts_where_all_brokers_have_one(
+    tmp_path: Path, own: str, other: str | None, registered: dict[int, str | None], says: str
+) -> None:
+    nodes = quorum(tmp_path)
+    for node, rack in zip(nodes, (own, other), strict=False):
+        text = "log.dirs=/\n" if rack is None else f"broker.rack={rack}\n"
+        (node.home / "server.properties").write_text(text)
+    found = configuration_rows(read(tmp_path), registered)
+    (row,) = [one for one in found if (one["setting"], one["replica"]) == ("broker.rack", "1")]
+    assert (row["status"], says in (row["message"] or "")) == ("at odds" if says else "set", True)
+    # A controller has no rack, and its file counts for nobody.
+    (nodes[1].home / "server.properties").write_text("process.roles=controller\n")
+    found = configuration_rows(read(tmp_path), {})
+    rows = {one["replica"]: one["status"] for one in found if one["setting"] == "broker.rack"}
+    assert rows == {"1": "set", "2": "default"}
+
+
 # --- retention ---------------------------------------------------------------------------------
 
 

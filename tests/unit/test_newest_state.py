@@ -1,0 +1,154 @@
+"""What the newest state says of a cluster, partition by partition: rules at their borders."""
+
+from typing import Any
+
+import pytest
+
+from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
+from kraftlog.state.declare import Data, Key
+from kraftlog.state.state import Change, State
+
+NOW, EARLIER = Since(9, 900), Since(4, 400)
+KEY: Key = ("T", 0)
+
+
+def state(racks: dict[int, str | None], min_isr: dict[str, str] | None = None) -> State:
+    """Brokers by their racks; min.insync.replicas by topic, of all brokers under an empty name."""
+    found = State()
+    for broker, rack in racks.items():
+        value = {"rack": rack, "fenced": False, "inControlledShutdown": False}
+        found.set("brokers", (broker,), value)
+    found.set("topics", ("T",), {"name": "t", "topicId": "T"})
+    for name, value in (min_isr or {}).items():
+        kind = 2 if name else 4
+        found.set("configs", (kind, name, "min.insync.replicas"), {"value": value})
+    return found
+
+
+def partition(replicas: list[int], **fields: Any) -> Data:
+    return {
+        "replicas": replicas, "isr": replicas, "leader": replicas[0] if replicas else -1,
+        "leaderRecoveryState": 0, "eligibleLeaderReplicas": [], "lastKnownElr": None, **fields,
+    }  # fmt: skip
+
+
+def health(
+    found: State, *partitions: Data, past: Past | None = None, asked: tuple[Key, ...] = ()
+) -> Health:
+    """Of partitions 0, 1, … of topic T."""
+    numbered = [(("T", number), one) for number, one in enumerate(partitions)]
+    return health_of(found, numbered, past or Past(), 10, True, None, asked)
+
+
+RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: None}
+
+
+def test_nothing_is_said_of_a_sound_partition() -> None:
+    found = health(state(RACKS), partition([1, 2]), asked=(KEY,))
+    assert (found.offset, found.is_committed, found.doubt) == (10, True, None)
+    assert found.partition_count == 1
+    kinds = (found.leaderless, found.under_min_isr, found.unclean, found.on_unregistered)
+    assert kinds == ((), (), (), ())
+    assert (found.single, found.one_rack) == ((), ())
+    assert (dict(found.preferred_count), found.preferred_elsewhere[1]) == ({1: 1}, 0)
+    assert dict(found.assigned) == {KEY: (1, 2)}
+    assert found.racks == {"a", "b"}
+
+
+def test_a_partition_without_a_leader_and_what_was_before() -> None:
+    past = Past(leaderless={KEY: EARLIER}, led_by={KEY: 2})
+    value = partition([1, 2], isr=[2], leader=-1, eligibleLeaderReplicas=[1], lastKnownElr=[2])
+    found = health(state(RACKS), value, past=past)
+    told = Partition("t", "T", 0, (1, 2), (2,), -1, (1,), (2,), False, 1, EARLIER, 2, None)
+    assert found.leaderless == (told,)
+    assert told.name == "t-0"
+    # What the partitions say is not said twice.
+    assert (found.past.leaderless, found.past.led_by) == ({}, {})
+    led = health(state(RACKS), partition([1, 2]), past=Past(led_by={KEY: 2}, unclean={
+        KEY: Unclean(NOW, 1, 2)}))  # fmt: skip
+    assert [(one.led_by, one.unclean) for one in led.unclean] == [(None, Unclean(NOW, 1, 2))]
+
+
+def test_broker_0_leads_as_any_other() -> None:
+    found = health(state({0: None, 1: None}), partition([0, 1]), partition([1, 0], leader=0))
+    assert found.leaderless == ()
+    assert (dict(found.preferred_count), found.preferred_elsewhere[1]) == ({0: 1, 1: 1}, 1)
+    assert found.preferred_elsewhere[0] == 0
+
+
+def test_who_is_not_led_is_not_led_elsewhere() -> None:
+    assert health(state(RACKS), partition([1, 2], leader=-1)).preferred_elsewhere[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("configs", "isr", "under"),
+    [
+        ({}, [1], None),  # Kafka's own least is 1
+        ({}, [], 1),
+        ({"": "2"}, [1], 2),
+        ({"": "2"}, [1, 2], None),
+        ({"": "2", "t": "1"}, [1], None),  # the topic's own counts
+        ({"": "2", "u": "1"}, [1], 2),
+        ({"t": "3"}, [1, 2], None),  # there are but two replicas
+        ({"t": "many"}, [1], None),
+    ],
+)
+def test_min_isr(configs: dict[str, str], isr: list[int], under: int | None) -> None:
+    found = health(state(RACKS, configs), partition([1, 2], isr=isr))
+    assert [one.min_isr for one in found.under_min_isr] == ([] if under is None else [under])
+
+
+def test_a_topic_of_no_name_is_called_by_its_id() -> None:
+    found = health_of(state(RACKS), [(("X", 3), partition([9]))], Past(), 1, False, "why")
+    assert [one.name for one in found.on_unregistered] == ["X-3"]
+    assert (found.single, found.is_committed, found.doubt) == (("X-3",), False, "why")
+
+
+@pytest.mark.parametrize(
+    ("racks", "replicas", "named"),
+    [
+        ({1: "a", 2: "a", 3: "b"}, [1, 2], True),
+        ({1: "a", 2: "a", 3: "b"}, [1, 3], False),
+        ({1: "a", 2: "a", 3: None}, [1, 2], False),  # there is but one rack
+        ({1: "a", 2: "b", 3: "b"}, [1], False),  # one replica is another matter
+        ({1: "a", 2: None, 3: "b"}, [1, 2], False),
+    ],
+)
+def test_one_rack(racks: dict[int, str | None], replicas: list[int], named: bool) -> None:
+    assert health(state(racks), partition(replicas)).one_rack == (("t-0",) if named else ())
+
+
+def test_who_is_alive_and_who_stopped_on_purpose() -> None:
+    found = state(RACKS)
+    for broker, fenced, stopping in ((1, True, True), (2, True, False), (3, False, True)):
+        value = {"rack": None, "fenced": fenced, "inControlledShutdown": stopping}
+        found.set("brokers", (broker,), value)
+    told = health(found)
+    assert [told.alive(one) for one in (1, 2, 3, 4)] == [False, False, True, False]
+    assert [told.stopped(one) for one in (1, 2, 3, 4)] == [True, False, False, True]
+
+
+def changed(table: str, key: Key, before: Data | None, after: Data | None) -> Change:
+    return Change(table, key, before, after)
+
+
+def test_since_when_a_broker_is_fenced_or_gone() -> None:
+    past = Past()
+    fenced, awake = {"fenced": True}, {"fenced": False}
+    past.take([changed("brokers", (1,), awake, fenced)], 4, 400)
+    past.take([changed("brokers", (1,), fenced, fenced)], 9, 900)  # it stays so
+    assert past.fenced == {1: EARLIER}
+    past.take([changed("brokers", (1,), fenced, None)], 9, 900)
+    assert (past.fenced, past.unregistered) == ({}, {1: NOW})
+    past.take([changed("brokers", (1,), None, fenced)], 11, 1100)
+    assert (past.fenced, past.unregistered) == ({1: Since(11, 1100)}, {})
+    past.take([changed("brokers", (1,), fenced, awake)], 12, 1200)
+    assert past.fenced == {}
+
+
+def test_which_topics_are_gone() -> None:
+    past, topic = Past(), {"name": "t", "topicId": "T"}
+    past.take([changed("topics", ("T",), None, topic)], 3, 300)
+    assert past.topics == {}
+    past.take([changed("topics", ("T",), topic, None)], 4, 400)
+    assert past.topics == {"T": ("t", EARLIER)}

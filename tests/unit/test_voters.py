@@ -1,0 +1,149 @@
+"""Who votes, by each source that names it, and which of the sets counts."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.voters import Members, VoterSet, current, disjoint_majorities
+from tests.unit.audit_logs import (
+    LIMITS,
+    START_MS,
+    Node,
+    healthy_log,
+    quorum,
+    snapshot,
+    uuid_text,
+    voters_batch,
+)
+from tests.unit.faults.table import LATER
+
+THREE: Members = ((1, None), (2, None), (3, None))
+
+
+def voters_of(root: Path) -> VoterSet:
+    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+    assert found.voter_set is not None
+    return found.voter_set
+
+
+def forget(nodes: list[Node]) -> None:
+    """No node has a quorum-state."""
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
+
+
+def named(*voters: int) -> Members:
+    """Voters with the directories of their numbers."""
+    return tuple((one, uuid_text(one)) for one in voters)
+
+
+def test_by_quorum_state(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    path = str(nodes[0].folder / "quorum-state")
+    assert voters_of(tmp_path) == VoterSet(THREE, "quorum-state", "1", path, None, (2, 0))
+    assert voters_of(tmp_path).ids == (1, 2, 3)
+
+
+def test_by_configuration(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    forget(nodes)
+    path = nodes[1].home / "server.properties"
+    name = "controller.quorum.voters"
+    path.write_text(f"{name}=4@a:9093, 1@b:9093,4@c:9093\n")
+    told = VoterSet(((1, None), (4, None)), name, "2", str(path), None, (0, 0))
+    assert voters_of(tmp_path) == told
+    for text in ("1@a:9093,x@b:9093", "", "1,2,3"):
+        path.write_text(f"{name}={text}\n")
+        assert voters_of(tmp_path).source == "the LeaderChange record at offset 8"
+
+
+def test_by_the_last_election(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    forget(nodes)
+    path = str(nodes[0].segment(6))
+    told = VoterSet(THREE, "the LeaderChange record at offset 8", "1", path, 8, (2, 12))
+    assert voters_of(tmp_path) == told
+
+
+def test_by_records_of_the_log_and_of_a_snapshot(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        raw = snapshot(stored, 1, START_MS + 3000, voters=(1, 2))
+        node.checkpoint(6, 1).write_bytes(raw)
+    path = str(nodes[0].checkpoint(6, 1))
+    name = f"the KRaftVoters record of {nodes[0].checkpoint(6, 1).name}"
+    # Its log goes on to its end without another one.
+    assert voters_of(tmp_path) == VoterSet(named(1, 2), name, "1", path, 6, (2, 12))
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 3, ms=LATER))
+    log = str(nodes[0].segment(6))
+    at = "the KRaftVoters record at offset 12"
+    assert voters_of(tmp_path) == VoterSet(named(1, 3), at, "1", log, 12, (2, 13))
+    # A snapshot behind the log knows more than the log.
+    raw = snapshot(stored, 2, START_MS + 9000, voters=(2, 3))
+    nodes[0].checkpoint(20, 2).write_bytes(raw)
+    ahead = f"the KRaftVoters record of {nodes[0].checkpoint(20, 2).name}"
+    found = voters_of(tmp_path)
+    assert (found.members, found.source, found.seen) == (named(1, 3), at, (2, 13))
+    for node in nodes[1:]:
+        node.checkpoint(20, 2).write_bytes(raw)
+    found = voters_of(tmp_path)
+    assert (found.members, found.source, found.seen) == (named(2, 3), ahead, (20, 2)[::-1])
+
+
+def seen(members: Members, epoch: int, end: int, label: str = "1") -> VoterSet:
+    return VoterSet(members, "-", label, None, None, (epoch, end))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "at"),
+    [
+        ([seen(named(1), 2, 9)], 0),
+        ([seen(named(1), 2, 9), seen(named(2), 3, 1)], 1),  # the newest epoch
+        ([seen(named(1), 2, 9), seen(named(2), 2, 5), seen(named(2), 2, 4)], 1),  # most see it
+        ([seen(named(1), 2, 5), seen(named(2), 2, 9)], 1),  # of equals the furthest
+        ([seen(named(1), 3, 5), seen(named(2), 2, 9), seen(named(2), 2, 8)], 0),
+    ],
+)
+def test_the_set_that_counts(candidates: list[VoterSet], at: int) -> None:
+    assert current(candidates) == candidates[at]
+
+
+def test_without_candidates_nobody_votes() -> None:
+    assert current([]) is None
+
+
+SETS = st.lists(st.integers(1, 7), unique=True, max_size=5)
+
+
+@given(SETS, SETS, st.booleans())
+def test_majorities_that_share_nobody(one: list[int], other: list[int], by_id: bool) -> None:
+    """Against every majority of one set and every majority of the other."""
+    mine, theirs = (
+        tuple((voter, None if by_id else uuid_text(voter)) for voter in sorted(some))
+        for some in (one, other)
+    )
+    found = disjoint_majorities(mine, theirs)
+    possible = [
+        (first, second)
+        for first in combinations(sorted(one), len(one) // 2 + 1)
+        for second in combinations(sorted(other), len(other) // 2 + 1)
+        if not set(first) & set(second)
+    ]
+    if len(one) // 2 + 1 > len(one) or len(other) // 2 + 1 > len(other):
+        return  # of nobody there is no majority
+    assert (found in possible) if possible else found is None
+
+
+def test_another_directory_is_another_voter() -> None:
+    mine, theirs = ((1, "a"), (2, "b")), ((1, "c"), (2, "d"))
+    assert disjoint_majorities(mine, theirs) == ((1, 2), (1, 2))
+    assert disjoint_majorities(mine, ((1, None), (2, "d"))) is None
