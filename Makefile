@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-cluster test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Mav
 
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
 	$(BIN)/python -m pytest -m s3 --durations 5
+
+test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm)
+	npm install --silent --no-save --prefix .emulators azurite@3.37.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade \
+	    --target .emulators/python -r tests/stores/requirements.txt
+	$(BIN)/python -m pytest -m stores
 
 test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, and by Spark Connect
 	$(BIN)/python -m pytest -m cluster --durations 5
@@ -92,7 +98,7 @@ lock: ## Renew both lock files from pyproject.toml (needs uv)
 	    --extra dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that git ignores: environment, jars, lake, caches
-	rm -rf .venv .jars .lake .mutants dist build spark-warehouse metastore_db derby.log
+	rm -rf .venv .jars .lake .mutants .emulators dist build spark-warehouse metastore_db derby.log
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -f tests/java/Makefile ]; then $(MAKE) -C tests/java clean; fi

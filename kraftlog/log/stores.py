@@ -19,12 +19,14 @@ import pyarrow.fs as pafs
 from kraftlog.errors import StoreError, UsageError
 
 PATIENCE_SECONDS = 15.0
+_GCS_SECONDS, _GCS_PATIENT_SECONDS = 5, 60
+_AZURITE = "http://127.0.0.1:10000"
 _S3, _GCS, _AZURE = "s3", "gs", "abfs"
 SCHEMES = {"s3": _S3, "gs": _GCS, "abfs": _AZURE, "abfss": _AZURE}
 _ADDRESS = {
     _S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     _GCS: ("CLOUD_STORAGE_EMULATOR_ENDPOINT",),
-    _AZURE: (),
+    _AZURE: ("AZURITE_BLOB_STORAGE_URL",),
 }
 _IDENTITY = {
     _S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this machine",
@@ -37,9 +39,10 @@ _REFUSED = re.compile(
     r"UNAUTHENTICATED|PERMISSION_DENIED|[Uu]nauthorized|\b40[13]\b|AccessDenied|credential"
 )
 _SILENT = re.compile(
-    r"NETWORK_CONNECTION|curlCode|[Cc]ould not resolve|[Cc]ouldn't (connect|resolve)|UNAVAILABLE|"
-    r"[Ff]ail(ed)? to (connect|resolve)|client error \(Connect\)|REQUEST_TIMEOUT|timed out"
+    r"NETWORK_CONNECTION|curlCode|[Cc]ould not (connect|resolve)|"
+    r"[Cc]ouldn't (connect|resolve)|UNAVAILABLE|[Ff]ail(ed)? to (connect|resolve)|client error \(Connect\)|REQUEST_TIMEOUT|timed out"
 )
+_NO_IDENTITY = re.compile(r"access token|DefaultAzureCredential")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TEXT_LIMIT = 200
 
@@ -117,8 +120,14 @@ def _made(uri: str, kind: str, *, is_patient: bool = True) -> tuple[pafs.FileSys
         once = pafs.AwsStandardS3RetryStrategy(max_attempts=2)
         limits = {"connect_timeout": 5, "request_timeout": 10, "retry_strategy": once}
         return pafs.S3FileSystem(endpoint_override=_address(kind), **limits), inner
-    if kind == _GCS and not is_patient and not parts.query:
-        return pafs.GcsFileSystem(retry_time_limit=timedelta(seconds=5)), inner
+    if kind == _GCS:
+        seconds = _GCS_PATIENT_SECONDS if is_patient else _GCS_SECONDS
+        # An emulator asks for no credentials, and looking for some takes long where there are none.
+        return pafs.GcsFileSystem(
+            anonymous=_address(kind) is not None, retry_time_limit=timedelta(seconds=seconds)
+        ), inner
+    if kind == _AZURE and "@" in parts.netloc:
+        return _azure(parts.netloc.partition("@")[2]), f"{parts.username}{parts.path}".rstrip("/")
     try:
         filesystem, inner = pafs.FileSystem.from_uri(uri)
     except (ValueError, OSError) as error:
@@ -126,9 +135,28 @@ def _made(uri: str, kind: str, *, is_patient: bool = True) -> tuple[pafs.FileSys
     return filesystem, inner
 
 
+def _azure(host: str) -> pafs.FileSystem:
+    """The file system of an account, by the variables that delta-rs reads too."""
+    known: dict[str, str] = {}
+    for argument, variable in (
+        ("account_key", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
+    ):
+        if value := os.environ.get(variable):
+            known[argument] = value
+    if address := _address(_AZURE):
+        scheme, _, authority = address.partition("://")
+        known |= {"blob_storage_scheme": scheme, "dfs_storage_scheme": scheme}
+        known |= {"blob_storage_authority": authority, "dfs_storage_authority": authority}
+    return pafs.AzureFileSystem(host.partition(".")[0], **known)
+
+
 def _address(kind: str) -> str | None:
     """The address of a store that is not the cloud's own, as its environment names it."""
-    return next((os.environ[one] for one in _ADDRESS[kind] if os.environ.get(one)), None)
+    if kind == _AZURE and not os.environ.get("AZURE_STORAGE_USE_EMULATOR"):
+        return None
+    default = _AZURITE if kind == _AZURE else None
+    return next((os.environ[one] for one in _ADDRESS[kind] if os.environ.get(one)), default)
 
 
 def _where(kind: str) -> str:
@@ -137,8 +165,7 @@ def _where(kind: str) -> str:
 
 
 def _look(kind: str) -> str:
-    names = _ADDRESS[kind]
-    return f"look at {names[-1]} and the network" if names else "look at the name and the network"
+    return f"look at {_ADDRESS[kind][-1] if _address(kind) else 'its name'} and the network"
 
 
 def _why(kind: str, error: Exception) -> str:
@@ -147,6 +174,8 @@ def _why(kind: str, error: Exception) -> str:
     detail = text.rpartition("Details: ")[2] or type(error).__name__
     if "scheme is not allowed" in text:
         return f"{_where(kind)} is asked without TLS, which needs AWS_ALLOW_HTTP=true"
+    if _NO_IDENTITY.search(text):
+        return f"there are no credentials for {_where(kind)} here; look at {_IDENTITY[kind]}"
     if _SILENT.search(text):
         return f"{_where(kind)} does not answer ({detail[:_TEXT_LIMIT]}); {_look(kind)}"
     if _REFUSED.search(text):

@@ -16,7 +16,8 @@ KINDS = [
     ("google::cloud::Status(UNAVAILABLE: Retry policy exhausted)", "does not answer"),
     ("AWS Error ACCESS_DENIED during HeadObject operation: No response body.", "let us in"),
     ("The AWS Access Key Id you provided is wrong: InvalidAccessKeyId 403 Forbidden", "let us in"),
-    ("AuthenticationException: Failed to get token from DefaultAzureCredential", "let us in"),
+    ("AuthenticationException: Failed to get token from DefaultAzureCredential", "no credentials"),
+    ("UNAVAILABLE: Could not create a OAuth2 access token to authenticate", "no credentials"),
     ("\x1b[31m↳\x1b[0m URL scheme is not allowed", "needs AWS_ALLOW_HTTP=true"),
     ("something that nobody foresaw", "cannot be used"),
 ]
