@@ -240,3 +240,11 @@ def test_a_message_that_does_not_fit_is_told(tmp_path: Path) -> None:
     spec.write_text(json.dumps({"name": "K", "versions": [0, 0], "flexible": False, "fields": []}))
     assert kraftlog.versioned(spec)(b"\0\0") == {"version": 0}
     assert KEY(None) is None
+
+
+@pytest.mark.parametrize("module", ["decode.tabular", "decode.rows", "pipeline.decode", "source"])
+def test_a_room_comes_first_as_well_as_last(module: str) -> None:
+    """As in a worker, which imports what it is given, and nothing before it."""
+    command = [sys.executable, "-c", f"import kraftlog.{module}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
