@@ -40,7 +40,8 @@ _REFUSED = re.compile(
 )
 _SILENT = re.compile(
     r"NETWORK_CONNECTION|curlCode|[Cc]ould not (connect|resolve)|"
-    r"[Cc]ouldn't (connect|resolve)|UNAVAILABLE|[Ff]ail(ed)? to (connect|resolve)|client error \(Connect\)|REQUEST_TIMEOUT|timed out"
+    r"[Cc]ouldn't (connect|resolve)|UNAVAILABLE|[Ff]ail(ed)? to (connect|resolve)|"
+    r"client error \(Connect\)|REQUEST_TIMEOUT|timed out"
 )
 _NO_IDENTITY = re.compile(r"access token|DefaultAzureCredential")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
