@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.run import lake_of
-from kraftlog.pipeline.writing import expire_all, writing
+from kraftlog.pipeline.writing import expire_all, publish, writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lease import at_work, held
@@ -54,17 +54,18 @@ def compact_lake(options: Options, least: int) -> str:
 def expire_lake(options: Options) -> str:
     """Forget all but the last runs' versions and rows; in words, how many files that deleted."""
     with writing(options) as lake:
-        forgotten = forget_runs(lake, options.keep_rows, 1)
-    # What the block has changed has been published at its end.
-    with writing(options) as lake:
         lease = held(lake.root)
         assert lease is not None
         if not lease.state.published:
             return f"{lake.root}: no run has been published yet"
+        forgotten = forget_runs(lake, options.keep_rows, 1)
+        count = publish(lake, lease, options)
         lease.say(published=lease.state.published[-options.keep_runs :])
-        count = expire_all(lake, lease)
-        kept = [str(one.run) for one in lease.state.published]
+        count += expire_all(lake, lease)
+        kept = ", ".join(str(one.run) for one in lease.state.published)
         left = lake.read("runs", ["number"]).num_rows
-    told = f", the rows of {forgotten:,} runs taken out" if forgotten else ""
-    readable = f"readable are the versions of {', '.join(kept)}, and rows of the last {left:,} runs"
-    return f"{lake.root}: {count:,} files deleted{told}; {readable}"
+    told = f", rows of {forgotten:,} old runs taken out" if forgotten else ""
+    return (
+        f"{lake.root}: {count:,} files deleted{told}; readable are the runs {kept} as they were, "
+        f"and the rows of the last {left:,}"
+    )

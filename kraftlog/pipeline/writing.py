@@ -58,7 +58,7 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         mended = _made_whole(lake, lease, options, reads_input)
         yield lake
         _tell_lost(lake, mended.ids)
-        _publish(lake, lease, options, is_anew=mended.is_anew)
+        publish(lake, lease, options, is_anew=mended.is_anew)
 
 
 def _replicas(root: str, options: Options) -> list[Replica]:
@@ -139,10 +139,10 @@ def _tell_lost(lake: Lake, mended: pa.Array) -> None:
         )
 
 
-def _publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool) -> None:
+def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False) -> int:
     """Tell readers which versions of the tables belong together, once the newest run has written
     each table that an earlier one had; and keep the lake small. A lake that is told anew forgets
-    what was published before.
+    what was published before. How many files it has deleted.
     """
     before = lease.state.published
     last = before[-1] if before else None
@@ -152,7 +152,7 @@ def _publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool) -> No
     is_whole = all(name in marks and marks[name].run >= number for name in expected)
     is_told = last is not None and not is_anew and _versions(marks) == dict(last.versions)
     if not number or not is_whole or is_told:
-        return
+        return 0
     with step("upkeep"):
         for name in marks:
             compact(lake, all_tables()[name], _SMALL_FILES)
@@ -162,7 +162,7 @@ def _publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool) -> No
         kept = [one for one in before if one.run != number and not is_anew]
         kept = [*kept, Published(number, _versions(marks), files)][-options.keep_runs :]
         lease.say(published=tuple(kept))
-        expire_all(lake, lease)
+        return expire_all(lake, lease)
 
 
 def expire_all(lake: Lake, lease: Lease) -> int:
