@@ -175,7 +175,8 @@ def _leads(rows: pa.Table, payload: str, topics: pa.Array) -> Iterator[_Lead]:
     rows = rows.select(["offset", "timestamp", payload])
     rows = rows.filter(pc.is_in(_topics(rows.column(payload)), value_set=topics))
     times = milliseconds(rows.column("timestamp")).to_pylist()
-    for row, time in zip(rows.to_pylist(), times, strict=True):
+    # A time past the year 9999 is none of Python's.
+    for row, time in zip(rows.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
         value = row[payload]
         key = value["topic_id"], value["partition_id"]
         yield _Lead(row["offset"], time, key, value["leader"], value["leader_recovery_state"])

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -165,6 +166,17 @@ def assert_audited(case: str, damages: list[Damage]) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_damage_to_any_file_is_judged(case: str, damages: list[Damage]) -> None:
     assert_audited(case, damages)
+
+
+FOUND = {
+    "partitions change after the year 9999": ("compressed", [Damage(0, "reseal", 87, 69, b"\x01")]),
+}
+"""What `make fuzz` has found."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_broke_an_audit_once_is_judged(name: str) -> None:
+    assert_audited(*FOUND[name])
 
 
 ROUND = 200
