@@ -41,6 +41,7 @@ from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
@@ -238,7 +239,7 @@ class Copies:
 
     def plan(self, name: str) -> list[Row]:
         """What Kafka would do next: `boot`, `election`, `truncation`, `fetch`, `restart`,
-        `snapshot`, `replicas` or `staleness`.
+        `snapshot`, `replicas`, `staleness` or `failover`.
 
         Raises UsageError for any other name.
         """
@@ -269,4 +270,5 @@ _PLANS: dict[str, Callable[[Copies], Iterable[Row]]] = {
     "snapshot": lambda quorum: snapshot_transfer_rows(quorum.view),
     "replicas": _replicas,
     "staleness": lambda quorum: staleness_rows(quorum.view),
+    "failover": lambda quorum: failover_rows(quorum.view, None, 1),
 }

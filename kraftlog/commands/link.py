@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kraftlog.quorum.joining import FETCH_TIMEOUT_MS
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link
 
 _ROUND_TRIP_MS = 100
@@ -38,7 +37,6 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         "--fetch-timeout-ms",
         "--timeout",
         type=positive,
-        default=FETCH_TIMEOUT_MS,
         metavar="MS",
         help="controller.quorum.fetch.timeout.ms",
     )

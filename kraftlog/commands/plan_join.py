@@ -12,7 +12,13 @@ from kraftlog.commands.link import add_link, at_least, links_of
 from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
 from kraftlog.plain import tell
-from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES
+from kraftlog.quorum.joining import (
+    LOG_BYTES,
+    SNAPSHOT_BYTES,
+    TIMEOUT,
+    FetchSettings,
+    fetch_settings,
+)
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
@@ -47,7 +53,6 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument(
         "--fetch-bytes",
         type=partial(at_least, 1),
-        default=DEFAULT_FETCH_BYTES,
         metavar="BYTES",
         help="most that one fetch of the log brings: controller.quorum.fetch.max.bytes",
     )
@@ -58,14 +63,11 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
 def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen), decodes=True)
     (link,) = links_of(chosen.bandwidth or _BANDWIDTH, chosen.round_trip_ms)
-    way = Way(
-        link,
-        chosen.chunk or DEFAULT_FETCH_BYTES,
-        chosen.fetch_bytes,
-        chosen.fetch_timeout_ms,
-        Dialect(chosen.dialect),
-    )
     follower = named(quorum, chosen.follower)
+    given = (chosen.chunk, chosen.fetch_bytes, chosen.fetch_timeout_ms)
+    settings = fetch_settings(follower.evidence if follower else None, *given)
+    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
+    way = Way(link, *values, Dialect(chosen.dialect))
     likely = likely_leaders(quorum) - {follower.label if follower else chosen.follower}
     if chosen.leader is None and not likely:
         raise InputError(f"{chosen.follower} is itself the likely leader: name another with --from")
@@ -73,6 +75,7 @@ def _run(chosen: argparse.Namespace) -> int:
     rows = list(join_rows(quorum, chosen.follower, leader, way))
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
     tell(_summary(chosen.follower, leader, rows))
+    tell(_by(settings))
     print_rows((*shown, *fault_rows(quorum)), chosen.format)
     return 0
 
@@ -87,4 +90,13 @@ def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:
     return (
         f"{follower} is at the end of {leader}, offset {last['log_end_offset']}, after "
         f"{counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
+    )
+
+
+def _by(settings: FetchSettings) -> str:
+    """Which settings the way is reckoned with, and where they stand."""
+    chunk, fetch, timeout = settings.chunk, settings.fetch, settings.timeout
+    return (
+        f"{SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {LOG_BYTES} {fetch.value} "
+        f"({fetch.source}), {TIMEOUT} {timeout.value} ({timeout.source})"
     )

@@ -10,7 +10,7 @@ from kraftlog.commands.link import add_link, links_of
 from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
 from kraftlog.plain import tell
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.transfer_rows import CHUNKS, snapshot_transfer_rows
+from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 
 
 def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
@@ -24,7 +24,7 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
 
 def _run(chosen: argparse.Namespace) -> int:
     links = links_of(chosen.bandwidth, chosen.round_trip_ms)
-    chunks = CHUNKS if chosen.chunk is None else (chosen.chunk,)
+    chunks = None if chosen.chunk is None else (chosen.chunk,)
     quorum = read_quorum(options_of(chosen))
     rows = list(snapshot_transfer_rows(quorum, links, chunks, chosen.fetch_timeout_ms))
     if not rows:

@@ -248,6 +248,12 @@ class ReplicaEvidence:
         value: str | None = self.server_properties.value.get(key)
         return value
 
+    def whole_setting(self, key: str) -> int | None:
+        """A whole number of the server.properties; None where it is not set, or is no number."""
+        text = self.setting(key)
+        is_number = text is not None and text.strip().lstrip("+-").isdecimal()
+        return int(text) if text is not None and is_number else None
+
     @property
     def free_bytes(self) -> int | None:
         """What was free on the node's disk by the output of df beside the log."""

@@ -8,6 +8,7 @@ between, which costs the others their leader. Source: KAFKA-19541, KIP-1219, R14
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kraftlog.log import names
 from kraftlog.quorum.evidence import ReplicaEvidence
@@ -17,6 +18,9 @@ from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 
 MIB = 1 << 20
+SNAPSHOT_BYTES = "controller.quorum.fetch.snapshot.max.bytes"
+LOG_BYTES = "controller.quorum.fetch.max.bytes"
+TIMEOUT = "controller.quorum.fetch.timeout.ms"
 DEFAULT_FETCH_BYTES = MIB
 """Default of controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes:
 Kafka 4.3.1 has both, 3.9.1 neither.
@@ -27,6 +31,52 @@ FORMER_FETCH_BYTES = 8 * MIB
 """
 FETCH_TIMEOUT_MS = 2_000
 """Default of controller.quorum.fetch.timeout.ms."""
+
+
+PROPERTIES = "its server.properties"
+
+
+class Setting(NamedTuple):
+    """The value that a node goes by, and where it stands."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """How a follower fetches: bytes of a snapshot and of the log in one answer, and the fetch
+    timeout in ms; each by the command line, else by its own server.properties, else Kafka's.
+    """
+
+    chunk: Setting
+    fetch: Setting
+    timeout: Setting
+
+
+def fetch_settings(
+    replica: ReplicaEvidence | None,
+    chunk: int | None = None,
+    fetch: int | None = None,
+    timeout_ms: int | None = None,
+) -> FetchSettings:
+    """The settings of a follower, of which there may be no copy."""
+    return FetchSettings(
+        _setting(replica, SNAPSHOT_BYTES, chunk, DEFAULT_FETCH_BYTES),
+        _setting(replica, LOG_BYTES, fetch, DEFAULT_FETCH_BYTES),
+        _setting(replica, TIMEOUT, timeout_ms, FETCH_TIMEOUT_MS),
+    )
+
+
+def _setting(
+    replica: ReplicaEvidence | None, name: str, given: int | None, default: int
+) -> Setting:
+    if given is not None:
+        return Setting(given, "the command line")
+    own = replica.whole_setting(name) if replica is not None else None
+    if own is not None and own > 0:
+        return Setting(own, PROPERTIES)
+    return Setting(default, "Kafka's default")
 
 
 @dataclass(frozen=True, slots=True)

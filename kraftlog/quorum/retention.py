@@ -38,7 +38,7 @@ def limits_of(replica: ReplicaEvidence) -> Limits:
     """The limits that the server.properties beside a log sets, else Kafka's."""
     return Limits(
         *(
-            _number(replica, name, default)
+            default if (found := replica.whole_setting(name)) is None else found
             for name, default in zip(
                 (MAX_BYTES, MAX_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS),
                 (getattr(Limits, one) for one in Limits.__dataclass_fields__),
@@ -46,14 +46,6 @@ def limits_of(replica: ReplicaEvidence) -> Limits:
             )
         )
     )
-
-
-def _number(replica: ReplicaEvidence, name: str, default: int) -> int:
-    text = replica.setting(name)
-    try:
-        return default if text is None else int(text)
-    except ValueError:
-        return default
 
 
 def newest_ms(quorum: Quorum) -> int | None:

@@ -12,7 +12,13 @@ from typing import Any
 
 from kraftlog.audit.replica_checks import storm
 from kraftlog.log import names
-from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS, FORMER_FETCH_BYTES
+from kraftlog.quorum.joining import (
+    DEFAULT_FETCH_BYTES,
+    FETCH_TIMEOUT_MS,
+    FORMER_FETCH_BYTES,
+    PROPERTIES,
+    fetch_settings,
+)
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, Transfer, recommended_chunk_bytes
@@ -24,12 +30,19 @@ CHUNKS = (DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES)
 def snapshot_transfer_rows(
     quorum: Quorum,
     links: Sequence[Link] = EXAMPLE_LINKS,
-    chunks: Sequence[int] = CHUNKS,
-    timeout_ms: int = FETCH_TIMEOUT_MS,
+    chunks: Sequence[int] | None = None,
+    timeout_ms: int | None = None,
 ) -> Iterator[Row]:
     """One row per replica with a complete snapshot, link, and limit per request: what a node meets
-    that fetches the latest snapshot from that replica.
+    that fetches the latest snapshot from that replica. The timeout that is not given is the least
+    that a server.properties at hand sets, the limits are Kafka's and those that one sets.
     """
+    own = [fetch_settings(log.evidence) for log in quorum.peers]
+    if timeout_ms is None:
+        set_ones = [one.timeout.value for one in own if one.timeout.source == PROPERTIES]
+        timeout_ms = min(set_ones, default=FETCH_TIMEOUT_MS)
+    if chunks is None:
+        chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
     stuck, stormy = sorted(unfinished(quorum)), next(storm(quorum), None) is not None
     for log in quorum.peers:
         snapshot = _latest(quorum, log.label)

@@ -142,6 +142,29 @@ def test_a_replica_can_be_named_by_its_node(
     assert {row["dies"] for row in failed} == {"first"}
 
 
+def test_settings_are_the_followers_own_unless_they_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    (nodes[2].folder / "server.properties").write_text(
+        "controller.quorum.fetch.max.bytes=100\ncontroller.quorum.fetch.timeout.ms: 3000\n"
+        "controller.quorum.fetch.snapshot.max.bytes=none\n"
+    )
+    nodes[2].segment(6).unlink()
+    rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    assert "fetch.max.bytes 100 (its server.properties)" in told
+    assert "timeout.ms 3000 (its server.properties)" in told
+    assert "snapshot.max.bytes is 1048576 (Kafka's default)" in told
+    assert sum(row["what"] == "records" for row in rows) > 2
+    given = ("--fetch-bytes", "5000", "--timeout", "7")
+    rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path), *given)
+    assert "fetch.max.bytes 5000 (the command line)" in told
+    assert rows[-1]["what"] == "cancelled"
+    # The links of `plan snapshot` are held against the same timeout.
+    links, _ = asked(capsys, "snapshot", "--input", str(tmp_path))
+    assert {row["fetch_timeout_ms"] for row in links} == {3000}
+
+
 def test_a_table_says_the_answer_first_and_each_step_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
