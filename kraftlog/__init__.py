@@ -20,13 +20,30 @@ except (
     __version__ = "0+zip"
 
 
+# Written out, as `from kraftlog import relations` asks for an attribute before it imports a module:
+# to look into the interface for that name would import all of it, in the middle of another import.
+__all__ = [
+    "AuditResult",
+    "Copies",
+    "Copy",
+    "Decoder",
+    "Difference",
+    "Fault",
+    "Finding",
+    "ForeignRecord",
+    "Image",
+    "InputError",
+    "KraftlogError",
+    "UsageError",
+    "diff",
+    "open",
+    "read_partition",
+    "versioned",
+]
+
+
 def __getattr__(name: str) -> Any:
-    """A name of the Python interface. `from kraftlog import relations` asks here first: a module of
-    the package is none, and the interface, which imports it, must not be begun for its sake.
-    """
-    if name.startswith("_") or find_spec(f"kraftlog.{name}") is not None:
+    """A name of the Python interface."""
+    if name not in __all__:
         raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
-    interface = import_module("kraftlog.api")
-    if name not in interface.__all__:
-        raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
-    return getattr(interface, name)
+    return getattr(import_module("kraftlog.api"), name)
