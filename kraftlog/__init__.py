@@ -9,7 +9,6 @@ kraftlog imports nothing else; the names of `kraftlog.api` come when they are as
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
 try:
