@@ -11,7 +11,7 @@ from kraftlog.commands.local import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.arguments import add_options
 
-_OWN = frozenset({"lake", "lease_seconds", "wait_seconds", "keep_runs", "keep_rows", "verify"})
+_WRITES = frozenset({"lake", "lease_seconds", "wait_seconds"})
 _ENOUGH = 2
 """So many small files of one table become one, where it is asked for."""
 
@@ -25,23 +25,29 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "go; nothing here reads an input.",
     )
     inner = parser.add_subparsers(required=True, metavar="WHAT")
-    for name, function, told in (
-        ("check", _check, "name what is damaged or missing; --verify reads every page"),
-        ("compact", _compact, "make one file of small ones that lie together"),
+    for name, function, own, told in (
+        (
+            "check",
+            _check,
+            {"lake", "verify"},
+            "name what is damaged or missing; --verify reads every page",
+        ),
+        ("compact", _compact, _WRITES, "make one file of small ones that lie together"),
         (
             "expire",
             _expire,
+            _WRITES | {"keep_runs", "keep_rows"},
             "delete versions and rows of runs before the last --keep-runs and --keep-rows",
         ),
     ):
         one = inner.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
         one.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
-        add_options(one, only=_OWN)
-        one.set_defaults(command=function)
+        add_options(one, only=frozenset(own))
+        one.set_defaults(command=function, own=frozenset(own))
 
 
 def _options(chosen: argparse.Namespace) -> Options:
-    given = {name: getattr(chosen, name) for name in _OWN}
+    given = {name: getattr(chosen, name) for name in chosen.own}
     return load_options(given, chosen.conf)
 
 
