@@ -36,7 +36,7 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     StateEvidence,
 )
-from kraftlog.quorum.health import Health, Leaders, Past, health_of
+from kraftlog.quorum.health import ASKED_FIELDS, Health, Leaders, Past, health_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -175,7 +175,7 @@ class StateHistory:
             standing = line.state.visible
             self._health = health_of(
                 line.state.small.state,
-                by_key(standing.versions(standing.keys)).items(),
+                by_key(standing.versions(standing.keys), ASKED_FIELDS).items(),
                 past.copy(),
                 offset,
                 offset <= self.quorum.bounds.lower,
@@ -530,7 +530,7 @@ def _leaders_of(standing: Standing) -> Leaders:
     """Who leads each partition of some topics in a state."""
 
     def leaders(topics: Collection[str]) -> Mapping[Key, int]:
-        found = by_key(standing.versions(standing.of_topics(topics)))
+        found = by_key(standing.versions(standing.of_topics(topics)), ("leader",))
         return {key: value["leader"] for key, value in found.items()}
 
     return leaders

@@ -227,6 +227,12 @@ class Health:
         return value is None or bool(value["fenced"] and value["inControlledShutdown"])
 
 
+ASKED_FIELDS = (
+    "replicas", "isr", "leader", "leaderRecoveryState", "eligibleLeaderReplicas", "lastKnownElr",
+)  # fmt: skip
+"""What of a partition counts here."""
+
+
 def health_of(
     state: State,
     partitions: Iterable[tuple[Key, Data]],
@@ -322,7 +328,7 @@ def _partition(topic: str, key: Key, value: Data, least: int, past: Past) -> Par
         value["leaderRecoveryState"] == RECOVERING,
         least,
         past.leaderless.get(key),
-        past.led_by.get(key) if value["leader"] < 0 else None,
+        past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),
     )
 

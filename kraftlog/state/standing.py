@@ -6,12 +6,15 @@ fold of a window costs what is in the window. Rows that no longer hold are dropp
 more than those that do. Memory: some 150 bytes per partition, twice that before rows are dropped.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
@@ -153,10 +156,32 @@ def _plain(field: pa.Field) -> pa.Field:
     return field
 
 
-def by_key(versions: pa.Table) -> dict[Key, Data]:
-    """Each partition's value under Kafka's own field names, as states hold it."""
-    columns = {_PARTITIONS.column_name(one): one.json for one in _PARTITIONS.fields}
-    return {
-        (row["topic_id"], row["partition_id"]): {columns[name]: row[name] for name in row}
-        for row in versions.to_pylist()
-    }
+def by_key(versions: pa.Table, fields: Collection[str] | None = None) -> dict[Key, Data]:
+    """Each partition's value under Kafka's own field names, as states hold it; with `fields` only
+    these of it.
+    """
+    shown = [one for one in _PARTITIONS.fields if fields is None or one.json in fields]
+    columns = [_listed(versions.column(_PARTITIONS.column_name(one))) for one in shown]
+    names = [one.json for one in shown]
+    keys = zip(
+        *(_listed(versions.column(name)) for name in ("topic_id", "partition_id")), strict=True
+    )
+    rows = zip(*columns, strict=True)
+    return {key: dict(zip(names, row, strict=True)) for key, row in zip(keys, rows, strict=True)}
+
+
+def _listed(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values. Numbers, and lists of them, by way of NumPy in a fraction of the time."""
+    kind = column.type
+    if pa.types.is_integer(kind) and not column.null_count:
+        found: list[Any] = column.to_numpy().tolist()
+    elif pa.types.is_list(kind) and pa.types.is_integer(kind.value_type):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        flat = pc.list_flatten(column).to_numpy().tolist()
+        ends = np.cumsum(lengths).tolist()
+        found = [flat[start:end] for start, end in pairwise([0, *ends])]
+        for at in np.flatnonzero(column.is_null().to_numpy()).tolist():
+            found[at] = None
+    else:
+        found = column.to_pylist()
+    return found
