@@ -9,6 +9,7 @@ A fork puts the changed code into the function that is there, wherever that is a
 
 import functools
 import gc
+import importlib
 import json
 import os
 import resource
@@ -207,6 +208,8 @@ class Judge:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """True in the parent, when all is done; None in a child, whose tests pytest runs."""
         self.items = {one.nodeid: one for one in session.items}
+        for path in {one.split(" ", 1)[0] for one in self.keys}:
+            importlib.import_module(path.removesuffix(".py").replace("/", "."))
         functions = _functions(self.root)
         gc.freeze()
         paths = sorted({one.split(" ", 1)[0] for one in self.keys})

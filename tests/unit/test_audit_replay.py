@@ -2,8 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
+from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
 from tests.unit.audit_logs import (
+    LIMITS,
     NO_OP,
     TRANSACTION,
     Batch,
@@ -11,8 +17,10 @@ from tests.unit.audit_logs import (
     audit,
     change_isr,
     found,
+    partition,
     producer_ids,
     quorum,
+    remove_topic,
     replace_batch,
     topic,
 )
@@ -92,3 +100,20 @@ def test_a_rule_is_told_once_for_a_record_that_all_hold(tmp_path: Path) -> None:
     (row,) = found(audit(tmp_path), CHECK)
     assert row.row.evidence["replicas"] == ["1", "2", "3"]
     assert (row.row.evidence["previous"], row.row.evidence["next"]) == (1000, 999)
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"), [(1, {"b-0", "c-0"}), (2, {"a-0", "c-0"}), (3, {"a-0", "b-0"})]
+)
+def test_partitions_go_with_their_topic(tmp_path: Path, gone: int, left: set[str]) -> None:
+    """Of three topics with a partition of one replica each, whichever is removed."""
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(12, 2, tuple(partition(n, [1], [1], 1) for n in (1, 2, 3)), None, LATER),
+            Batch(15, 2, (remove_topic(gone),), None, LATER + 1),
+        )
+    state = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)).state
+    assert state is not None
+    assert state.health is not None
+    assert set(state.health.single) == left
+    assert state.health.partition_count == 2

@@ -160,6 +160,20 @@ def test_several_partitions_share_a_response() -> None:
     assert [one.has_more for one in found] == [True, False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("own", "asked", "sizes"), [(None, 9, [7, 2]), (4, 9, [2, 2]), (9, 4, [2, 2])]
+)
+def test_a_share_is_what_is_left_within_both_limits(
+    own: int | None, asked: int, sizes: list[int]
+) -> None:
+    """Of one snapshot 2 bytes are left, which gives the other what the first does not need."""
+    one, other = SnapshotId(1, 5), SnapshotId(1, 9)
+    held = Server({one: Memory(b"x" * 50), other: Memory(b"y" * 50)}, 5, limit_bytes=own)
+    found = fetch_snapshots(held, [Ask(one, 0, 0, 5), Ask(other, 48, 0, 5)], asked)
+    assert [len(piece.content) for piece in found] == sizes
+    assert [piece.position for piece in found] == [0, 48]
+
+
 def test_shares() -> None:
     assert shares(12, [50, 2, 50]) == [5, 2, 5]
     assert shares(10, [50, 50, 50]) == [3, 3, 4]
@@ -254,8 +268,9 @@ def test_messages_about_something_else_are_refused() -> None:
     assert decode_ask(encode_ask(request)) == request
     with pytest.raises(DecodeError, match="follow the message"):
         decode_ask(encode_ask(request) + b"x")
-    with pytest.raises(DecodeError, match="one partition of __cluster_metadata"):
+    with pytest.raises(DecodeError, match="one partition of __cluster_metadata") as told:
         decode_ask(encode_ask(request).replace(b"__cluster_metadata", b"__another_metadata"))
+    assert (told.value.kind, told.value.position) == ("topic", 0)
 
 
 def test_two_limits_and_a_crash_between(tmp_path: Path) -> None:

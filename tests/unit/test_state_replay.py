@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kraftlog.state.replay import Origin, Replay
+from kraftlog.state.shapes import KNOWN_LEVELS, newer_level
 from kraftlog.state.state import State
 from kraftlog.state.write import canonical_lines, image_records, losses
 
@@ -240,6 +241,42 @@ def test_what_an_old_metadata_version_cannot_hold(log: Log) -> None:
         "PARTITION_RECORD",
     ]
     assert "directories" not in written[-1].data
+
+
+def test_what_is_not_written_with_elr_off_and_what_kafka_cannot_write(log: Log) -> None:
+    log("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=25)
+    log.topic()
+    state = log.replay.state
+    key = (TOPIC, 0)
+    held = {**(state.get("partitions", key) or {}), "eligibleLeaderReplicas": [2]}
+    state.set("partitions", key, {**held, "lastKnownElr": [3]})
+    off = "is not written while eligible.leader.replicas.version is 0"
+    assert list(losses(state)) == [
+        ("partitions", key, f"eligibleLeaderReplicas {off}"),
+        ("partitions", key, f"lastKnownElr {off}"),
+    ]
+    log("FEATURE_LEVEL_RECORD", name="eligible.leader.replicas.version", featureLevel=1)
+    assert list(losses(state)) == []
+    endpoints = [{"securityProtocol": 0}, {"securityProtocol": 3}, {"securityProtocol": 4}]
+    broker = {"endPoints": endpoints, "logDirs": [], "cordonedLogDirs": []}
+    state.set("brokers", (1,), broker)
+    assert list(losses(state)) == [("brokers", (1,), "an endpoint's security protocol is unknown")]
+
+
+@pytest.mark.parametrize(
+    ("name", "above", "told"),
+    [
+        ("metadata.version", 0, None),
+        ("metadata.version", 1, "level {} of feature metadata.version is unknown"),
+        ("kraft.version", 0, None),
+        ("kraft.version", 1, "level {} of feature kraft.version is unknown"),
+        ("no.such.version", 0, "feature no.such.version is unknown"),
+    ],
+)
+def test_a_level_that_is_newer_than_what_is_known(name: str, above: int, told: str | None) -> None:
+    level = KNOWN_LEVELS.get(name, 0) + above
+    found = newer_level({"name": name, "featureLevel": level})
+    assert found == (None if told is None else told.format(level))
 
 
 def test_an_empty_state_is_written_as_nothing() -> None:
