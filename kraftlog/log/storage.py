@@ -215,8 +215,18 @@ _LAST_TIME_NS = (1 << 63) - 1
 
 def _list_remote(path: str) -> Iterator[Entry]:
     filesystem, inner = filesystem_of(path)
-    for info in filesystem.get_file_info(pafs.FileSelector(inner, recursive=False)):
-        yield _remote_entry(info, f"{path.rstrip('/')}/{info.base_name}")
+    # On GCS pyarrow lists a folder among others only where an object stands for it, which no tool
+    # that copies makes; a listing of all that lies below shows it.
+    is_deep = isinstance(filesystem, pafs.GcsFileSystem)
+    folders: dict[str, None] = {}
+    for info in filesystem.get_file_info(pafs.FileSelector(inner, recursive=is_deep)):
+        name, _, below = info.path[len(inner) :].strip("/").partition("/")
+        if below or info.type == pafs.FileType.Directory:
+            folders[name] = None
+        else:
+            yield _remote_entry(info, f"{path.rstrip('/')}/{name}")
+    for name in folders:
+        yield Entry(name, f"{path.rstrip('/')}/{name}", True, False, 0, 0, None)
 
 
 def _remote_entry(info: pafs.FileInfo, path: str) -> Entry:
