@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser fuzz lint type check mutants bench bench-large docs wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench-large: .venv/.stamp ## The same for logs of 1 GB; the first run writes the
 
 docs: .venv/.stamp ## Write the reference pages anew from what the code declares
 	$(BIN)/python -m kraftlog.reference
+
+notebook: run ## Run the notebook in examples/ and store its answers and plots
+	$(BIN)/python -m tests.notebook
 
 wheel: .venv/.stamp ## Build the wheel into dist/ (no network)
 	$(BIN)/python -m hatchling build --target wheel --directory dist

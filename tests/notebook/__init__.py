@@ -1,0 +1,1 @@
+"""The notebook of examples/, run as a reader runs it."""
