@@ -12,17 +12,25 @@ from types import ModuleType
 from typing import NoReturn
 
 from kraftlog import __version__
+from kraftlog.commands import manual
 from kraftlog.commands.examples import add_examples
-from kraftlog.failures import DEBUG, guarded, without_debug
+from kraftlog.failures import DEBUG, guarded, without_choice, without_debug
 from kraftlog.plain import tell
 
 Command = Callable[[argparse.Namespace], int]
+COLOR = "--color"
 
 _EXAMPLES = """examples:
   kraftlog run --input replicas/ --lake lake/        the whole pipeline, and a summary
   kraftlog audit --input replicas/ --report r.html   findings, and a page that shows them
   kraftlog records replicas/1 --type TOPIC_RECORD    decoded records of one copy
   kraftlog state replicas/1 --at 176                 the state before offset 176
+
+exit codes:
+  0    nothing at or above --fail-on
+  1    findings at or above it
+  2    the command could not do its work; one sentence on stderr says why
+  130  interrupted
 """
 
 
@@ -33,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    from kraftlog.report.terminal import AUTO, COLORS, choose_color
+
+    words, color = without_choice(words, COLOR, COLORS)
+    choose_color(color or AUTO)
     chosen = build_parser(words[0] if words else "").parse_args(words)
     command: Command = chosen.command
     return command(chosen)
@@ -59,9 +71,16 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
     what = "show the trace of a failure; may stand anywhere"
     parser.add_argument(DEBUG, action="store_true", default=argparse.SUPPRESS, help=what)
+    parser.add_argument(
+        COLOR,
+        choices=("auto", "always", "never"),
+        default=argparse.SUPPRESS,
+        help="colours: on a terminal without NO_COLOR, always, or never; may stand anywhere",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for family in _families(command):
         family.add_commands(commands)
+    manual.add_commands(commands, parser)
     add_examples(parser)
     return parser
 

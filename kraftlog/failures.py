@@ -26,6 +26,27 @@ DEBUG = "--debug"
 _TEXT_LIMIT = 300
 
 
+def without_choice(
+    arguments: Sequence[str], flag: str, choices: Sequence[str]
+) -> tuple[list[str], str | None]:
+    """A command line without an option that may stand anywhere and takes one of some words, and
+    the word that stood there; what is none of them stays, for the parser to refuse.
+    """
+    words, chosen, given = list[str](), None, iter(arguments)
+    for one in given:
+        if one.startswith(f"{flag}=") and one.partition("=")[2] in choices:
+            chosen = one.partition("=")[2]
+        elif one == flag:
+            value = next(given, None)
+            if value in choices:
+                chosen = value
+            else:
+                words += [one] if value is None else [one, value]
+        else:
+            words.append(one)
+    return words, chosen
+
+
 def without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
     """A command line without `--debug`, which may stand anywhere, and whether it stood there."""
     words = [one for one in arguments if one != DEBUG]

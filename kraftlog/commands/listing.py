@@ -2,15 +2,18 @@
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from kraftlog.commands.times import time_ms
 from kraftlog.commands.types import record_types
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import FORMAT_HELP, FORMATS, Row, print_rows
 
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -40,7 +43,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _batches(chosen: argparse.Namespace) -> int:
-    print_rows(batch_rows(find_replicas(chosen.paths), Limits()), chosen.format)
+    found = find_replicas(chosen.paths)
+    rows = batch_rows(found, Limits())
+    print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 
 
@@ -54,6 +59,38 @@ def _records(chosen: argparse.Namespace) -> int:
         chosen.key,
     )
     redactor = Redactor(None if chosen.reveal_secrets else os.urandom(32))
-    rows = record_rows(find_replicas(chosen.paths), Limits(), redactor, wanted)
-    print_rows(rows, chosen.format)
+    found = find_replicas(chosen.paths)
+    rows = record_rows(found, Limits(), redactor, wanted)
+    print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
+
+
+_TIMES = ("timestamp", "base_timestamp", "max_timestamp")
+
+
+def _places(replicas: Sequence[Replica]) -> dict[str, str]:
+    """Each replica's folder, and what it is called for short."""
+    return {one.folder.rstrip("/"): one.label for one in replicas}
+
+
+def readable(places: Mapping[str, str], row: Row) -> Row:
+    """A row for people: times as UTC, files below the replica's label instead of the whole path."""
+    folder, _, name = str(row.get("path") or "").rpartition("/")
+    shown = dict(row)
+    if folder in places:
+        shown["path"] = f"{places[folder]}/{name}"
+    for one in _TIMES:
+        if isinstance(row.get(one), int):
+            shown[one] = _moment(row[one])
+    return shown
+
+
+def _moment(stamp: int) -> str | int | None:
+    """Kafka's -1 is no time; what no calendar has stays a number."""
+    if stamp == -1:
+        return None
+    try:
+        moment = datetime.fromtimestamp(stamp // 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return stamp
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03}"

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+from kraftlog.report.terminal import plain_console
+
 _LIVE_SECONDS, _PLAIN_SECONDS = 0.5, 30.0
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
     """Say what is being done while it lasts, and how long it took when it has ended."""
-    console = Console(file=sys.stderr, highlight=False)
+    console = plain_console(sys.stderr)
     began = time.monotonic()
     with _watched(console, name, plain=True):
         yield
@@ -29,7 +31,7 @@ def step(name: str) -> Iterator[None]:
 @contextmanager
 def waiting(name: str) -> Iterator[None]:
     """The live line alone: for commands whose only output is their rows."""
-    console = Console(file=sys.stderr, highlight=False)
+    console = plain_console(sys.stderr)
     with _watched(console, name, plain=False):
         yield
 

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Iterator
 
 from kraftlog.cli import build_parser
+from kraftlog.commands.declared import called, every_parser, own_arguments
 from kraftlog.reference.markdown import code, page, table
 
 _INTRODUCTION = """
@@ -32,15 +33,6 @@ def commands_page() -> str:
     return page("Commands", _INTRODUCTION, *blocks)
 
 
-def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and those of its commands, and of theirs."""
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from every_parser(inner)
-
-
 def _described(parser: argparse.ArgumentParser) -> str:
     """The description; as it was laid out by hand where its parser keeps that layout."""
     text = parser.description or ""
@@ -52,30 +44,16 @@ def _described(parser: argparse.ArgumentParser) -> str:
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     """The command with what it cannot do without."""
-    words = [_called(one) for one in parser._actions if not one.option_strings or one.required]
+    words = [called(one) for one in parser._actions if not one.option_strings or one.required]
     optional = any(one.option_strings and not one.required for one in parser._actions)
     return code(" ".join([parser.prog, *words, *(["[OPTION …]"] if optional else [])]))
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
-    for one in parser._actions:
-        if isinstance(one, argparse._HelpAction | argparse._VersionAction):
-            continue
+    for one in own_arguments(parser):
         if isinstance(one, argparse._SubParsersAction):
             for choice in one._choices_actions:
                 yield code(choice.dest), "", choice.help or ""
             continue
         given = one.default not in (None, False, argparse.SUPPRESS)
-        yield code(_called(one)), code(one.default) if given else "", one.help or ""
-
-
-def _called(action: argparse.Action) -> str:
-    """An argument as a person writes it: --input ROOT …"""
-    name = action.option_strings[-1] if action.option_strings else ""
-    if action.nargs == 0:
-        return name
-    value = "|".join(map(str, action.choices or ())) or str(action.metavar or action.dest.upper())
-    if isinstance(action, argparse._SubParsersAction):
-        value = str(action.metavar or "COMMAND")
-    more = " …" if action.nargs in ("+", "*") else ""
-    return f"{name} {value}{more}".strip()
+        yield code(called(one)), code(one.default) if given else "", one.help or ""

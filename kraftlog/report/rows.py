@@ -7,7 +7,7 @@ per column.
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -25,10 +25,19 @@ _LEAST_WIDTH, _GAP = 24, 2
 """A column that is folded below this width cannot be read any more."""
 
 
-def print_rows(rows: Iterable[dict[str, Any]], form: str, out: TextIO | None = None) -> int:
-    """Print every row; returns how many there were."""
+Row = dict[str, Any]
+
+
+def print_rows(
+    rows: Iterable[Row],
+    form: str,
+    out: TextIO | None = None,
+    *,
+    readable: Callable[[Row], Row] = lambda row: row,
+) -> int:
+    """Print every row; returns how many there were. `readable` changes rows for a table only."""
     out = out or sys.stdout
-    return _print_json(rows, out) if form == "json" else _print_table(rows, out)
+    return _print_json(rows, out) if form == "json" else _print_table(map(readable, rows), out)
 
 
 def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:

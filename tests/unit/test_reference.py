@@ -2,6 +2,7 @@
 every link leads somewhere.
 """
 
+import argparse
 import re
 from pathlib import Path
 
@@ -49,9 +50,8 @@ def test_reference_pages_are_complete() -> None:
     options = PAGES["reference/options.md"]()
     assert all(f"| `{name}` |" in options for name in option_names())
     parser = build_parser()
-    (chosen,) = (action for action in parser._actions if action.dest == "==SUPPRESS==" or (
-        action.choices is not None
-    ))  # fmt: skip
+    subparsers = argparse._SubParsersAction
+    (chosen,) = (one for one in parser._actions if isinstance(one, subparsers))
     commands = PAGES["reference/commands.md"]()
     assert all(f"## kraftlog {name}\n" in commands for name in chosen.choices or ())
 
