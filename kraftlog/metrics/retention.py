@@ -9,7 +9,7 @@ R32, R55–R57; Kafka's KafkaMetadataLog.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from kraftlog.quorum.growth import DAY_MS
@@ -18,6 +18,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
     Limits,
     kept_snapshots,
+    limits_of,
     log_bytes,
     newest_ms,
     prunable_bytes,
@@ -36,16 +37,25 @@ class Retention(Limits):
 
 
 def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]:
-    """A row per complete snapshot of each replica that ends above offset 0."""
-    limits = limits or Retention()
+    """A row per complete snapshot of each replica that ends above offset 0. Without limits each
+    replica goes by those of the server.properties beside it, else by Kafka's.
+    """
     now = newest_ms(quorum)
     ends = [log.end_offset or 0 for log in quorum.peers]
     leader = quorum.newest_log
     return [
         row
         for log in quorum.logs
-        for row in _of_replica(quorum, log, limits, now, min(ends, default=0), leader)
+        for row in _of_replica(
+            quorum, log, limits or own_retention(log), now, min(ends, default=0), leader
+        )
     ]
+
+
+def own_retention(log: LogView) -> Retention:
+    """What a replica's own settings say."""
+    own = limits_of(log.evidence)
+    return Retention(**{one.name: getattr(own, one.name) for one in fields(own)})
 
 
 def _of_replica(

@@ -14,6 +14,7 @@ from typing import Any
 
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
+from kraftlog.metrics.policy import Limits as PolicyLimits
 from kraftlog.quorum.growth import DAY_MS, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.retention import BETWEEN, Limits, limits_of
@@ -24,6 +25,8 @@ Row = dict[str, Any]
 HOUR_MS = 3_600_000
 INTERVALS_MS = (HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS)
 BALANCED = "balanced"
+NEVER_MS = 1 << 60
+"""Longer than any log: an interval of 0 in Kafka's settings."""
 _INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
@@ -55,6 +58,14 @@ def rule_of(log: LogView) -> tuple[Rule, bool]:
     names = (_INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
     is_set = any(replica.setting(name) is not None for name in names)
     return Rule(interval, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
+
+
+def limits_of_node(log: LogView) -> PolicyLimits:
+    """When a node takes snapshots, as the policies are told of it; one that does not go by time
+    waits for ever.
+    """
+    own, _ = rule_of(log)
+    return PolicyLimits(max_bytes=own.max_bytes, max_interval_ms=own.interval_ms or NEVER_MS)
 
 
 def kept_count(rule: Rule, period_ms: float, bytes_per_period: float) -> tuple[int, str]:

@@ -16,12 +16,16 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.horizons import horizon_of, horizon_rows
 from kraftlog.metrics.load_time import Loaded
+from kraftlog.metrics.policy import Limits
+from kraftlog.metrics.retention import own_retention, retention_rows
 from kraftlog.metrics.snapshot_advice import (
     HOUR_MS,
+    NEVER_MS,
     Rule,
     advice_rows,
     balanced_interval_ms,
     kept_count,
+    limits_of_node,
     rule_of,
 )
 from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
@@ -36,7 +40,7 @@ from kraftlog.simulate.transfer_rows import (
     outlives_chance,
     snapshot_transfer_rows,
 )
-from tests.unit.audit_logs import LIMITS, START_MS, Node, healthy_log, quorum, snapshot
+from tests.unit.audit_logs import FOLDER, LIMITS, START_MS, Node, healthy_log, quorum, snapshot
 
 Row = dict[str, Any]
 MB, MIB = 1_000_000, 1 << 20
@@ -159,6 +163,29 @@ def test_a_node_s_own_settings(tmp_path: Path) -> None:
     # 1 MB is written in an hour, before two of them have passed.
     assert rows[7_200_000]["snapshots_per_day"] == 24
     assert rows[HOUR_MS]["chosen_by"] == "example"
+
+
+def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> None:
+    own = (
+        "metadata.log.max.snapshot.interval.ms=0\n"
+        "metadata.log.max.record.bytes.between.snapshots=4096\n"
+        "metadata.max.retention.bytes=1\n"
+    )
+    log = log_of(tmp_path, own)
+    assert limits_of_node(log) == Limits(max_bytes=4096, max_interval_ms=NEVER_MS)
+    assert (own_retention(log).max_bytes, own_retention(log).max_ms) == (1, 7 * DAY_MS)
+    assert own_retention(log).start_offset_lag_ms == 7 * DAY_MS
+    # 1 may keep one byte; 2 and 3, which set nothing, keep both of theirs.
+    for number in (1, 2, 3):
+        raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
+        (tmp_path / str(number) / FOLDER / f"{11:020d}-{2:010d}.checkpoint").write_bytes(raw)
+    dropped = {
+        (row["replica"], row["end_offset"]): row["shipped_reason"]
+        for row in retention_rows(read(tmp_path))
+    }
+    assert dropped == {("1", 6): "metadata.max.retention.bytes"} | dict.fromkeys(
+        [("1", 11), ("2", 6), ("2", 11), ("3", 6), ("3", 11)]
+    )
 
 
 # --- how many to keep ----------------------------------------------------------------------------
