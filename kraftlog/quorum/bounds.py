@@ -188,13 +188,13 @@ class Voting:
             if newer > epoch and self.agree(label, one.label) >= end
         }
         unseen = next(one for one in range(epoch + 1, epoch + len(seen) + 2) if one not in seen)
-        able = [*self.missing]
-        hiding = bool(able)
-        for voter, copies in self.at_hand.items():
+        able = len(self.missing)
+        hiding = able > 0
+        for copies in self.at_hand.values():
             if any(one.known_epoch is None or one.known_epoch >= unseen for one in copies):
-                able.append(voter)
+                able += 1
                 hiding |= not all(one.end_proven for one in copies)
-        return hiding and len(able) >= self.majority
+        return hiding and able >= self.majority
 
     # --- what can be committed -------------------------------------------------------------------
 

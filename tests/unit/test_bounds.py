@@ -88,13 +88,25 @@ def test_what_a_newer_epoch_contradicts_ends_the_committed_part() -> None:
     copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1, 1]).add(3, [1, 1, 1, 2])
     assert copies.voting.committed_held() == Held(3, "1", ("1", "2", "3"))
     # Nothing is shared at all.
-    copies = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [2])
-    assert copies.voting.committed_held() is None
+    for log in ([1, 1], [1]):
+        copies = Copies().add(1, log).add(2, log).add(3, [2])
+        assert copies.voting.committed_held() is None
+    # What the log holds behind the prefix has no say in its epoch.
+    copies = Copies().add(1, [1, 1, 5]).add(2, [1, 1]).add(3, [1, 2])
+    assert copies.voting.committed_held() == Held(1, "1", ("1", "2", "3"))
 
 
 def test_a_newer_epoch_that_holds_the_prefix_does_not_contradict_it() -> None:
     copies = Copies(5).add(1, [1, 1, 2]).add(2, [1, 1, 2]).add(3, [1, 1]).add(4, [1, 1])
     assert copies.add(5, [1, 1]).voting.committed_held() == Held(2, "1", ("1", "2", "3", "4", "5"))
+
+
+def test_an_older_epoch_contradicts_nothing() -> None:
+    """Epoch 2 went another way from offset 1 on, before epoch 3 was elected without it."""
+    copies = Copies(5).add(1, [1]).add(2, [1, 3, 3]).add(3, [1, 3, 3]).add(4, [1, 3, 3])
+    assert copies.add(5, [1, 2, 2]).voting.committed_held() == Held(3, "2", ("2", "3", "4"))
+    copies = Copies().add(1, [1, 3]).add(2, [1, 3]).add(3, [1, 2, 2])
+    assert copies.voting.committed_held() == Held(2, "1", ("1", "2"))
 
 
 def test_the_lowest_contradiction_counts() -> None:
@@ -115,6 +127,24 @@ def test_an_unseen_leader_needs_a_majority_that_could_hide_it() -> None:
     assert heard.voting.committed_held() is None
     nobody_knows = Copies().add(1, [1, 1]).add(2, [1, 1], known=None)
     assert nobody_knows.voting.unseen_leader(1, "1", 2)
+
+
+def test_the_epoch_of_a_prefix_is_that_of_its_last_record() -> None:
+    """Voter 3 is missing. Of epoch 2 both others have heard, and both hold what came of it."""
+    assert Copies().add(1, [1, 3]).add(2, [1, 3]).voting.committed_held() == Held(
+        2, "1", ("1", "2")
+    )
+    # Behind the prefix stands epoch 5: who voted in epoch 2 may have been 1 and 3.
+    assert Copies().add(1, [1, 1, 5]).add(2, [1, 1]).voting.committed_held() is None
+
+
+@pytest.mark.parametrize(("heard", "unseen"), [(0, False), (1, False), (2, True), (3, True)])
+def test_each_voter_that_heard_counts_once(heard: int, unseen: bool) -> None:
+    """Of five voters one is missing: two more make a majority with it."""
+    copies = Copies(5)
+    for voter in range(1, 5):
+        copies.add(voter, [1, 1], known=2 if voter <= heard else 1)
+    assert copies.voting.unseen_leader(1, "1", 2) is unseen
 
 
 def test_proven_ends_hide_nobody() -> None:
@@ -194,6 +224,7 @@ def test_the_lower_end_is_the_furthest_of_what_is_proven() -> None:
     assert (found.lower, found.lower_reason) == (3, "the complete snapshot new ends there")
     assert copies.bounds(old=2).lower_reason == "the complete snapshot old ends there"
     assert copies.bounds(old=1).lower_reason == majority
+    assert Copies().bounds(first=1).lower == 1
     assert Copies().bounds(empty=0).lower_reason == NOTHING_AT_HAND
 
 
@@ -247,6 +278,8 @@ def test_whose_copies_would_tell_more(voters: tuple[int, ...], proven: bool, rea
         copies.add(voter, [1], proven=proven)
     assert copies.bounds().upper is None
     assert copies.bounds().upper_reason == reason
+    assert copies.bounds().missing_voters == tuple(set(copies.voters) - set(voters))
+    assert copies.bounds().open_voters == (() if proven else voters)
 
 
 V = frozenset({1, 2, 3})
