@@ -119,12 +119,11 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         side,
         run.start,
         f"Two histories: from offset {run.start} on {log.label} and {other.label} hold different "
-        f"records, and both sides committed theirs. A new quorum was formed beside an old one. "
+        "records, and both sides committed theirs. A new quorum was formed beside an old one. "
         "Keep both folders, find out which one the brokers follow, and never start nodes of both "
         f"sides together: what only the other side holds is lost. {log.label} holds "
-        f"{lost['records']:,} records there, committed by voters "
-        f"{', '.join(map(str, voters))} in epoch {epoch}; {other.label} is in epoch {newer}. "
-        f"{_words(quorum, side)}.",
+        f"{lost['records']:,} records there, committed by voters {', '.join(map(str, voters))} in "
+        f"epoch {epoch}; {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {"voters": voters, "records": lost["records"], "two_histories": True},
     )
 
@@ -295,9 +294,9 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"{log.label} and {other} differ from offset {run.start} on, where nothing is known to "
-            "be committed. Let the quorum elect a leader, and audit again. If "
-            f"{other} leads, a restart cuts {log.label} at offset {cut}. {_words(quorum, side)}.",
+            f"{log.label} and {other} differ from offset {run.start} on, where nothing is known "
+            f"to be committed. Let the quorum elect a leader, and audit again. If {other} leads, "
+            f"a restart cuts {log.label} at offset {cut}. {_words(quorum, side)}.",
             {"truncation_offset": cut, "also_has_tail": log.label in told},
         )
 

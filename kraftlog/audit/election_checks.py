@@ -41,9 +41,9 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
         log.label,
         f"from offset {run[0].start_offset} on {count} leaders in a row led for less than "
         f"{limits.tenure_ms / 1000:,.0f} s each, from {short.min() / 1000:,.1f} to "
-        f"{short.max() / 1000:,.1f} s: {some(names)}; while they change nobody can write metadata. "
-        "Look for what each of them cannot do: reach a majority, or write to its disk, within the "
-        "fetch timeout (controller.quorum.fetch.timeout.ms)",
+        f"{short.max() / 1000:,.1f} s: {some(names)}; while they change nobody can write "
+        "metadata. Look for what each of them cannot do: reach a majority, or write to its disk, "
+        "within the fetch timeout (controller.quorum.fetch.timeout.ms)",
         log.path(run[0].row),
         int(log.evidence.log.positions[run[0].row]),
         run[0].start_offset,

@@ -49,8 +49,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"the record batch of {offsets_text(start, end)} does not match its CRC-32C, and "
-                "Kafka "
-                f"would cut this log there at its next start; {advice}{and_more(more)}",
+                f"Kafka would cut this log there at its next start; {advice}{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 start,
@@ -208,8 +207,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 replica.label,
                 f"{problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}), so "
-                "nothing is "
-                f"known of what it holds; {action}",
+                f"nothing is known of what it holds; {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
@@ -226,11 +224,9 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                 advice, evidence = remedy(quorum, log.label, start, end)
                 yield BadRow(
                     log.label,
-                    f"{segment.name} does not end at a batch's end although later segments "
-                    "follow it: "
-                    f"{fault.detail}; Kafka would cut the log at {offsets_text(start, None)} and "
-                    "delete the "
-                    f"later segments; {advice}",
+                    f"{segment.name} does not end at a batch's end although later segments follow "
+                    f"it: {fault.detail}; Kafka would cut the log at {offsets_text(start, None)} "
+                    f"and delete the later segments; {advice}",
                     segment.path,
                     fault.position,
                     start,
@@ -251,11 +247,9 @@ def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
     return BadRow(
         log.label,
-        f"{segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}): usual in a copy "
-        "of a "
-        "running or a killed node, which cuts it at its next start and goes on from offset "
-        f"{start}; "
-        "if the node was stopped cleanly, check its disk",
+        f"{segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}): usual in a copy of "
+        "a running or a killed node, which cuts it at its next start and goes on from offset "
+        f"{start}; if the node was stopped cleanly, check its disk",
         segment.path,
         fault.position,
         start,
@@ -271,10 +265,9 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"a batch says that it begins at offset {int(columns.base_offsets[row])} where "
-                f"{expected} "
-                "is due: the batches around it fit each other, so its base offset, which no CRC "
-                "covers, is damaged; Kafka would cut the log there, so let this replica fetch it "
-                f"again{and_more(more)}",
+                f"{expected} is due: the batches around it fit each other, so its base offset, "
+                "which no CRC covers, is damaged; Kafka would cut the log there, so let this "
+                f"replica fetch it again{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 expected,
@@ -332,9 +325,8 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"the batch at offset {int(columns.base_offsets[row])} goes back behind offset "
-            f"{expected}, which "
-            "is due there: files of two copies were mixed, or its header is damaged; copy this "
-            f"replica again{and_more(more)}",
+            f"{expected}, which is due there: files of two copies were mixed, or its header is "
+            f"damaged; copy this replica again{and_more(more)}",
             log.path(row),
             int(columns.positions[row]),
             min(expected, int(columns.base_offsets[row])),
@@ -376,8 +368,7 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     log.label,
                     f"{path.rsplit('/', 1)[-1]} ends in .log and names no offset: Kafka refuses "
-                    "to start "
-                    "over such a file; move it elsewhere",
+                    "to start over such a file; move it elsewhere",
                     path,
                 )
 
@@ -392,10 +383,9 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"the leader epoch goes back from {was} to {now} at offset "
-                f"{int(log.base[index])}: one of "
-                "the two batches' headers is damaged (no CRC covers the epoch) or does not "
-                "belong here; "
-                f"compare both with the other replicas{and_more(more)}",
+                f"{int(log.base[index])}: one of the two batches' headers is damaged (no CRC "
+                "covers the epoch) or does not belong here; compare both with the other "
+                f"replicas{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 int(log.base[index]),

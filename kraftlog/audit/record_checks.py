@@ -116,10 +116,9 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although "
-            "its CRC is "
-            "right: KRaft never compresses its log, so find out who wrote it before a node loads "
-            "it",
+            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although its "
+            "CRC is right: KRaft never compresses its log, so find out who wrote it before a node "
+            "loads it",
         )
 
 
@@ -128,8 +127,7 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
         others = _others(quorum, place)
         advice = (
             f"{some(others)} {'hold' if len(others) > 1 else 'holds'} the same bytes, so it was "
-            "written "
-            "so: look for the Kafka version or the tool that wrote it"
+            "written so: look for the Kafka version or the tool that wrote it"
             if others
             else "compare this batch with the other replicas before this node starts"
         )
@@ -137,8 +135,7 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
             place,
             issue,
             f"the record at {_where(place, issue)} does not decode ({issue.text}), although its "
-            "batch's "
-            f"CRC is right, and Kafka's loader stops or skips it; {advice}",
+            f"batch's CRC is right, and Kafka's loader stops or skips it; {advice}",
             same_bytes_on=others,
         )
     for log in quorum.logs:
@@ -222,9 +219,8 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             unknown_from = None
     if opened is not None:
         text = (
-            "a metadata transaction is still open at the log's end: its records count for "
-            "nothing until it "
-            "ends; usual right after a start, a stuck controller otherwise"
+            "a metadata transaction is still open at the log's end: its records count for nothing "
+            "until it ends; usual right after a start, a stuck controller otherwise"
         )
         yield _event(log, opened, text, "info")
 

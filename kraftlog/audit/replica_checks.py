@@ -73,10 +73,9 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 claim.replica,
                 f"epoch {epoch} has two leaders: node {leader} by the {claim.source} of "
-                f"{claim.replica}, "
-                f"node {usual} by the {right.source} of {right.replica}; two nodes accepted "
-                "writes at once, "
-                "so keep both folders and compare their logs from there before any node starts",
+                f"{claim.replica}, node {usual} by the {right.source} of {right.replica}; two "
+                "nodes accepted writes at once, so keep both folders and compare their logs from "
+                "there before any node starts",
                 claim.path,
                 claim.position,
                 min(offsets, default=None),
@@ -174,9 +173,9 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
         yield BadRow(
             replica.label,
-            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is "
-            "cannot be told, "
-            "so that it counts neither as a voter nor as an observer; copy the file as well",
+            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is cannot "
+            "be told, so that it counts neither as a voter nor as an observer; copy the file as "
+            "well",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
@@ -199,9 +198,8 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 replica.label,
                 f"{path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} "
-                f"{usual}: these "
-                "are copies of different clusters, or the file was edited; audit each cluster by "
-                "itself",
+                f"{usual}: these are copies of different clusters, or the file was edited; audit "
+                "each cluster by itself",
                 path,
                 other_replica=right.label,
                 evidence={"cluster_id": name, "cluster_ids": dict(count)},
@@ -222,10 +220,10 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             continue
         yield BadRow(
             replica.label,
-            f"{replica.label} and {twin} both claim to be node {node}"
-            f"{f', directory {directory}' if directory else ''}: only one of them can be what "
-            "runs, and "
-            "if both start, one voter votes twice; find the old copy and put it away",
+            f"{replica.label} and {twin} both claim to be node "
+            f"{node}{f', directory {directory}' if directory else ''}: only one of them can be "
+            "what runs, and if both start, one voter votes twice; find the old copy and put it "
+            "away",
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
@@ -372,9 +370,8 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"quorum-state of node {replica.node_id} {problem}: a voter that has forgotten its "
-            "vote could "
-            "vote twice in one epoch; restore the file, or let the node join anew with an empty "
-            "folder",
+            "vote could vote twice in one epoch; restore the file, or let the node join anew with "
+            "an empty folder",
             file.path if file else None,
             evidence={"problem": problem},
         )

@@ -23,18 +23,16 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             if file is None and log.evidence.quorum_state is not None and not log.is_empty:
                 yield BadRow(
                     log.label,
-                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches "
-                    "at its "
-                    "next start; nothing is to be done but to know that the copy is not whole",
+                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches at "
+                    "its next start; nothing is to be done but to know that the copy is not whole",
                     severity="info",
                 )
             continue
         if file.value is None:
             yield BadRow(
                 log.label,
-                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could "
-                "not answer "
-                "where an epoch ends: delete it, Kafka writes it anew from the batches",
+                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could not "
+                "answer where an epoch ends: delete it, Kafka writes it anew from the batches",
                 file.path,
                 evidence={"problem": file.problem},
             )
@@ -126,9 +124,8 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
                 entry, count, text = problem
                 yield BadRow(
                     log.label,
-                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node "
-                    "is stopped, "
-                    "Kafka builds it anew",
+                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node is "
+                    "stopped, Kafka builds it anew",
                     index.path,
                     offset=entry.get("offset"),
                     evidence={"bad_entries": count, "entries": len(index.offsets), **entry},
@@ -162,9 +159,8 @@ def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
     return BadRow(
         log.label,
         f"{index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at "
-        "offset "
-        f"{index.base_offset} is missing from this copy; look for it before Kafka deletes the "
-        "index",
+        f"offset {index.base_offset} is missing from this copy; look for it before Kafka deletes "
+        "the index",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},
@@ -251,10 +247,8 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"the batches from offset {offset} on are of epoch {epoch}, while quorum-state knows "
-            "no epoch "
-            f"above {state.leader_epoch}: this node could vote twice in an epoch that it has "
-            "seen; restore "
-            "quorum-state, or let the node join anew",
+            f"no epoch above {state.leader_epoch}: this node could vote twice in an epoch that it "
+            "has seen; restore quorum-state, or let the node join anew",
             log.path(row),
             int(log.evidence.log.positions[row]),
             offset,

@@ -40,9 +40,8 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         if not one.starts_with_header:
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} does not begin with a SnapshotHeader record, so how new "
-                "its state is "
-                f"cannot be told and it must not be trusted; {_REPLACE}",
+                f"{one.evidence.name} does not begin with a SnapshotHeader record, so how new its "
+                f"state is cannot be told and it must not be trusted; {_REPLACE}",
                 one.path,
                 0,
                 evidence={"size_bytes": one.evidence.size_bytes},
@@ -51,8 +50,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"{one.evidence.name} holds {one.header_count} SnapshotHeader records where one "
-                "is due, as "
-                f"if two snapshots had been joined; {_REPLACE}",
+                f"is due, as if two snapshots had been joined; {_REPLACE}",
                 one.path,
                 evidence={"headers": one.header_count},
             )
@@ -74,8 +72,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             one.replica,
             f"{one.evidence.name} {what}: it is incomplete, and Kafka would load it all the same "
-            "and miss "
-            f"what is cut off; {at_hand or _REPLACE}",
+            f"and miss what is cut off; {at_hand or _REPLACE}",
             one.path,
             _end_of_batches(one),
             other_replica=peer.replica if peer else None,
@@ -104,8 +101,8 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"{one.evidence.name} is not named as Kafka names its snapshots, which reads "
-                "fixed columns "
-                f"and would refuse it or take another epoch for it: rename it to {right}",
+                "fixed columns and would refuse it or take another epoch for it: rename it to "
+                f"{right}",
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
@@ -115,8 +112,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     replica.label,
                     f"{path.rsplit('/', 1)[-1]} ends in .checkpoint and names no snapshot: Kafka "
-                    "fails on "
-                    "such a name; move it elsewhere",
+                    "fails on such a name; move it elsewhere",
                     path,
                 )
 
@@ -150,9 +146,8 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} says epoch {one.epoch}, but {where}: a node that starts from "
-            "it would "
-            "claim the wrong history and may cut its log; rename or remove the file",
+            f"{one.evidence.name} says epoch {one.epoch}, but {where}: a node that starts from it "
+            "would claim the wrong history and may cut its log; rename or remove the file",
             one.path,
             int(batches.positions[odd[0]]) if len(odd) and not against else None,
             one.end_offset - 1 if one.end_offset else None,
@@ -195,10 +190,9 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     one.replica,
                     f"{one.evidence.name} says that the last record in it is of {stamp}, the log "
-                    "of "
-                    f"{log.label} has {newest} at offset {one.end_offset - 1}: retention by time "
-                    "goes wrong "
-                    "with it, and the file may have been changed; compare its state with the log's",
+                    f"of {log.label} has {newest} at offset {one.end_offset - 1}: retention by "
+                    "time goes wrong with it, and the file may have been changed; compare its "
+                    "state with the log's",
                     one.path,
                     offset=one.end_offset - 1,
                     other_replica=log.label if log.label != one.replica else None,
@@ -229,9 +223,8 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} ends at offset {one.end_offset}, above {upper}, the upper "
-            "bound of what "
-            f"can be committed ({reason}): {advice}",
+            f"{one.evidence.name} ends at offset {one.end_offset}, above {upper}, the upper bound "
+            f"of what can be committed ({reason}): {advice}",
             one.path,
             offset=one.end_offset,
             severity="info" if explained else None,
@@ -284,9 +277,8 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         live = stamp is not None and copy_explains(quorum, log, stamp)
         yield BadRow(
             log.label,
-            f"the newest snapshot {newest.evidence.name} is ahead of the log, which ends at "
-            f"offset {end} of "
-            f"epoch {epoch}: "
+            f"the newest snapshot {newest.evidence.name} is ahead of the log, which ends at offset "
+            f"{end} of epoch {epoch}: "
             + (
                 f"the next start discards {offsets_text(start, end)} and begins at "
                 f"{newest.end_offset}; "
@@ -313,9 +305,8 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
             if one.end_offset < (start or 0):
                 yield BadRow(
                     log.label,
-                    f"{one.evidence.name} ends below the log start offset {start}: nothing can "
-                    "be replayed "
-                    "on it; Kafka deletes it at its next start",
+                    f"{one.evidence.name} ends below the log start offset {start}: nothing can be "
+                    "replayed on it; Kafka deletes it at its next start",
                     one.path,
                     offset=one.end_offset,
                     evidence={"log_start_offset": start},
@@ -342,8 +333,7 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             one.replica,
             f"{evidence.name} ({size}) is {what}: Kafka removes it at its next start, nothing is "
-            "to be "
-            "done",
+            "to be done",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={
@@ -376,8 +366,7 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
             f"{one.evidence.name} is {size:,} bytes: "
             + (
                 "no follower can fetch it whole, as positions end at 2 GiB; copy it by hand to "
-                "nodes that "
-                "need it and find out what fills the metadata"
+                "nodes that need it and find out what fills the metadata"
                 if over
                 else "larger than usual (10 MiB); expect long transfers to new nodes"
             ),
@@ -397,8 +386,7 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"{one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can "
-                "hold: somebody "
-                f"else wrote this file; {_REPLACE}",
+                f"hold: somebody else wrote this file; {_REPLACE}",
                 one.path,
                 found[kind][0],
                 evidence={"type": kind, "count": count, "record_index": found[kind][1]},

@@ -100,8 +100,8 @@ def apart(quorum: Quorum) -> Iterator[BadRow]:
                 log.label,
                 f"{len(close)} of {len(held)} snapshots of {log.label} follow within "
                 f"{CLOSE_MS // 1000} seconds and 1 MiB of log on the one before, which no default "
-                "of Kafka does: each writes the whole state anew. Look at its "
-                f"{INTERVAL} and {BYTES}",
+                f"of Kafka does: each writes the whole state anew. Look at its {INTERVAL} and "
+                f"{BYTES}",
                 close[-1][1].path,
                 offset=first.end_offset,
                 evidence={"close": len(close), "snapshots": len(held)},

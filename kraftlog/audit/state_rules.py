@@ -60,8 +60,7 @@ def _dangling(one: Applied, fault: FaultyRecord) -> Told:
         "references_exist",
         f"{one.origin.type} at offset {one.origin.offset} names something that does not exist "
         f"there: {fault.detail}; Kafka's loader fails on it or drops it, so find out which "
-        "controller wrote it before any node restarts"
-        f"{record_note(one.origin.type, fault.kind)}",
+        f"controller wrote it before any node restarts{record_note(one.origin.type, fault.kind)}",
         {"kind": fault.kind, "data": dict(one.data)},
     )
 
@@ -156,16 +155,14 @@ def _topic_identity(step: Step) -> Iterator[Told]:
         yield Told(
             "topic_identity_unique",
             f"a topic named {name} (id {topic_id}) is created at offset {step.offset} while one "
-            "of that name "
-            f"(id {same_name[0]}) is alive: {advice}",
+            f"of that name (id {same_name[0]}) is alive: {advice}",
             {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Told(
             "topic_identity_unique",
             f"topic id {topic_id} is used again at offset {step.offset} for {name} while it is "
-            "that of "
-            f"{same_id['name']}: its partitions are forgotten; {advice}",
+            f"that of {same_id['name']}: its partitions are forgotten; {advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
     elif topic_id in step.gone:
@@ -193,10 +190,8 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
     yield Told(
         "broker_epoch_is_offset",
         f"broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which "
-        "is not the "
-        f"place of its registration ({step.batch_base_offset} to {step.offset}): requests of "
-        "that broker "
-        "could be fenced wrongly; restart it so that it registers again",
+        f"is not the place of its registration ({step.batch_base_offset} to {step.offset}): "
+        "requests of that broker could be fenced wrongly; restart it so that it registers again",
         {"broker_id": broker, "broker_epoch": epoch},
     )
 
@@ -221,10 +216,8 @@ def _producer_ids(step: Step) -> Iterator[Told]:
         yield Told(
             "producer_ids_increase",
             f"the next producer id goes back from {was} to {now} at offset {step.offset}: "
-            "producers will be "
-            "given ids that others use, and their records may be dropped as duplicates; raise it "
-            "above "
-            f"{was} before producers start",
+            "producers will be given ids that others use, and their records may be dropped as "
+            f"duplicates; raise it above {was} before producers start",
             {"previous": was, "next": now},
         )
 

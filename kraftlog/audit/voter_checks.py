@@ -41,8 +41,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             copy.label,
             f"node {voter} is a voter by its id only: the voter set names its directory "
             f"{named[voter]}, which is on no disk at hand, and its disk is {new}; it does not "
-            f"vote, {stands}. If the old disk is gone for good, remove the voter "
-            f"({voter}, {named[voter]}) and add ({voter}, {new}) with kafka-metadata-quorum",
+            f"vote, {stands}. If the old disk is gone for good, remove the voter ({voter}, "
+            f"{named[voter]}) and add ({voter}, {new}) with kafka-metadata-quorum",
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,

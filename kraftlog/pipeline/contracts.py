@@ -65,7 +65,6 @@ def _sentence(row: Row) -> str:
     seen = row["detail"] or row["observed"]
     where = f"{row['table_name']} on {row['subject'] or 'its rows'}"
     return (
-        f"the contract of the table {where} is {what} "
-        f"({row['reason']}; {seen}): that is a defect of kraftlog and not of the quorum, so do not "
-        "rely on this run, and report it"
+        f"the contract of the table {where} is {what} ({row['reason']}; {seen}): that is a defect "
+        "of kraftlog and not of the quorum, so do not rely on this run, and report it"
     )
