@@ -174,15 +174,13 @@ def _not_replicated(
 
 def _alone_before(quorum: Quorum, epoch: int) -> int:
     """How many epochs directly before this one are on a minority of the voters, too."""
+    held = Counter(
+        one
+        for logs in quorum.holders.values()
+        for one in {start.epoch for log in logs for start in log.epoch_starts}
+    )
     count = 0
-    while epoch - count > 1:
-        older = epoch - count - 1
-        holders = sum(
-            any(one.epoch == older for log in logs for one in log.epoch_starts)
-            for logs in quorum.holders.values()
-        )
-        if not 0 < holders < quorum.bounds.majority:
-            break
+    while 0 < held[epoch - count - 1] < quorum.bounds.majority:
         count += 1
     return count
 

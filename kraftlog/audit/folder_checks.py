@@ -4,7 +4,7 @@ In: the topic folders beside a log with their partition.metadata, the newest sta
 Source: KIP-516, KAFKA-14616, KAFKA-21022, #30, #50.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow
 from kraftlog.audit.health_checks import Reason, at_text, health_check, listed, plural
@@ -15,13 +15,14 @@ from kraftlog.quorum.model import Quorum
 
 
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    ids = {name: topic_id for topic_id, name in found.topic_names.items()}
     for replica in quorum.replicas:
         if replica.label in quorum.foreign:
             continue
         stray = [
             (one, why)
             for one in replica.partition_folders
-            if (why := why_stray(found, replica, one)) is not None
+            if (why := why_stray(found, ids, replica, one)) is not None
         ]
         if stray:
             told = [f"{one.name} ({why})" for one, why in stray]
@@ -45,7 +46,9 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             )
 
 
-def why_stray(found: Health, replica: ReplicaEvidence, one: PartitionFolder) -> str | None:
+def why_stray(
+    found: Health, ids: Mapping[str, str], replica: ReplicaEvidence, one: PartitionFolder
+) -> str | None:
     """Why a folder is none of this broker's partitions; None where it is one. What Kafka is
     deleting, or has set aside, is none of them, and no stray.
     """
@@ -53,7 +56,7 @@ def why_stray(found: Health, replica: ReplicaEvidence, one: PartitionFolder) -> 
         return None
     name = found.topic_names.get(one.topic_id)
     if name is None:
-        return _gone(found, one)
+        return _gone(found, ids, one)
     if name != one.topic:
         return f"topic id {one.topic_id} is that of {name}, not of {one.topic}"
     assigned = found.assigned.get((one.topic_id, one.number))
@@ -64,8 +67,8 @@ def why_stray(found: Health, replica: ReplicaEvidence, one: PartitionFolder) -> 
     return None
 
 
-def _gone(found: Health, one: PartitionFolder) -> str:
-    now = next((key for key, name in found.topic_names.items() if name == one.topic), None)
+def _gone(found: Health, ids: Mapping[str, str], one: PartitionFolder) -> str:
+    now = ids.get(one.topic)
     renewed = f"; {one.topic} is now {now}" if now is not None else ""
     gone = found.past.topics.get(one.topic_id or "")
     if gone is None:

@@ -32,8 +32,9 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
         size = one.wanted.evidence.size_bytes
         signs = list(_signs(one))
-        timeout = _number(one, TIMEOUT, FETCH_TIMEOUT_MS)
-        chunk = min(size, _number(one, CHUNK, DEFAULT_FETCH_BYTES))
+        own = one.log.evidence
+        timeout = max(1, own.whole_setting(TIMEOUT) or FETCH_TIMEOUT_MS)
+        chunk = min(size, own.whole_setting(CHUNK) or DEFAULT_FETCH_BYTES)
         rate, former = (
             int(part * 1000 / timeout) for part in (chunk, min(size, FORMER_FETCH_BYTES))
         )
@@ -77,11 +78,6 @@ def _signs(one: Joining) -> Iterator[str]:
         yield f"{counted(one.elections, 'leader')} of others came since its log ended"
     if one.ahead:
         yield f"its quorum-state is {counted(one.ahead, 'epoch')} above every log"
-
-
-def _number(one: Joining, name: str, default: int) -> int:
-    text = one.log.evidence.setting(name) or ""
-    return int(text) if text.isdecimal() and int(text) else default
 
 
 def _over(quorum: Quorum) -> Coverage:

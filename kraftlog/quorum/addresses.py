@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.state.declare import Data
 
-_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d+)")
-_VOTER = re.compile(r"(?P<id>\d+)@(?P<place>.+:\d+)")
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_VOTER = re.compile(r"(?P<id>\d{1,10})@(?P<place>.+:\d{1,5})")
 _ANYWHERE = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -25,8 +25,10 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
     ]
     places: dict[str, str] = {}
     for key in ("listeners", "advertised.listeners"):
-        for found in _LISTENER.finditer(replica.setting(key) or ""):
-            if found["name"] in wanted:
+        # Part by part: a search through all of it would take its time by the square.
+        for part in (replica.setting(key) or "").split(","):
+            found = _LISTENER.fullmatch(part.strip())
+            if found is not None and found["name"] in wanted:
                 host = found["host"].strip("[]")
                 shown = "" if host in _ANYWHERE else host
                 places[found["name"]] = f"{shown}:{found['port']}"

@@ -6,6 +6,7 @@ tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everythin
 Offsets and sizes are int64, times are ms since 1970.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -186,6 +187,7 @@ class FileProblem:
     vanished: bool
 
 
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 PULLED_ID = "-1"
 """node.id of a pulled copy: that of an observer which no quorum counts."""
 
@@ -249,10 +251,11 @@ class ReplicaEvidence:
         return value
 
     def whole_setting(self, key: str) -> int | None:
-        """A whole number of the server.properties; None where it is not set, or is no number."""
-        text = self.setting(key)
-        is_number = text is not None and text.strip().lstrip("+-").isdecimal()
-        return int(text) if text is not None and is_number else None
+        """A whole number of the server.properties; None where it is not set, or is no number that
+        Kafka could hold.
+        """
+        text = (self.setting(key) or "").strip()
+        return int(text) if _WHOLE.fullmatch(text) else None
 
     @property
     def free_bytes(self) -> int | None:

@@ -140,9 +140,10 @@ def disjoint_majorities(
     by_id = any(directory is None for _, directory in (*one, *other))
     mine = [(node, None) for node, _ in one] if by_id else list(one)
     theirs = [(node, None) for node, _ in other] if by_id else list(other)
-    common = [voter for voter in mine if voter in theirs]
-    first = [voter for voter in mine if voter not in common]
-    second = [voter for voter in theirs if voter not in common]
+    shared = set(mine) & set(theirs)
+    common = [voter for voter in mine if voter in shared]
+    first = [voter for voter in mine if voter not in shared]
+    second = [voter for voter in theirs if voter not in shared]
     lacks_first = max(0, len(mine) // 2 + 1 - len(first))
     lacks_second = max(0, len(theirs) // 2 + 1 - len(second))
     if lacks_first + lacks_second > len(common):

@@ -6,8 +6,12 @@ from functools import cache
 import pytest
 
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.run import AuditResult
-from tests.golden.cases import scenario
+from kraftlog.audit.collect import collect
+from kraftlog.audit.run import AuditResult, audit_quorum
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from tests.golden.cases import DATA, scenario
 from tests.golden.test_audit import audit
 
 FACTS = scenario("offline")["facts"]
@@ -69,7 +73,28 @@ def test_the_fenced_broker_and_the_stray_folder() -> None:
 
 def test_elections_that_were_unclean() -> None:
     (row,) = rows("offline", "elections_clean")
-    assert row.evidence["names"] == ["alerts.raw-2-2", "solo-2"]
+    assert row.evidence["names"] == row.evidence["marked"] == ["alerts.raw-2-2", "solo-2"]
+    (past,) = rows("upgraded-3.9", "elections_clean")
+    assert len(past.evidence["names"]) == 2
+    assert past.evidence["marked"] == []
+    assert "sessions.v2-13-0 (of 12, 2026-11-21 00:47:03 UTC, offset 443; recovered" in past.message
+
+
+@pytest.mark.parametrize("case", ["offline", "isolated"])
+def test_who_led_last_is_known_however_the_history_is_cut(case: str) -> None:
+    """Window by window, a leader may stand in none of the records of the window that ends it."""
+    replicas = find_replicas([str(DATA / case / "replicas")])
+    narrow = audit_quorum(collect(replicas, Limits(window_size_bytes=300), Redactor(None)))
+    for check in ("partitions_have_leaders", "elections_clean"):
+        cut = [one.row for one in narrow.findings if one.check == check]
+        assert cut == rows(case, check)
+    led = [
+        one["led_by"]
+        for row in rows(case, "partitions_have_leaders")
+        for one in row.evidence["partitions"]
+    ]
+    assert led
+    assert None not in led
 
 
 def test_the_ghost_that_blocks_and_the_one_that_does_not() -> None:

@@ -118,6 +118,19 @@ fault("partitions_reach_min_isr", "warning", says="a-0: 1 in sync (1), 2 wanted"
 fault("elections_clean", "info", says="a-0 (of 2, ", sound=sound)(
     cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
 )
+fault("elections_clean", "info", says="for the 2. time; recovered since)", sound=sound)(
+    cluster(
+        *RUNNING,
+        change(isr=[2], leader=2, leaderRecoveryState=1),
+        change(leaderRecoveryState=0),
+        change(isr=[1], leader=1, leaderRecoveryState=1),
+        change(leaderRecoveryState=0),
+    )
+)
+fault("partitions_have_leaders", "warning", says="broker 2, which led it last by its", sound=sound)(
+    cluster(*HALF, change(isr=[2], leader=2), change(isr=[], leader=-1))
+)
+"""Neither ISR nor ELR names anybody: only the history does."""
 fault("replicas_registered", "info", says="broker 2 is not registered", sound=sound)(
     cluster(level(20), broker(1, FIRST + 1))
 )
