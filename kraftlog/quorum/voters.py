@@ -17,6 +17,10 @@ Members = tuple[tuple[int, str | None], ...]
 """(voter id, directory id), sorted; directory ids are None where the source does not know them."""
 
 
+_DIGITS = 10
+"""Of the largest node id."""
+
+
 @dataclass(frozen=True, slots=True)
 class VoterSet:
     """A set of voters, where it is written, and the (epoch, end offset) up to which it was seen to
@@ -86,7 +90,7 @@ def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
             continue
         text = one.server_properties.value.get("controller.quorum.voters", "")
         ids = {part.split("@")[0].strip() for part in text.split(",") if "@" in part}
-        if ids and all(part.isdecimal() for part in ids):
+        if ids and all(part.isdecimal() and len(part) <= _DIGITS for part in ids):
             members = tuple(sorted((int(part), None) for part in ids))
             path = one.server_properties.path
             yield VoterSet(members, "controller.quorum.voters", one.label, path, None, (0, 0))
