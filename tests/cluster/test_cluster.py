@@ -164,7 +164,11 @@ def submitted(cluster: Cluster, store: Store, folder: Path, lake: str) -> "subpr
 
 
 def test_the_whole_pipeline_while_an_executor_is_killed(
-    cluster: Cluster, store: Store, shipped: Path, tmp_path: Path
+    cluster: Cluster,
+    store: Store,
+    shipped: Path,
+    alone: dict[str, list[str]],
+    tmp_path: Path,
 ) -> None:
     lake = f"{store.bucket}/lake"
     store.put(key_in(tmp_path), f"{lake}/{KEY_FILE}")
@@ -180,10 +184,4 @@ def test_the_whole_pipeline_while_an_executor_is_killed(
     assert all((one / "environment/bin/python").exists() for one in cluster.started()[:2])
     assert [one.run for one in state_of(lake).published] == [1]
 
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    key_in(alone)
-    command = [sys.executable, "-m", "kraftlog", "run", "--input", str(ISOLATED)]
-    options = ["--lake", str(alone), "--master", "local[2]", "--fail-on", "never"]
-    subprocess.run([*command, *options], check=True, capture_output=True)
-    assert contents(lake) == contents(str(alone))
+    assert contents(lake) == alone

@@ -78,22 +78,14 @@ def test_tasks_of_a_remote_spark_answer_in_their_order(address: str) -> None:
     assert done.stdout.splitlines() == [str(numbers), "[] 7", "None"]
 
 
-def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(address: str, tmp_path: Path) -> None:
-    found = []
-    for name, master in (("remote", address), ("local", "local[2]")):
-        lake = tmp_path / name
-        lake.mkdir()
-        key_in(lake)
-        command = ["-m", "kraftlog", "run", "--input", ISOLATED, "--lake", str(lake)]
-        if master == "local[2]":
-            done = subprocess.run(
-                [sys.executable, *command, "--master", master], capture_output=True, text=True
-            )
-        else:
-            done = python(*command, "--master", master)
-        assert done.returncode == 0, done.stderr
-        found.append(contents(str(lake)))
-    assert found[0] == found[1]
+def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(
+    address: str, alone: dict[str, list[str]], tmp_path: Path
+) -> None:
+    key_in(tmp_path)
+    lake = str(tmp_path)
+    done = python("-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake, "--master", address)
+    assert done.returncode == 0, done.stderr
+    assert contents(lake) == alone
 
 
 def test_a_remote_spark_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
