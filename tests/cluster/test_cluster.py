@@ -135,9 +135,9 @@ def submitted(cluster: Cluster, store: Store, folder: Path, lake: str) -> "subpr
     at = words.index("spark-submit")
     variables = dict(one.split("=", 1) for one in words[:at])
     assert variables.pop("PYSPARK_DRIVER_PYTHON")
+    variables["SPARK_CONF_DIR"] = str(ROOT / variables["SPARK_CONF_DIR"])
     places = {
         "spark://master:7077": cluster.master,
-        "conf/spark-defaults.conf": str(ROOT / "conf/spark-defaults.conf"),
         "jobs/pipeline.py": str(ROOT / "jobs/pipeline.py"),
         "s3://audit/replicas": f"{store.bucket}/replicas",
         "s3://audit/lake": lake,
