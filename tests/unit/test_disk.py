@@ -181,3 +181,12 @@ def test_records_that_are_replayed(tmp_path: Path) -> None:
     assert replayed_records(log, 3, 4) == 1
     assert replayed_records(log, 11, 12) == 1
     assert replayed_records(log, 12, 12) == 0
+
+
+def test_a_segment_that_is_gone_meanwhile_refuses_nothing(tmp_path: Path) -> None:
+    """It was not copied; whether the node could read it nobody knows."""
+    node = quorum(tmp_path)[0]
+    replicas = find_replicas([str(tmp_path)])
+    node.segment(6).unlink()
+    found = Quorum(collect(replicas, LIMITS, Redactor(None), replay=False))
+    assert disk_of(found, found.by_label["1"]).problems == ()

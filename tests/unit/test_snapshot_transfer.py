@@ -226,10 +226,11 @@ def test_a_snapshot_arrives_whole(tmp_path: Path, dialect: Dialect, max_bytes: i
         asked.append(request)
         return fetch_snapshot(live(), request, dialect)
 
-    found = transfer(Assembler(tmp_path, ID, dialect), answer, max_bytes, 5)
+    folder = tmp_path / "new" / "folder"
+    found = transfer(Assembler(folder, ID, dialect), answer, max_bytes, 5)
     assert found.name == LIVE.name
     assert found.read_bytes() == LIVE.read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == [LIVE.name]
+    assert [path.name for path in folder.iterdir()] == [LIVE.name]
     assert found.stat().st_mode & 0o077 == 0
     # R156: the setting is what every request asks for; the planner foretells the rest.
     assert {one.max_bytes for one in asked} == {max_bytes}
