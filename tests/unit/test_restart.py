@@ -212,6 +212,24 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
         "(cluster_id_agrees)"
     )
     assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
+    meanwhile = "nothing is lost; the other voters are a majority meanwhile"
+    assert rows["3"] == {
+        "replica": "3", "node_id": 3, "who": "controller 3", "role": "voter", "verdict": "safe",
+        "reason": meanwhile, "lost_from": None, "lost": [], "needs": [], "order": 1,
+    }  # fmt: skip
+    # Without a replay nothing is known of objects.
+    bare = Quorum(replace(evidence, state=None))
+    assert [row["lost"] for row in restart_rows(bare, ())] == [[], [], []]
+
+
+def test_nothing_is_said_of_a_log_that_cannot_be_read(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False)
+    first, *others = evidence.replicas
+    unread = tuple(replace(one, problem="the disk fails") for one in first.segments)
+    changed = replace(evidence, replicas=(replace(first, segments=unread), *others))
+    (found,) = [one for one in restarts(Quorum(changed)) if one.replica == "1"]
+    assert found == Restart("1", 1, Safety.UNKNOWN, "its log cannot be read (the disk fails)")
 
 
 def test_the_command_names_what_is_lost(capsys: pytest.CaptureFixture[str]) -> None:

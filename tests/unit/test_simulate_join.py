@@ -11,7 +11,8 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import JoinStep, Leader, Way, after_crash, join
+from kraftlog.simulate.join import PIECE, JoinStep, Leader, Way, after_crash, join
+from kraftlog.simulate.join_rows import in_words
 from kraftlog.simulate.liveness import Link
 
 NAMED = SnapshotId(2, 100)
@@ -172,3 +173,30 @@ def test_a_leader_without_a_snapshot_refuses_what_lies_below_its_log() -> None:
     steps = list(join(EMPTY, bare, replace(WAY, dialect=Dialect.ADOPTED)))
     assert names(steps)[-1] == "refused"
     assert steps[-1].note == "after OFFSET_OUT_OF_RANGE: fetch_from_own_log_end"
+
+
+STEP = {
+    "step": 3, "at_ms": 1234.5, "what": "log_and_more", "position": 100, "size_bytes": 50,
+    "snapshot_end_offset": None, "snapshot_epoch": None, "note": None, "log_start_offset": 6,
+    "log_end_offset": 12, "part_bytes": 150, "if_node_stops": "starts again",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({}, "log and more"),
+        ({"note": "why"}, "log and more: why"),
+        ({"snapshot_end_offset": 9, "snapshot_epoch": 2}, "log and more (snapshot 9-2)"),
+        ({"what": "records", "snapshot_end_offset": 9}, "50 bytes of records"),
+        (
+            {"what": PIECE, "snapshot_end_offset": 9, "snapshot_epoch": 2, "note": "late"},
+            "bytes 100 to 149 of snapshot 9-2: late",
+        ),
+    ],
+)
+def test_a_step_in_words(given: dict[str, object], what: str) -> None:
+    assert in_words({**STEP, **given}) == {
+        "step": 3, "seconds": 1.23, "what": what, "log": "6 to 12", "part_bytes": 150,
+        "if_node_stops": "starts again",
+    }  # fmt: skip
