@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kraftlog.audit.collect import collect
@@ -354,6 +355,7 @@ def test_what_is_kept_longer_than_retention_says(tmp_path: Path) -> None:
     assert (status, "still there" in message) == ("at odds", True)
     for name in (KEPT_BYTES, KEPT_MS):
         assert lint(tmp_path, node, name, -1)[0] == "set"
+        assert lint(tmp_path, node, name, 0)[0] == "at odds"
 
 
 def test_a_segment_larger_than_its_limit(tmp_path: Path) -> None:
@@ -513,3 +515,9 @@ def test_the_bytes_of_a_burst(tmp_path: Path) -> None:
     assert (row["burst_record_count"], row["burst_size_bytes"]) == (3, sum(sizes))
     assert row["replicated_size_bytes"] == 2 * sum(sizes)
     assert row["event_timestamp"] == moment(START_MS + 100_001)
+    # Two partition changes of 40 and 50 bytes fall into it, in any order; one does not.
+    found.add(np.array([14, 11, 12]), np.array([50, 99, 40]))
+    (row,) = amplification_rows(found, 3)
+    assert (row["partition_change_count"], row["partition_change_size_bytes"]) == (2, 90)
+    assert (row["event_offset"], row["broker_id"], row["event"]) == (13, 7, "fenced")
+    assert (row["kip_event_size_bytes"], row["kip_isr_changes_size_bytes"]) == (2 * 8, 2 * 2 * 40)

@@ -17,7 +17,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.directory import find_replicas
-from kraftlog.metrics.compaction import OffsetMap
+from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.compaction_rows import compaction_rows, state_bytes
 from kraftlog.metrics.joiner import CHUNKS, LINKS, catch_up_rows, source_of
 from kraftlog.metrics.objects import Changes
@@ -216,6 +216,12 @@ def test_what_compaction_keeps_and_whom_it_deceives() -> None:
     late = compaction_rows(log_of(1, [DAY_MS + 2]), every, {"configs": history(puts)})
     by_day = [row for row in late if row["tombstones_go"] == "after one day"]
     assert [row["tombstone_count"] for row in by_day] == [0, 0]
+
+
+def test_the_fields_that_name_an_object_and_tell_of_its_end() -> None:
+    assert KEYS["CONFIG_RECORD"].columns == ("resource_type", "resource_name", "name", "value")
+    assert KEYS["REMOVE_TOPIC_RECORD"].columns == ("topic_id",)
+    assert KEYS["PRODUCER_IDS_RECORD"].columns == ()
 
 
 # --- policies ----------------------------------------------------------------------------------
