@@ -221,12 +221,14 @@ class Judge:
                     if self.is_child:
                         return None
         killers = sorted({by for _, by in self.killers if by})
-        if killers:
+        while killers:
             status, by, _ = self._run(session, killers, lambda: None)
             if self.is_child:
                 return None
-            if status:
-                print(json.dumps({"false": by}), file=self.told, flush=True)
+            if not status:
+                break
+            print(json.dumps({"false": by}), file=self.told, flush=True)
+            killers.remove(by)
         return True
 
     def _judge(
