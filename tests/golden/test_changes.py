@@ -77,7 +77,7 @@ def test_an_election_and_topics_that_came_and_went(capsys: pytest.CaptureFixture
     [
         (["--input", "{root}"], "say --from N --to M"),
         (["--input", "{root}", "--from", "9", "--to", "3"], "the lower one first"),
-        (["--lake", "/nowhere/lake"], "no table 'runs'"),
+        (["--lake", "/nowhere/lake"], "there is no lake"),
         (["--lake", "x", "--from", "1"], "runs are --run and --since"),
     ],
 )

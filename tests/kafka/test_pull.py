@@ -244,8 +244,8 @@ def test_what_was_never_committed_is_marked_then_taken_back(
     assert main(["audit", "--input", str(pulled), str(copy)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(r"uncommitted_tail_diverged \[[^]]*suspect\]", told)
-    assert f"offsets {mark} to" in told
-    assert "none of it was committed" in told
+    assert f"tail from offset {mark} on" in told
+    assert "None of it was committed" in told
     quorum.start(lone.id)
 
 
