@@ -40,11 +40,28 @@ class Cluster:
     def executors(self) -> list[int]:
         """The processes that work for an application now."""
         workers = {process for _, process in self.workers}
-        return [child for child, parent in _parents().items() if parent in workers]
+        return [
+            child
+            for child, parent in _parents().items()
+            if parent in workers and b"CoarseGrainedExecutorBackend" in _words(child)
+        ]
+
+    def has_lost_one(self) -> bool:
+        """Whether a worker has told that an executor was killed from outside."""
+        signalled = f"exitStatus {128 + signal.SIGKILL}"
+        return any(signalled in (folder / "log").read_text() for folder, _ in self.workers)
 
     def started(self) -> list[Path]:
         """The folders of all executors that there have been."""
         return [one for folder, _ in self.workers for one in folder.glob("app-*/*") if one.is_dir()]
+
+
+def _words(process: int) -> bytes:
+    """The command of a process; none where it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _parents() -> dict[int, int]:
@@ -179,9 +196,10 @@ def test_the_whole_pipeline_while_an_executor_is_killed(
     os.kill(cluster.executors()[0], signal.SIGKILL)
     said, _ = job.communicate(timeout=600)
     assert job.returncode == 0, said
-    # Two, and the one that took the place of the killed one; each with packages of its own.
-    assert len(cluster.started()) >= 3
-    assert all((one / "environment/bin/python").exists() for one in cluster.started()[:2])
+    assert cluster.has_lost_one()
+    # Each has packages of its own; the one in place of the killed one may have come too late.
+    packed = [one for one in cluster.started() if (one / "environment/bin/python").exists()]
+    assert len(packed) >= 2
     assert [one.run for one in state_of(lake).published] == [1]
 
     assert contents(lake) == alone
