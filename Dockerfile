@@ -9,7 +9,7 @@ RUN apt-get update \
 WORKDIR /src
 COPY . .
 # The versions of the lock, without the packages that only tests want.
-RUN grep -o '^[a-zA-Z0-9._-]*==[^ ;]*' requirements.lock > constraints.txt \
+RUN sed -n 's/^\([a-zA-Z0-9._-]*==.*[^ ]\) *\\$/\1/p' requirements.lock > constraints.txt \
  && python -m venv /opt/kraftlog \
  && /opt/kraftlog/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
  && /opt/kraftlog/bin/pip install --no-cache-dir --no-build-isolation \

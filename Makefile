@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,14 @@ mutants: .venv/.stamp ## Change the code in one place, see whether a test fails;
 	    -r tests/mutants/requirements.txt
 	$(BIN)/python -m tests.mutants $(ROOM)
 
+PYTHONS ?= 3.11 3.12 3.13 oldest
+
+matrix: ## The tests without Spark on each Python that is here, and with the oldest pyarrow (PYTHONS=3.13)
+	$(PYTHON) tests/matrix.py $(PYTHONS)
+
+test-schedules: .venv/.stamp ## Schedules by Airflow itself, alerts by Prometheus' parser, the image's steps
+	$(BIN)/python -m tests.schedules
+
 SECONDS ?= 60
 
 fuzz: .venv/.stamp ## Whole audits of damaged folders, for a minute or for hours (SECONDS=36000)
@@ -101,7 +109,7 @@ lock: ## Renew both lock files from pyproject.toml (needs uv)
 	    --extra dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that git ignores: environment, jars, lake, caches
-	rm -rf .venv .jars .lake .mutants .emulators dist build spark-warehouse metastore_db derby.log
+	rm -rf .venv .jars .lake .matrix .mutants .schedules .emulators dist build spark-warehouse metastore_db derby.log
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -f tests/java/Makefile ]; then $(MAKE) -C tests/java clean; fi

@@ -7,6 +7,7 @@ a stand-in for the two names that it imports.
 
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -68,8 +69,6 @@ def test_the_crontab() -> None:
 
 def test_cron_mails_only_where_something_was_found(tmp_path: Path) -> None:
     """The line with a kraftlog that ends with a code: what it prints is what cron mails."""
-    import subprocess
-
     _, _, command = next(cron_lines())
     for code, mailed in ((0, ""), (1, "a finding\n"), (2, "a finding\n")):
         fake = tmp_path / "kraftlog"
@@ -181,3 +180,15 @@ def test_every_metric_that_says_trouble_is_watched() -> None:
 def test_the_parser_of_alerts_refuses() -> None:
     with pytest.raises(ValueError):
         promql_parser.parse("kraftlog_findings{severity=} > ")
+
+
+def test_the_dockerfile_follows_the_rules() -> None:
+    hadolint = str(Path(sys.executable).parent / "hadolint")
+    done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    text = (ROOT / "Dockerfile").read_text()
+    assert f"kraftlog:{__version__} ." in text
+    # All that its steps name is there, and goes to the daemon.
+    sent = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    assert all((ROOT / one).exists() for one in sent)
+    assert {"requirements.lock", "requirements-build.lock", "pyproject.toml", "README.md"} <= sent
