@@ -148,7 +148,7 @@ CASES: dict[str, Case] = {
         ("brokers_unfenced", W, "broker 12 is fenced", "Start it"),
     ),
     "leaderless partitions": case(
-        "#51", "golden", "offline",
+        "leaderless partitions of 2025-12", "golden", "offline",
         ("partitions_have_leaders", W, "trio-1", "start broker 14, of its ELR"),
         ("partitions_reach_min_isr", W, "pair-3", "Start what is missing"),
         ("folders_match_topics", W, "reborn is now", "keep a copy"),

@@ -1,7 +1,7 @@
 """A check of where voters are: by the voter set, by their own registration, by their settings.
 
 In: the newest state, and the server.properties beside the copies. Source: KIP-853, KIP-1347,
-KAFKA-20427, KAFKA-20661, #40.
+KAFKA-20427, KAFKA-20661.
 """
 
 from collections.abc import Iterator, Mapping
@@ -155,7 +155,7 @@ def _over(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, #40",
+        "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, KIP-1347",
         "a voter is where the voter set, or the others' settings, say that it is", endpoints,
         _over,
     ),

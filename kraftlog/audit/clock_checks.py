@@ -1,7 +1,8 @@
 """Whether the leaders' clocks go forward: each step back once, however many replicas hold it, and
 many of them as the pattern that they are; and whether they stood still.
 
-In: a quorum. Out: rows of `timestamps_monotonic` and `leader_writes_on`. Source: R47, KIP-835.
+In: a quorum. Out: rows of `timestamps_monotonic` and `leader_writes_on`. Source: KIP-630 "Snapshot
+Control Records", KIP-835.
 """
 
 from collections.abc import Iterator
@@ -142,11 +143,11 @@ _REGULAR, _TIMES = 50, 20
 
 CHECKS = (
     Check(
-        "timestamps_monotonic", "info", "log", "R47",
+        "timestamps_monotonic", "info", "log", "KIP-630 Snapshot Control Records",
         "append times do not go back", timestamps,
     ),
     Check(
-        "leader_writes_on", "info", "log", "KIP-835, #19",
+        "leader_writes_on", "info", "log", "KIP-835",
         "a leader that writes regularly is never silent for long", idle_gaps,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Checks of the replicas' logs against each other: same bytes, same epochs, and what of a
 difference Kafka repairs.
 
-Source: R23, R111, R119, KAFKA-1211, Raft's Log Matching.
+Source: KIP-630 "Consistent Log and Snapshots", KAFKA-1211, Raft's Log Matching.
 """
 
 from collections import Counter
@@ -383,18 +383,19 @@ def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64
 
 CHECKS = (
     Check(
-        "committed_data_consistent", "critical", "replica", "R23, R119",
+        "committed_data_consistent", "critical", "replica",
+        "KIP-630 Consistent Log and Snapshots, KAFKA-1211",
         "below the lower committed bound no two replicas differ, but for an uncommitted tail",
         committed,
         coverage.pairs,
     ),
     Check(
-        "log_matching", "critical", "replica", "R119",
+        "log_matching", "critical", "replica", "KAFKA-1211",
         "the same offset and epoch hold the same bytes on any two replicas", matching,
         coverage.pairs,
     ),
     Check(
-        "uncommitted_tail_diverged", "warning", "replica", "R111, R119",
+        "uncommitted_tail_diverged", "warning", "replica", "KAFKA-1211",
         "no replica carries an uncommitted tail that another's log contradicts", tails,
         coverage.pairs,
     ),

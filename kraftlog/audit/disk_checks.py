@@ -2,7 +2,8 @@
 
 In: segments and snapshots of each replica, the settings and the `df -Pk` beside them, where they
 were copied. How large a disk is stands in no file of Kafka's: without a word of it only growth is
-known, and nothing is judged. Source: #46, R3, R31, R57.
+known, and nothing is judged. Source: sentry-charts#1954, KIP-630 "Motivation", "Proposed Changes",
+"When to Increase the LogStartOffset".
 """
 
 from collections.abc import Iterator
@@ -156,12 +157,13 @@ def _over_disks(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "retention_keeps_up", "warning", "snapshot", "#46, R57",
+        "retention_keeps_up", "warning", "snapshot",
+        "sentry-charts#1954, KIP-630 When to Increase the LogStartOffset",
         "a node has dropped what its retention does not keep, and takes snapshots", retention,
         _over_logs,
     ),
     Check(
-        "disk_has_room", "warning", "replica", "#46, R3",
+        "disk_has_room", "warning", "replica", "sentry-charts#1954, KIP-630 Motivation",
         "what is free on a disk lasts until retention drops as much as is written", room,
         _over_disks,
     ),

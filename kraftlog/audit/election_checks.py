@@ -1,7 +1,7 @@
 """Checks of elections: how long leaders lead, and whether the newest one has committed anything.
 
 In: the epochs of the logs and of `quorum-state`. That there are very many elections is told by
-`election_storm`. Source: R144, #27, #47, #48, KAFKA-20661.
+`election_storm`. Source: KIP-1219, strimzi#11613, strimzi#12760, KAFKA-19541, KAFKA-20661.
 """
 
 from collections import Counter
@@ -228,12 +228,12 @@ def _over_voters(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "leaders_last", "warning", "replica", "R144, #48",
+        "leaders_last", "warning", "replica", "KIP-1219, KAFKA-19541",
         "leaders lead for longer than it takes to elect one", tenures,
         _over_elections,
     ),
     Check(
-        "newest_leader_commits", "warning", "replica", "#47, KAFKA-20661",
+        "newest_leader_commits", "warning", "replica", "strimzi#12760, KAFKA-20661",
         "the first record of the newest leader is on a majority of the voters", commits,
         _over_voters,
     ),

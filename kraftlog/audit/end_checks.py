@@ -1,7 +1,7 @@
 """Checks of what is not there: ends of logs that their own files witness, and voters of whom there
 is no copy.
 
-Source: R35, R107, R109, R163; KIP-853 for the ways to put a voter back.
+Source: KIP-630 "Design", KAFKA-1211, KIP-595; KIP-853 for the ways to put a voter back.
 """
 
 from collections.abc import Iterator
@@ -265,19 +265,19 @@ def _own_files(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "log_end_lost", "critical", "log", "R109, R163",
+        "log_end_lost", "critical", "log", "KAFKA-1211, KIP-595",
         "the log reaches as far as the files beside it witness",
         lost_ends,
         _own_files,
     ),
     Check(
-        "log_ends_on_batch", "warning", "log", "#45",
+        "log_ends_on_batch", "warning", "log", "UnexpectedAppendOffsetException",
         "each log ends where a batch of the other logs ends",
         on_batches,
         coverage.copies,
     ),
     Check(
-        MISSING, "warning", "replica", "R35, R107",
+        MISSING, "warning", "replica", "KIP-630 Design, KAFKA-1211",
         "there is a copy of each voter of the newest voter set",
         voters_present,
         _expected_voters,

@@ -1,7 +1,7 @@
 """A check of brokers' topic folders against the topics that there are, and their assignments.
 
 In: the topic folders beside a log with their partition.metadata, the newest state and its history.
-Source: KIP-516, KAFKA-14616, KAFKA-21022, #30, #50.
+Source: KIP-516, KAFKA-14616, KAFKA-21022.
 """
 
 from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ def _no_folder(quorum: Quorum, found: Health) -> Reason:
 
 CHECKS = (
     health_check(
-        "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022, #30, #50",
+        "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
         "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
         folders, _no_folder,
     ),

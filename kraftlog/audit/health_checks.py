@@ -1,7 +1,8 @@
 """Checks of the running cluster's health, by the newest state: partitions, brokers, features.
 
 In: `quorum.evidence.health`, which the replay leaves. Each finding is one for the quorum: it names
-what is concerned, since when, and what to do. Source: #37–39, #51, KIP-584, KIP-966, KIP-1312.
+what is concerned, since when, and what to do. Source: KAFKA-20395, KIP-1312, KAFKA-20839,
+leaderless partitions of 2025-12, KIP-584, KIP-966.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -482,7 +483,7 @@ def health_check(
 
 CHECKS = (
     health_check(
-        "partitions_have_leaders", "warning", "state", "#51, KIP-966",
+        "partitions_have_leaders", "warning", "state", "leaderless partitions of 2025-12, KIP-966",
         "every partition has a leader", leaderless, _no_partition,
     ),
     health_check(
@@ -490,11 +491,11 @@ CHECKS = (
         "every partition has min.insync.replicas in sync", under_min_isr, _no_partition,
     ),
     health_check(
-        "elections_clean", "info", "state", "#51, KIP-704",
+        "elections_clean", "info", "state", "leaderless partitions of 2025-12, KIP-704",
         "no partition got a leader by an unclean election", unclean, _no_partition,
     ),
     health_check(
-        "replicas_registered", "info", "state", "#51",
+        "replicas_registered", "info", "state", "leaderless partitions of 2025-12",
         "every broker of an assignment is registered", on_unregistered, _no_broker,
     ),
     health_check(
@@ -516,15 +517,15 @@ CHECKS = (
         leader_balance, _no_partition,
     ),
     health_check(
-        "controllers_are_voters", "warning", "state", "#37, #38, KIP-1312",
+        "controllers_are_voters", "warning", "state", "KAFKA-20395, KIP-1312",
         "every registered controller is a voter", ghosts, _no_controller,
     ),
     health_check(
-        "features_recorded", "warning", "state", "#39, KIP-584",
+        "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
         "the state has a metadata.version", features_recorded, _no_node,
     ),
     health_check(
-        "features_upgradable", "info", "state", "#37, #39, KIP-584",
+        "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
         "metadata.version is what every registered node supports, and all support the same",
         upgradable, _no_range,
     ),

@@ -2,7 +2,7 @@
 
 In: two states. Out: `Difference`s. Configs of topics that do not exist are marked: Kafka itself
 leaves them behind. Eligible leader replicas count only where the feature that writes them is on.
-Source: R25, R45, KAFKA-13357.
+Source: KIP-630 "Overview", "Snapshot Format", KAFKA-13357.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A check of controllers that fetch and never arrive: all signs of one in one finding.
 
-In: `quorum.joining`. Source: KAFKA-19541, KIP-1219, R143, R144, R154, #14, #48.
+In: `quorum.joining`. Source: KAFKA-19541, KIP-1219.
 """
 
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _over(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219, #14, #48",
+        "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
         "a controller that needs a snapshot gets it", can_join,
         _over,
     ),

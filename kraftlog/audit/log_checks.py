@@ -1,7 +1,7 @@
 """Checks of one replica's segments: bytes, headers, offsets, names, epochs.
 
-Each function is a query over a `Quorum`; `CHECKS` declares them. Source: R34, R36, R40, R42, R43,
-R108, R109, R165.
+Each function is a query over a `Quorum`; `CHECKS` declares them. Source: KIP-630 "Design",
+"Snapshot Format", KAFKA-1211, copies of running nodes.
 """
 
 from collections.abc import Iterator
@@ -419,42 +419,42 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
 
 CHECKS = (
     Check(
-        "batch_crc_valid", "critical", "log", "R43, KAFKA-14104",
+        "batch_crc_valid", "critical", "log", "KIP-630 Snapshot Format, KAFKA-14104",
         "the CRC-32C over attributes to end equals the header's, in segments and checkpoints", crc,
         coverage.batches,
     ),
     Check(
-        "batch_header_valid", "critical", "log", "R40",
+        "batch_header_valid", "critical", "log", "KIP-630 Snapshot Format",
         "magic is 2, the length is inside the file, record count and last offset agree", header,
         coverage.batches,
     ),
     Check(
-        "file_readable", "warning", "log", "R165",
+        "file_readable", "warning", "log", "copies of running nodes",
         "each file under its name is a readable regular file", readable,
         coverage.files,
     ),
     Check(
-        "segment_complete", "critical", "log", "R34",
+        "segment_complete", "critical", "log", "KIP-630 Design",
         "a segment that is not the last ends exactly at a batch's end", complete,
     ),
     Check(
-        "log_tail_complete", "warning", "log", "R34, R165",
+        "log_tail_complete", "warning", "log", "KIP-630 Design, copies of running nodes",
         "the last segment ends at a batch's end", tail,
     ),
     Check(
-        "offsets_contiguous", "critical", "log", "R34",
+        "offsets_contiguous", "critical", "log", "KIP-630 Design",
         "each batch begins at the offset after the one before it, across segments too", contiguous,
     ),
     Check(
-        "segment_name_matches", "critical", "log", "R36",
+        "segment_name_matches", "critical", "log", "KIP-630 Design",
         "a segment's name is the base offset of its first batch", named,
     ),
     Check(
-        "epochs_monotonic", "critical", "log", "R109",
+        "epochs_monotonic", "critical", "log", "KAFKA-1211",
         "the leader epoch of batches never decreases", epochs,
     ),
     Check(
-        "leader_change_starts_epoch", "critical", "log", "R108",
+        "leader_change_starts_epoch", "critical", "log", "KAFKA-1211",
         "the first batch of each epoch that begins inside the log is a LeaderChange", leader_change,
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 In: a quorum, where its records are read from, and the offset from which on a replica loses its log.
 Out: `Losses`. The state with those records is held against the state without them, by columns; the
 fold begins at the newest snapshot below the cut, so that it costs what lies behind that. Source:
-R69, R111.
+KIP-630 "Changes to Leader Election", KAFKA-1211.
 """
 
 import re

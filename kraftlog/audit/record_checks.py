@@ -1,7 +1,7 @@
 """Checks of the records inside batches: codecs, frames, types, rules, metadata transactions.
 
 What is wrong with a batch's records is known once per content (`evidence.Content`); a finding is
-told for each replica that holds it. Source: R41, R42, R157, R158, R160 (KIP-868).
+told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
 from collections.abc import Iterator
@@ -260,27 +260,27 @@ def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) ->
 
 CHECKS = (
     Check(
-        "batch_decompresses", "critical", "log", "R42",
+        "batch_decompresses", "critical", "log", "KIP-630 Snapshot Format",
         "the codec is known and the batch unpacks within the limit", decompresses,
         coverage.batches,
     ),
     Check(
-        "record_decodes", "critical", "log", "R158",
+        "record_decodes", "critical", "log", "KIP-631",
         "each record's frame and body decode by its message spec with no bytes left over", decodes,
         coverage.batches,
     ),
     Check(
-        "record_type_known", "warning", "log", "R157",
+        "record_type_known", "warning", "log", "KIP-631",
         "type, version, tagged fields and feature levels of each record are known", known,
         coverage.batches,
     ),
     Check(
-        "record_rules", "warning", "log", "R41",
+        "record_rules", "warning", "log", "KIP-630 Snapshot Format",
         "records and the headers of their batches are as a KRaft controller writes them", rules,
         coverage.batches,
     ),
     Check(
-        "transactions_well_formed", "critical", "log", "R160, KIP-868",
+        "transactions_well_formed", "critical", "log", "KIP-868",
         "Begin, End and Abort of metadata transactions pair up and do not nest", transactions,
         coverage.batches,
     ),

@@ -1,6 +1,8 @@
 """Checks of the copies as members of one quorum: leaders, voters, identities, elections.
 
-Source: R69, R107, R144, R163, KAFKA-15489, #20, #22–27, #30.
+Source: KIP-630 "Changes to Leader Election", KAFKA-1211, KIP-1219, KIP-595, KAFKA-15489, Kafka's
+LeaderState, confluentinc/kafka#302, strimzi#6862, KAFKA-16526, KAFKA-17608, strimzi#11613,
+KAFKA-14616.
 """
 
 from collections import Counter, defaultdict
@@ -465,42 +467,43 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
 
 CHECKS = (
     Check(
-        "single_leader_per_epoch", "critical", "replica", "KAFKA-15489, #20",
+        "single_leader_per_epoch", "critical", "replica", "KAFKA-15489",
         "each epoch has one leader over all logs and quorum-state files", single_leader,
         coverage.copies,
     ),
     Check(
-        "voter_holds_committed_data", "critical", "replica", "R69, R107, #22",
+        "voter_holds_committed_data", "critical", "replica",
+        "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
         "no majority of voters could elect a leader that lacks committed data", committed_held,
         coverage.committed_voters,
     ),
     Check(
-        "meta_properties_valid", "warning", "replica", "R163",
+        "meta_properties_valid", "warning", "replica", "KIP-595",
         "meta.properties is there and readable", meta_valid,
         coverage.files,
     ),
     Check(
-        "cluster_id_agrees", "critical", "replica", "R163",
+        "cluster_id_agrees", "critical", "replica", "KIP-595",
         "all meta.properties and quorum-state files name one cluster", cluster,
         coverage.copies,
     ),
     Check(
-        "node_identity_unique", "critical", "replica", "R163, #30",
+        "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
         "no two directories claim the same node id and directory id", identity,
         coverage.copies,
     ),
     Check(
-        "voter_sets_agree", "warning", "replica", "KIP-853, #24, #25, #26",
+        "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
         "voters by quorum-state, KRaftVoters records and configuration are the same", voter_sets,
         coverage.copies,
     ),
     Check(
-        "quorum_state_present", "warning", "replica", "#23",
+        "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
         "each voter's directory has a readable quorum-state not older than its log", quorum_state,
         coverage.voters,
     ),
     Check(
-        "election_storm", "warning", "replica", "R144, #27",
+        "election_storm", "warning", "replica", "KIP-1219, strimzi#11613",
         "elections per hour and skipped epochs stay under the limits", storm,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Checks of the small files that Kafka keeps beside its segments: epochs, indexes, the quorum's
 epoch.
 
-Source: R109, R115, R116, R163, #8, #23.
+Source: KAFKA-1211, KIP-595, KAFKA-18723, confluentinc/kafka#302.
 """
 
 from collections.abc import Iterator
@@ -260,17 +260,17 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
 
 CHECKS = (
     Check(
-        "epoch_checkpoint_agrees", "warning", "log", "R109, R115, R116",
+        "epoch_checkpoint_agrees", "warning", "log", "KAFKA-1211",
         "leader-epoch-checkpoint agrees with the epochs of the batches", epoch_checkpoint,
         coverage.epoch_checkpoints,
     ),
     Check(
-        "index_agrees", "warning", "log", "R163",
+        "index_agrees", "warning", "log", "KIP-595",
         "each entry of an index points at the batch that it names", indexes,
         coverage.indexes,
     ),
     Check(
-        "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, #23",
+        "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, confluentinc/kafka#302",
         "no batch has an epoch above that of quorum-state", within_quorum_epoch,
         coverage.quorum_states,
     ),

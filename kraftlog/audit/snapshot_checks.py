@@ -1,7 +1,8 @@
 """Checks of checkpoint files, each by itself and against the logs.
 
-Whether a snapshot's state is right is asked in `state_checks`. Source: R38, R39, R45–R47, R59,
-R61, R65, R68, R70–R72, R152, #1, #3.
+Whether a snapshot's state is right is asked in `state_checks`. Source: KIP-630 "Snapshot Format",
+"Snapshot Control Records", "When to Delete Snapshots", "Interaction with the Kafka Controller",
+"Changes to Leader Election", "Validation of Snapshot and Log", KIP-1219, KAFKA-14238, KAFKA-14619.
 """
 
 from collections.abc import Iterator
@@ -396,7 +397,7 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
 def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.every_snapshot:
         batches = one.evidence.batches
-        # A broken file is told already; Kafka gives these numbers no meaning (R44).
+        # A broken file is told already; Kafka gives these numbers no meaning.
         is_cut = one.evidence.kind == names.CHECKPOINT_PART
         if (one.is_damaged and not is_cut) or not len(batches):
             continue
@@ -421,22 +422,22 @@ def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
 
 CHECKS = (
     Check(
-        "snapshot_header_first", "critical", "snapshot", "R46",
+        "snapshot_header_first", "critical", "snapshot", "KIP-630 Snapshot Control Records",
         "the first record is a SnapshotHeader, and the only one", header_first,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_footer_last", "critical", "snapshot", "R46",
+        "snapshot_footer_last", "critical", "snapshot", "KIP-630 Snapshot Control Records",
         "the last record is a SnapshotFooter, and nothing follows", footer_last,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_name_valid", "warning", "snapshot", "R38",
+        "snapshot_name_valid", "warning", "snapshot", "KIP-630 Snapshot Format",
         "a snapshot's name has the shipped form of 20 and 10 digits", name_valid,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_epoch_agrees", "critical", "snapshot", "R39",
+        "snapshot_epoch_agrees", "critical", "snapshot", "KIP-630 Snapshot Format",
         "the epoch in a snapshot's name is that of its last offset in every log", epoch_agrees,
         coverage.snapshots,
     ),
@@ -446,46 +447,50 @@ CHECKS = (
         coverage.snapshots,
     ),
     Check(
-        "snapshot_timestamp_agrees", "warning", "snapshot", "R47",
+        "snapshot_timestamp_agrees", "warning", "snapshot", "KIP-630 Snapshot Control Records",
         "LastContainedLogTimestamp is that of the last record contained", timestamp_agrees,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_within_committed", "critical", "snapshot", "R12, R70",
+        "snapshot_within_committed", "critical", "snapshot",
+        "KIP-630 Loading State and Frequency of Compaction, KIP-630 Validation of Snapshot and Log",
         "no snapshot ends above the upper committed bound", within_committed,
         coverage.snapshots,
     ),
     Check(
-        "log_start_covered", "critical", "snapshot", "R6, R71, KAFKA-14238",
+        "log_start_covered", "critical", "snapshot",
+        "KIP-630 Motivation, KIP-630 Validation of Snapshot and Log, KAFKA-14238",
         "a log that begins above 0 has a complete snapshot that reaches its start", start_covered,
     ),
     Check(
-        "snapshot_ahead_of_log", "warning", "snapshot", "R68, R72",
+        "snapshot_ahead_of_log", "warning", "snapshot",
+        "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
         "a snapshot past the log's end has an empty log", ahead_of_log,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_below_log_start", "info", "snapshot", "R59",
+        "snapshot_below_log_start", "info", "snapshot", "KIP-630 When to Delete Snapshots",
         "no snapshot ends below the log start offset", below_start,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_leftover", "info", "snapshot", "R61, R65",
+        "snapshot_leftover", "info", "snapshot",
+        "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
         "no .part and no .deleted file is left", leftover,
         coverage.files,
     ),
     Check(
-        "snapshot_too_large_to_fetch", "warning", "snapshot", "R152",
+        "snapshot_too_large_to_fetch", "warning", "snapshot", "KIP-1219",
         "a snapshot is smaller than 2 GiB", too_large,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_record_allowed", "warning", "snapshot", "R45",
+        "snapshot_record_allowed", "warning", "snapshot", "KIP-630 Snapshot Format",
         "a snapshot holds only record types that Kafka's images write", record_allowed,
         coverage.snapshots,
     ),
     Check(
-        "snapshot_headers_in_order", "info", "snapshot", "R44",
+        "snapshot_headers_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
         "batches of a checkpoint are numbered from 0 on, in one epoch", headers_in_order,
         coverage.every_snapshot,
     ),

@@ -2,7 +2,8 @@
 
 The history itself is gone through in `state_history`; here its results become findings. After a
 hole in a log its state is not known: what could not be judged is skipped with the reason. Source:
-R25, R45, R161, KAFKA-14894, KAFKA-14203, #4, #5, #7, #30–32.
+KIP-630 "Overview", "Snapshot Format", KIP-631, KAFKA-14894, KAFKA-14203, KAFKA-13357, KAFKA-14616,
+KAFKA-15552, strimzi#11262.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -122,27 +123,27 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
 
 
 _DECLARED = (
-    ("snapshot_equals_replay", "critical", "snapshot", "R25b, KAFKA-14894, KAFKA-14203",
+    ("snapshot_equals_replay", "critical", "snapshot", "KIP-630 Overview, KAFKA-14894, KAFKA-14203",
      "a snapshot's state is that of an earlier one, or of offset 0, and the log up to its end"),
-    ("snapshots_agree", "critical", "replica", "R25a, KAFKA-13357",
+    ("snapshots_agree", "critical", "replica", "KIP-630 Overview, KAFKA-13357",
      "the same snapshot id on two replicas holds equal state"),
-    ("references_exist", "critical", "state", "#31",
+    ("references_exist", "critical", "state", "KAFKA-15552",
      "a change or removal names an object that exists at that offset"),
     ("isr_within_replicas", "critical", "state", "KIP-631, KIP-966",
      "ISR, ELR, adding and removing replicas lie in the assignment, which has no duplicates"),
     ("leader_in_isr", "critical", "state", "KIP-631",
      "a partition's leader is none or in its ISR"),
-    ("partition_epochs_step", "critical", "state", "R161",
+    ("partition_epochs_step", "critical", "state", "KIP-631",
      "partition epoch and leader epoch of a partition never go back"),
-    ("topic_identity_unique", "critical", "state", "#30",
+    ("topic_identity_unique", "critical", "state", "KAFKA-14616",
      "one live topic per name, and one name per id"),
     ("broker_epoch_is_offset", "warning", "state", "KIP-631",
      "a broker's epoch is the offset of its registration"),
-    ("producer_ids_increase", "critical", "state", "KAFKA-15552, #31",
+    ("producer_ids_increase", "critical", "state", "KAFKA-15552",
      "the next producer id never goes back"),
     ("record_replays", "warning", "state", "image facts of Kafka 4.3.1",
      "Kafka's replay takes every record that decodes"),
-    ("mass_deletion", "warning", "state", "#32",
+    ("mass_deletion", "warning", "state", "strimzi#11262",
      "no window removes more than the configured share of a kind of object"),
 )  # fmt: skip
 

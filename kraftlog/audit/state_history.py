@@ -5,8 +5,8 @@ above 0 a snapshot is its base; until a second witness agrees with that base, a 
 contradicts it opens a second line, and the next witness decides between them. After a hole, or a
 record that does not decode, nothing is judged until the next snapshot. After a record that a newer
 Kafka wrote the history goes on in doubt: what then fails is not judged, and the next snapshot
-counts. Memory: two lines at most, one window of records, and the snapshots of one id. Source: R25,
-R63, R160, R161.
+counts. Memory: two lines at most, one window of records, and the snapshots of one id. Source:
+KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 """
 
 from bisect import bisect_left

@@ -3,7 +3,7 @@
 In: a record and the state that it meets, or what it changed. Out: sentences of what is wrong.
 `BEFORE` and `AFTER` say which record types each rule looks at. Nothing is kept between two records
 but by `MassDeletion`. What a rule over partitions looks for, `state.suspects` must find. Source:
-KIP-631, KIP-966 (ELR), R161, #30–32.
+KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
 from collections import deque

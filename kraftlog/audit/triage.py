@@ -2,7 +2,7 @@
 intact.
 
 In: a quorum, and a place in one replica's files. Out: offsets, labels, and the sentence that says
-what to do. Source: the triage of corrupt ranges (R34, R43, #29).
+what to do. Source: the triage of corrupt ranges.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Checks of the voters against the disks and addresses that they are at, and of brokers' folders
 against the topics that there are.
 
-In: the voter set, `meta.properties` of the copies, the newest state. Source: KIP-853, #40–42, #50.
+In: the voter set, `meta.properties` of the copies, the newest state. Source: KIP-853, KIP-1347,
+KAFKA-19850, strimzi/proposals#203, KAFKA-14616.
 """
 
 from collections.abc import Iterator
@@ -173,17 +174,17 @@ def _over_changes(quorum: Quorum) -> Coverage:
 
 CHECKS = (
     Check(
-        "voter_directories_agree", "warning", "replica", "KIP-853, #42",
+        "voter_directories_agree", "warning", "replica", "KIP-853, strimzi/proposals#203",
         "the disk of each voter at hand is the one that the voter set names", directories,
         _over_directories,
     ),
     health_check(
-        "voters_removed_stay_away", "warning", "replica", "KAFKA-19850, #41",
+        "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
         "a voter that was removed has not joined again, and does not by itself", rejoined,
         _no_voters,
     ),
     Check(
-        "voter_changes_overlap", "warning", "replica", "KIP-853, #26, #43",
+        "voter_changes_overlap", "warning", "replica", "KIP-853, KAFKA-17608, bitnami/charts#29167",
         "any majority of the voters before a change shares a voter with any after it",
         changes_overlap, _over_changes,
     ),

@@ -1,9 +1,11 @@
-"""What one event of a broker makes the controller write: R10's fan-out, measured.
+"""What one event of a broker makes the controller write: the fan-out of KIP-630, measured.
 
 In: versions of brokers (one lineage), the shared log, offsets and sizes of the partition changes.
 Out: rows of the table `event_amplification`. KIP-630 imagined one FenceBroker event of 8 bytes; as
 shipped, a PartitionChangeRecord per affected partition goes with it. A burst is the event's batch
-and those next to it that were appended within BURST_GAP_MS of each other. Source: R10, R13, R22.
+and those next to it that were appended within BURST_GAP_MS of each other. Source: KIP-630 "Type of
+State Machines and Operations", "Loading State and Frequency of Compaction", "Amount of Data
+Replicated".
 """
 
 from collections.abc import Iterable, Iterator, Mapping

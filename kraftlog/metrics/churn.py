@@ -1,8 +1,9 @@
 """Churn: objects added, modified, deleted and left alone, per hour and kind of object.
 
 In: the lives of each history table, and the shared log. Out: rows of the table `churn`. An hour is
-a range of offsets, so that times which jump count nothing twice. Source: R13: KIP-630
-assumes that "the set of keys rarely changes but that values change frequently".
+a range of offsets, so that times which jump count nothing twice. Source: KIP-630 "Loading State
+and Frequency of Compaction", which assumes that "the set of keys rarely changes but that values
+change frequently".
 """
 
 from collections.abc import Mapping

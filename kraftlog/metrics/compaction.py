@@ -4,7 +4,8 @@ In: the log's records as Arrow batches of one type each, payload included. Out: 
 the last record of every key, and which of them remain under a tombstone horizon. One pass, memory
 per key and not per record, as Kafka's own cleaner. Keys are those of the objects; a record that
 only patches an object is the last of its key like any other, so that compaction loses what it
-patched: the reason why KRaft's log is not compacted. Source: R7, R24; KIP-630 "Motivation".
+patched: the reason why KRaft's log is not compacted. Source: KIP-630 "Motivation", "Consistent Log
+and Snapshots".
 """
 
 from collections.abc import Mapping, Sequence

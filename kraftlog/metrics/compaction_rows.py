@@ -1,7 +1,8 @@
 """What compaction would keep, read and lose, under several tombstone horizons.
 
 In: survivors of the offset map, lives of objects, the shared log. Out: rows of the table
-`compaction`. Source: R7, R14–R17, R24, R100.
+`compaction`. Source: KIP-630 "Motivation", "Loading State and Frequency of Compaction", "Consistent
+Log and Snapshots", "Rejected Alternatives".
 """
 
 from typing import Any

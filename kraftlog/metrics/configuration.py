@@ -2,7 +2,7 @@
 
 In: a quorum, and the racks of the brokers in its state. Out: rows of the table
 `configuration_lint`, one per declared setting of each replica that has such a file beside it.
-Source: R28, R73, R132, R133, R146–R148.
+Source: KIP-630 "Proposed Changes", "Topic Configuration", KIP-392, KIP-1219.
 """
 
 from collections.abc import Callable, Mapping

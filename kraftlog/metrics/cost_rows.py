@@ -1,7 +1,8 @@
 """The KIPs' cost arguments as rows: their own example beside the same function of measured values.
 
-In: the measured values of one run. Out: rows of the table `cost_models`. Source: R14–R17, R19–R22,
-R94, R96, R118.
+In: the measured values of one run. Out: rows of the table `cost_models`. Source: KIP-630 "Loading
+State and Frequency of Compaction", "Amount of Data Replicated", "Rejected Alternatives",
+KAFKA-1211.
 """
 
 from collections.abc import Iterator
@@ -21,8 +22,12 @@ from kraftlog.metrics.sizes import (
 
 Row = dict[str, Any]
 EXAMPLE, MEASURED = "kip_example", "measured"
+AMOUNT = "KIP-630 Amount of Data Replicated"
+LOADING = "KIP-630 Loading State and Frequency of Compaction"
+MOTIVATION = "KIP-630 Motivation"
+REJECTED = "KIP-630 Rejected Alternatives"
 ROUND_TRIP_MS = 2.0
-"""A round trip inside one region, for R118."""
+"""A round trip inside one region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +100,17 @@ def cost_rows(found: Measured) -> list[Row]:
 def _replication(
     scenario: str, change: float | None, event: float | None, held: float, nodes: int
 ) -> Iterator[Cost]:
-    """Events against one change per partition (R22); `nodes` counts the copies of the log."""
+    """Events against one change per partition; `nodes` counts the copies of the log."""
     stored = None if change is None else change * held
     sent = None if stored is None else fan_out_bytes(stored, nodes)
     event_sent = None if event is None else fan_out_bytes(event, nodes)
     for measure, value, unit, source in (
-        ("partition change record", change, "bytes", "R19"),
-        ("broker event record", event, "bytes", "R20"),
-        ("replicas on a broker", held, "replicas", "R21"),
-        ("changes of one fencing, per node", stored, "bytes", "R22"),
-        ("changes of one fencing, sent by the leader", sent, "bytes", "R22"),
-        ("event of one fencing, sent by the leader", event_sent, "bytes", "R22"),
+        ("partition change record", change, "bytes", AMOUNT),
+        ("broker event record", event, "bytes", AMOUNT),
+        ("replicas on a broker", held, "replicas", AMOUNT),
+        ("changes of one fencing, per node", stored, "bytes", AMOUNT),
+        ("changes of one fencing, sent by the leader", sent, "bytes", AMOUNT),
+        ("event of one fencing, sent by the leader", event_sent, "bytes", AMOUNT),
     ):
         yield Cost("amount replicated", scenario, measure, value, unit, source)
 
@@ -124,11 +129,11 @@ def _measured_replication(found: Measured) -> Iterator[Cost]:
         ("topics with two replicas on one broker", found.unbalanced_topics, "topics"),
         ("topics", found.topics, "topics"),
     ):
-        yield Cost("amount replicated", MEASURED, measure, value, unit, "R21")
+        yield Cost("amount replicated", MEASURED, measure, value, unit, AMOUNT)
 
 
 def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Cost]:
-    """Three reads against one (R15–R17); nothing where the rate is not known."""
+    """Three reads against one; nothing where the rate is not known."""
     if rate is None:
         return
     compaction = compaction_reads(state, rate)
@@ -140,17 +145,17 @@ def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Cost]:
         ("bytes until a compaction", compaction.dirty_bytes, "bytes"),
         ("time until a compaction", compaction.interval_seconds, "seconds"),
     ):
-        yield Cost("reads", scenario, measure, value, unit, "R15, R16, R17")
+        yield Cost("reads", scenario, measure, value, unit, LOADING)
 
 
 def _writes(found: Measured) -> Iterator[Cost]:
     compacted = written_bytes(found.state_bytes, found.tombstone_bytes)
     for measure, value, unit, source in (
-        ("snapshot writes", written_bytes(found.snapshot_bytes), "bytes", "R14"),
-        ("compaction writes", compacted, "bytes", "R14"),
-        ("of these, tombstones", found.tombstone_bytes, "bytes", "R14"),
-        ("objects in a compacted log", found.compacted_objects, "objects", "R7"),
-        ("objects in the state", found.live_objects, "objects", "R7"),
+        ("snapshot writes", written_bytes(found.snapshot_bytes), "bytes", LOADING),
+        ("compaction writes", compacted, "bytes", LOADING),
+        ("of these, tombstones", found.tombstone_bytes, "bytes", LOADING),
+        ("objects in a compacted log", found.compacted_objects, "objects", MOTIVATION),
+        ("objects in the state", found.live_objects, "objects", MOTIVATION),
     ):
         yield Cost("writes", MEASURED, measure, value, unit, source)
 
@@ -160,8 +165,10 @@ def _rejected(found: Measured) -> Iterator[Cost]:
     appended = appended_snapshot_bytes(found.snapshot_bytes, found.replicas, 1)
     cadence = found.snapshots_per_day
     handover = None if cadence is None else handover_elections_per_day(cadence, found.voters)
-    yield Cost("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", "R94")
-    yield Cost("leader hands over to snapshot", MEASURED, "more elections", handover, "/day", "R96")
+    yield Cost("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", REJECTED)
+    yield Cost(
+        "leader hands over to snapshot", MEASURED, "more elections", handover, "/day", REJECTED
+    )
     elections, writes = found.elections_per_day, found.writes_per_day
     if elections is not None and writes is not None:
         cost = follower_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
@@ -169,4 +176,6 @@ def _rejected(found: Measured) -> Iterator[Cost]:
             ("request on becoming follower", cost.request_ms_per_day),
             ("round trip per write", cost.round_trip_ms_per_day),
         ):
-            yield Cost("high watermark at failover", MEASURED, measure, value, "ms/day", "R118")
+            yield Cost(
+                "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"
+            )

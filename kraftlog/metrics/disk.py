@@ -1,7 +1,7 @@
 """What each replica's folder takes on its disk, how it grows, and when a given capacity is full.
 
 In: the files of a run (rows of `files`), and a quorum. Out: rows of the table `disk`. Source:
-KIP-630 "Motivation" (R3), R50.
+KIP-630 "Motivation", "When to Snapshot".
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """What elections cost against what they save: two designs that were weighed and not taken.
 
 In: rates per day and a round trip. Out: milliseconds per day, or elections. Source: KAFKA-1211's
-discussion (R118), KIP-630's third rejected alternative (R96).
+discussion, KIP-630's third rejected alternative.
 """
 
 from dataclasses import dataclass

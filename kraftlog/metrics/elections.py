@@ -2,7 +2,7 @@
 
 In: the shared log. Out: rows of the table `elections`. A tenure begins with the epoch's first batch
 and ends with the next one's; what was skipped in between are elections that nobody won. Source:
-R144, KIP-1219 (KAFKA-19541).
+KIP-1219 (KAFKA-19541).
 """
 
 from typing import Any

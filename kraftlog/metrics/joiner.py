@@ -1,7 +1,7 @@
 """What a new replica would pay to join now: the newest snapshot, the log after it, loading both.
 
 In: a quorum, and the rate at which nodes load. Out: rows of the table `catch_up`, one per link and
-chunk size. Source: R4, R5, R150–R152.
+chunk size. Source: KIP-630 "Motivation", KIP-1219.
 """
 
 from dataclasses import dataclass

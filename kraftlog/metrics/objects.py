@@ -3,7 +3,8 @@
 In: lives as `versions` puts them together from a history table (one lineage). Out: what changed
 between two offsets, and what was alive at one, as questions to sorted arrays. Offsets are those of
 visibility: a version holds from `valid_from` (inclusive) to `valid_to` (exclusive; OPEN where it
-still holds), and versions of one object do not overlap. Source: R13, R51, R52.
+still holds), and versions of one object do not overlap. Source: KIP-630 "Loading State and
+Frequency of Compaction", "When to Snapshot".
 """
 
 import math
@@ -82,8 +83,8 @@ class Lives:
 
 class Changes:
     """All changes (ends of versions) of several tables, to ask for the dirty ratio many times. The
-    ratio is `count` over `alive_at` (R51). Before `known_from`, where the last base snapshot ends,
-    the state is not known; changes up to `first_offset` do not count.
+    ratio is `count` over `alive_at`. Before `known_from`, where the last base snapshot ends, the
+    state is not known; changes up to `first_offset` do not count.
     """
 
     def __init__(self, tables: Iterable[Lives], first_offset: int = 0) -> None:
@@ -100,8 +101,8 @@ class Changes:
         return int(began - np.searchsorted(self._ended, offset, "right"))
 
     def count(self, start: int, end: int) -> int:
-        """Objects that were modified or deleted after `start` and up to `end` (R52): those of which
-        a version ended there. One that was only added does not count; one that was added and then
+        """Objects that were modified or deleted after `start` and up to `end`: those of which a
+        version ended there. One that was only added does not count; one that was added and then
         modified or deleted does. Each object counts once.
         """
         return len(self._firsts(start, start, end))

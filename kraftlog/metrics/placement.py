@@ -1,6 +1,7 @@
 """How replicas of partitions lie on brokers: KIP-630 assumes that no broker holds two of one topic.
 
-In: topic ids and replica lists of the partitions that are alive. Out: counts. Source: R21.
+In: topic ids and replica lists of the partitions that are alive. Out: counts. Source: KIP-630
+"Amount of Data Replicated".
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """When each rule would have cut a snapshot: KIP-630's first rule, the adopted one, the shipped one.
 
 In: the shared log, the changes of its objects, and the rules' limits. Out: intervals, each from one
-cut to the next; the last one is open. Cuts fall on batch boundaries, as Kafka's do. Source: R51–R54
-and R102; Kafka's SnapshotGenerator for the shipped rule.
+cut to the next; the last one is open. Cuts fall on batch boundaries, as Kafka's do. Source: KIP-630
+"When to Snapshot" and KIP-630 v19 "Configurations"; Kafka's SnapshotGenerator for the shipped rule.
 """
 
 from collections.abc import Callable

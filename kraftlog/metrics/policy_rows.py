@@ -1,7 +1,7 @@
 """Where each snapshot policy would have cut, what that would have cost, and what was really cut.
 
 In: the simulator, a quorum, the size of a state's object. Out: rows of the table `snapshot_policy`.
-Source: R50–R54, R102.
+Source: KIP-630 "When to Snapshot", KIP-630 v19 "Configurations".
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 In: the size of the state, its rate of change, and the least dirty ratio. Out: rates per second. One
 compaction reads the log three times: to apply it, to map keys to offsets, and to copy what lives.
-Source: R14–R17.
+Source: KIP-630 "Loading State and Frequency of Compaction".
 """
 
 from dataclasses import dataclass
@@ -46,5 +46,5 @@ def compaction_reads(
 
 
 def written_bytes(state_bytes: float, tombstone_bytes: float = 0.0) -> float:
-    """What one pass writes: the state; a compaction its tombstones too (R14)."""
+    """What one pass writes: the state; a compaction its tombstones too."""
     return state_bytes + tombstone_bytes

@@ -1,7 +1,8 @@
 """Rolled-up totals: real sizes per record type and version, and the log's growth per hour.
 
 In: totals of `record_totals`. Out: rows of the tables `record_sizes` and `growth`, and the bytes
-per type of each snapshot. Source: R10, R13, R19, R20, R91.
+per type of each snapshot. Source: KIP-630 "Type of State Machines and Operations", "Loading State
+and Frequency of Compaction", "Amount of Data Replicated", "Metrics".
 """
 
 from collections import defaultdict

@@ -2,9 +2,10 @@
 records, from which several tables are rolled up.
 
 In: Arrow batches of `records` and `control_records`, with the columns of READS. Out: small Arrow
-tables (TOTALS). Memory is that of one batch and the groups. A record's bytes on the wire are
-its value, its frame (the varints around it) and, for the first of a batch, the batch's header; over
-all records of an uncompressed log they add up to the size of its batches. Source: R19, R20, R91.
+tables (TOTALS). Memory is that of one batch and the groups. A record's bytes on the wire are its
+value, its frame (the varints around it) and, for the first of a batch, the batch's header; over all
+records of an uncompressed log they add up to the size of its batches. Source: KIP-630 "Amount of
+Data Replicated", "Metrics".
 """
 
 from collections.abc import Iterable, Mapping, Set

@@ -4,8 +4,8 @@ In: a quorum. Out: rows of the table `retention_advice`. The KIP: the leader's l
 a snapshot's end x once all live replicas have replicated x, or the log start is 7 days old; a
 follower's is the least of that and its newest snapshot. Shipped: each replica alone drops its
 oldest snapshot, and the log below the next one, while it holds two or more and is over 100 MiB, or
-the oldest is over 7 days old. Times are measured against the newest record at hand. Source: R31,
-R32, R55–R57; Kafka's KafkaMetadataLog.
+the oldest is over 7 days old. Times are measured against the newest record at hand. Source: KIP-630
+"Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def _of_replica(
 def _kip_reason(
     end: int, start: int, replicated: int, age_ms: int | None, limits: Retention
 ) -> str | None:
-    """Why the log start may move to a snapshot's end; None where it may not (R56)."""
+    """Why the log start may move to a snapshot's end; None where it may not."""
     if end <= start:
         return None
     if replicated >= end:

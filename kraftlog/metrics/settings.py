@@ -1,7 +1,8 @@
 """The settings that the KIPs name and those that Kafka ships, declared: what lint knows of each.
 
-Nothing but declarations. Source: R28, R73, R102, R132, R133, R146–R148; Kafka's KRaftConfigs,
-QuorumConfig and MetadataLogConfig (4.3.1).
+Nothing but declarations. Source: KIP-630 "Proposed Changes", "Topic Configuration", KIP-630 v19
+"Configurations", KIP-392, KIP-1219; Kafka's KRaftConfigs, QuorumConfig and MetadataLogConfig
+(4.3.1).
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The log that the replicas share, as columns: what measures of the log as a whole are taken over.
 
 In: a quorum. Out: arrays over the batches of the main lineage, in offset order: each batch once,
-however many replicas hold it, uncommitted tails left out. Times are ms since 1970. Source: R119 for
-what is shared.
+however many replicas hold it, uncommitted tails left out. Times are ms since 1970. Source:
+KAFKA-1211 for what is shared.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 what replication makes of them.
 
 In: counts and field sizes. Out: bytes. Pure arithmetic, in the KIP's own terms; what real records
-weigh is in the table `record_sizes`. Source: KIP-630 "Amount of Data Replicated", R19–R22, R94.
+weigh is in the table `record_sizes`. Source: KIP-630 "Amount of Data Replicated", "Rejected
+Alternatives".
 """
 
 from collections.abc import Mapping
@@ -39,6 +40,6 @@ def fan_out_bytes(size_bytes: float, replicas: int) -> float:
 
 def appended_snapshot_bytes(snapshot_bytes: int, replicas: int, fetchers: int) -> int:
     """Bytes on the network that a snapshot appended to the log costs beyond one that is fetched by
-    those who need it (the KIP's first rejected alternative, R94).
+    those who need it (the KIP's first rejected alternative).
     """
     return int(fan_out_bytes(snapshot_bytes, replicas)) - snapshot_bytes * fetchers

@@ -3,7 +3,8 @@
 In: a quorum; bytes per type by batch, and load times, where they were measured. Out: the rows of
 the table `snapshots`, without their run. Kafka ships other names: LatestSnapshotGeneratedBytes for
 SnapshotSizeBytes, LatestSnapshotGeneratedAgeMs for the age (here measured from the newest record at
-hand instead of a clock), HandleLoadSnapshotCount without a latency. Source: R50, R60, R89–R92.
+hand instead of a clock), HandleLoadSnapshotCount without a latency. Source: KIP-630 "When to
+Snapshot", "Interaction with the Kafka Controller", "Metrics".
 """
 
 from collections import Counter

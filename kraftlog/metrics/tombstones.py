@@ -3,7 +3,7 @@ KIP-630's horizon marker, which was rejected as "equally, if not more complicate
 
 In: lives of objects, or positions of fetchers. Out: distances, keys that a slow replica keeps for
 ever, and what a fetcher must do. Offsets are those of records; a horizon is the offset below which
-tombstones may be gone. Source: R24, R97–R100.
+tombstones may be gone. Source: KIP-630 "Consistent Log and Snapshots", "Rejected Alternatives".
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Deletions:
 
     @property
     def longest_offsets(self) -> int | None:
-        """The largest distance between a value and its tombstone (R100); None without any."""
+        """The largest distance between a value and its tombstone; None without any."""
         spans = self.tombstone_offsets - self.value_offsets
         return int(spans.max()) if len(spans) else None
 
@@ -47,7 +47,7 @@ class Deletions:
 
     def kept_for_ever(self, gone: Flags, position: int) -> int:
         """Deleted objects that a replica still holds which stood at `position` (its next offset)
-        while the tombstones went: it has the value, and never sees the tombstone (R24).
+        while the tombstones went: it has the value, and never sees the tombstone.
         """
         missed = gone & (self.value_offsets < position) & (position <= self.tombstone_offsets)
         return int(missed.sum())
@@ -78,7 +78,7 @@ def deletions(every: Lives) -> Deletions:
 
 
 def follower_horizon(own: int, leader: int) -> int:
-    """A follower deletes no tombstone at or beyond its leader's horizon (R97)."""
+    """A follower deletes no tombstone at or beyond its leader's horizon."""
     return min(own, leader)
 
 
@@ -93,7 +93,7 @@ class Position:
     remembered_horizon: int | None = None
 
     def meets(self, horizon: int, log_start_offset: int = 0) -> tuple[Outcome, "Position"]:
-        """What a fetch response with this horizon makes of it (R98, R99).
+        """What a fetch response with this horizon makes of it.
 
         Below the horizon it may have missed tombstones: a consumer resets its state (an extended
         InvalidOffsetException), a replica wipes its log; both begin anew and remember the horizon.

@@ -2,7 +2,7 @@
 
 In: the server.properties beside a log. Out: places by listener, and the static list of voters. A
 host that says "all interfaces" is no place: then only the port counts. Source: KIP-853, KIP-1347,
-Kafka's SocketServerConfigs; #40.
+Kafka's SocketServerConfigs.
 """
 
 import re

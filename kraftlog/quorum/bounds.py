@@ -3,8 +3,9 @@ further.
 
 In: for each voter at hand its `Standing` (how far its copy reaches, what it knows of epochs,
 whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
-per voter. The high watermark itself is not on disk. Source: R35, R107–R110, #21, KIP-595; Raft's
-commit rule (a record of an older epoch counts only where no unseen leader can have replaced it).
+per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
+KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
+leader can have replaced it).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@ that agree on it.
 
 In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails are left
 out; where copies differ, the majority's batch is taken. So each content is replayed once, and one
-altered copy does not spoil the state of all. Source: R25, R119.
+altered copy does not spoil the state of all. Source: KIP-630 "Overview", KAFKA-1211.
 """
 
 from dataclasses import dataclass

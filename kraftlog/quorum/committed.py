@@ -2,7 +2,7 @@
 
 In: a `Quorum` and a replica's label. Out: an offset and the reason. The quorum's lower bound says
 what is committed; a copy that contradicts the others below it holds other records there. Source:
-R35, R107–R111, KIP-595.
+KIP-630 "Design", KAFKA-1211, KIP-595.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,9 @@
 """What is remarkable in one record batch's bytes: control records, transactions, and records that
 break a rule.
 
-In: a batch whose CRC is right. Out: its decoded records and a `Content`, or None for the content
-of an ordinary batch. Runs once per distinct batch, in executors or on the driver. Source: R41,
-R157–R160.
+In: a batch whose CRC is right. Out: its decoded records and a `Content`, or None for the content of
+an ordinary batch. Runs once per distinct batch, in executors or on the driver. Source: KIP-630
+"Snapshot Format", KIP-631, KIP-595, KIP-868.
 """
 
 import re

@@ -1,5 +1,4 @@
-"""What the moment of copying explains: files of a live quorum are copied one after the other
-(R165).
+"""What the moment of copying explains: files of a live quorum are copied one after the other.
 
 In: a replica's log and the time of data that it lacks. Out: whether the copy alone can be the
 reason.

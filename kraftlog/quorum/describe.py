@@ -1,7 +1,7 @@
 """The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the
 voters.
 
-In: the saved output of `--status`. Out: `Described`. Source: R35, "exact if known".
+In: the saved output of `--status`. Out: `Described`. Source: KIP-630 "Design", "exact if known".
 """
 
 import json

@@ -1,8 +1,8 @@
 """Two logs side by side: how far they agree, where they differ, and what Kafka would cut.
 
 In: two `LogView`s. Out: frozen comparisons. All arithmetic is over columns, so that a pair of logs
-with millions of batches costs fractions of a second. Source: R23, R111, R119, KAFKA-1211, KIP-595
-(diverging epoch).
+with millions of batches costs fractions of a second. Source: KIP-630 "Consistent Log and
+Snapshots", KAFKA-1211, KIP-595 (diverging epoch).
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ or emptied, is a sound file, so that only witnesses tell. Kafka writes an entry 
 `leader-epoch-checkpoint` as it appends the first batch of an epoch, an index entry as it appends a
 batch, a producer snapshot where the log ends at a roll or a clean stop, and `quorum-state` before a
 new leader writes. Source: Kafka's LeaderEpochFileCache, OffsetIndex, ProducerStateManager,
-UnifiedLog.close, KafkaRaftClient.onBecomeLeader; R109, R110, R163.
+UnifiedLog.close, KafkaRaftClient.onBecomeLeader; KAFKA-1211, KIP-595.
 """
 
 from collections.abc import Iterable, Iterator

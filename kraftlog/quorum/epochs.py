@@ -3,7 +3,7 @@ another.
 
 In: (epoch, start offset) pairs and an end offset. Out: Kafka's answers. This is the one home of the
 rule: the audit's findings and every simulation reason with it. A few entries per log, no bytes.
-Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595; R109–R116, R129. Kafka:
+Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595, KIP-392. Kafka:
 LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffset.
 """
 
@@ -45,10 +45,10 @@ class EpochVector:
         return self.entries[-1][0] if self.entries else NO_EPOCH
 
     def assigned(self, epoch: int) -> "EpochVector":
-        """What a new leader does before it writes: its epoch begins at the log end (R110).
+        """What a new leader does before it writes: its epoch begins at the log end.
 
         An epoch that wrote nothing is forgotten when the next one begins at the same offset: that
-        is how gaps come about (R115).
+        is how gaps come about.
         """
         kept = tuple(one for one in self.entries if one[1] < self.end_offset and one[0] < epoch)
         return EpochVector((*kept, (epoch, self.end_offset)), self.end_offset)
@@ -63,7 +63,7 @@ class EpochVector:
         return EpochVector(kept, min(self.end_offset, offset))
 
     def pruned(self, start_offset: int) -> "EpochVector":
-        """What is left from a new log start on: the epoch that holds it now starts there (R116)."""
+        """What is left from a new log start on: the epoch that holds it now starts there."""
         if start_offset >= self.end_offset:
             return EpochVector((), max(start_offset, self.end_offset))
         older = [one for one in self.entries if one[1] <= start_offset]
@@ -82,7 +82,7 @@ def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
     OffsetForLeaderEpoch.
 
     An epoch below all of the vector's ends where the vector starts, under its own number. None
-    where the epoch is above all that the log has seen. Source: R129; Kafka's
+    where the epoch is above all that the log has seen. Source: KIP-392; Kafka's
     LeaderEpochFileCache.endOffsetFor.
     """
     if not vector.entries or epoch > vector.last_epoch:
@@ -123,7 +123,7 @@ def truncated_to(follower: EpochVector, diverging: EpochEnd) -> int:
 
 def truncation_offset(follower: EpochVector, leader: EpochVector) -> int:
     """Where the follower's log ends once it agrees with this leader: it fetches and cuts, until
-    nothing diverges (R111). Equal to its end where nothing has to be cut.
+    nothing diverges. Equal to its end where nothing has to be cut.
     """
     while follower.entries:
         diverging = diverging_epoch(leader, follower.end_offset, follower.last_epoch)

@@ -1,7 +1,7 @@
 """How fast a disk fills, and how often something happens: rates over what lies on the disk.
 
 In: bytes, counts and times. Out: rates, and days. None where the time at hand is too short to say
-anything. Source: KIP-630 "Motivation" (R3), R50.
+anything. Source: KIP-630 "Motivation", "When to Snapshot".
 """
 
 DAY_MS = 86_400_000

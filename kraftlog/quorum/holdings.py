@@ -2,7 +2,7 @@
 history.
 
 In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two. Work on columns
-only. Source: R6, R23, KIP-595.
+only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KIP-595.
 """
 
 from collections.abc import Iterator
@@ -92,8 +92,8 @@ def kinship(one: Held, other: Held) -> tuple[int, int | None]:
     """(the offset up to which two histories are the same, the one after which they differ, or
     None): the state at an offset holds the records below it.
 
-    They are the same below a batch, or a snapshot's end of one epoch, that both hold (R23), and as
-    far as the records are committed and the other replica contradicts nobody.
+    They are the same below a batch, or a snapshot's end of one epoch, that both hold, and as far as
+    the records are committed and the other replica contradicts nobody.
     """
     comparison = one.quorum.comparisons[one.label, other.label]
     differs = comparison.common_end if comparison.runs else _epochs_cross(one.log, other.log)

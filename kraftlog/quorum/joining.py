@@ -2,8 +2,7 @@
 
 In: a quorum. Out: frozen `Joining`s. A voter over a slow link must bring each answer within the
 fetch timeout; where it cannot, it starts again from the beginning and stands for election in
-between, which costs the others their leader. Source: KAFKA-19541, KIP-1219, R143, R144, R154, #14,
-#48.
+between, which costs the others their leader. Source: KAFKA-19541, KIP-1219.
 """
 
 from collections.abc import Iterator
@@ -26,8 +25,7 @@ DEFAULT_FETCH_BYTES = MIB
 Kafka 4.3.1 has both, 3.9.1 neither.
 """
 FORMER_FETCH_BYTES = 8 * MIB
-"""What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant
-(R148).
+"""What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant.
 """
 FETCH_TIMEOUT_MS = 2_000
 """Default of controller.quorum.fetch.timeout.ms."""

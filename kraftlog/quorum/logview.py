@@ -3,7 +3,7 @@ there are.
 
 In: a replica's evidence. Out: arrays over the usable batches. A batch is usable where its CRC is
 right, its last offset is credible and its base offset fits its neighbours; so that one flipped bit
-in a header neither hides nor invents a log. Source: R34, R36, R109.
+in a header neither hides nor invents a log. Source: KIP-630 "Design", KAFKA-1211.
 """
 
 from dataclasses import dataclass

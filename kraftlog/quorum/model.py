@@ -2,7 +2,8 @@
 thing once.
 
 In: `QuorumEvidence`. Out: logs, snapshots, voters, roles, comparisons, committed bounds,
-majorities. Nothing here is a judgement; the checks judge. Source: R35, R69, R107.
+majorities. Nothing here is a judgement; the checks judge. Source: KIP-630 "Design", "Changes to
+Leader Election", KAFKA-1211.
 """
 
 from collections import Counter

@@ -4,7 +4,7 @@ In: a quorum. Out: rows of the table `restore_ranking`. Each replica counts by i
 how new the state is that they give (epoch first, as in an election), then how far back they reach,
 how little of them is damaged, and whether it is a voter's. What a copy holds beyond its own
 uncommitted tail's start, or beyond what can be committed, does not count. Source: real cases of
-clusters rebuilt from disks (strimzi 12583, redpanda 5312, KAFKA-14205); `recover` goes by the same
+clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205); `recover` goes by the same
 order.
 """
 

@@ -2,7 +2,7 @@
 neither, proves it.
 
 In: a file, a fault that the walk found in it, and the batch before the fault. Out: the fault, told
-more exactly. Source: R40, R43.
+more exactly. Source: KIP-630 "Snapshot Format".
 """
 
 from kraftlog.log.batch import HEADER_SIZE

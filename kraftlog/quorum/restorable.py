@@ -1,9 +1,10 @@
 """Which states can still be rebuilt, and from whose files: "is it restorable?"
 
 In: a `Quorum`. Out: `Restorable`s, one per replica, range of offsets and source. Work on columns
-only: fractions of a second for millions of batches. Source: R6, #36; R23 and KIP-595 for whether
-two histories are the same. A batch whose CRC is right counts as held: of records in it that do not
-decode Kafka's loader skips one after the other, and so does the replay.
+only: fractions of a second for millions of batches. Source: KIP-630 "Motivation", KAFKA-14205,
+KIP-630 "Consistent Log and Snapshots" and KIP-595 for whether two histories are the same. A batch
+whose CRC is right counts as held: of records in it that do not decode Kafka's loader skips one
+after the other, and so does the replay.
 """
 
 from collections.abc import Iterable, Iterator

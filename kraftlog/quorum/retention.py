@@ -3,8 +3,8 @@
 In: a replica's log and snapshots, and the settings of its node. Out: which snapshots should be
 gone, and how many bytes with them. Each replica alone drops its oldest snapshot, and the log below
 the next one, while it holds two or more and is over `metadata.max.retention.bytes`, or the oldest
-is over `metadata.max.retention.ms` old. Source: Kafka's KafkaMetadataLog, MetadataLogConfig; R31,
-R32, R57, #46.
+is over `metadata.max.retention.ms` old. Source: Kafka's KafkaMetadataLog, MetadataLogConfig;
+KIP-630 "Proposed Changes", "When to Increase the LogStartOffset", sentry-charts#1954.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ def shipped_drops(
 
 
 def prunable_bytes(log: LogView, offset: int) -> int:
-    """Bytes of the segments that lie wholly below an offset; the last one is never cut (R31)."""
+    """Bytes of the segments that lie wholly below an offset; the last one is never cut."""
     segments = log.evidence.segments
     return sum(one.size_bytes for one, after in pairwise(segments) if after.base_offset <= offset)
 

@@ -1,7 +1,7 @@
 """The small files beside a log → parsed values, with a sentence where one does not follow its
 format.
 
-In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: R163.
+In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: KIP-595.
 """
 
 from collections.abc import Callable

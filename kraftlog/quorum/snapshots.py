@@ -1,7 +1,8 @@
 """What a checkpoint file says of itself: whether it is complete, and what its header, voters and
 footer hold.
 
-In: the evidence of one file. Out: a frozen view. Source: R46, R47, KIP-853.
+In: the evidence of one file. Out: a frozen view. Source: KIP-630 "Snapshot Control Records",
+KIP-853.
 """
 
 from dataclasses import dataclass

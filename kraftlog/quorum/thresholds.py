@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from kraftlog.config import Options
 
 FETCH_LIMIT_BYTES = (1 << 31) - 1
-"""FetchSnapshot's position is 32 bits wide in effect: a larger file never reaches a follower whole
-(R152)."""
+"""FetchSnapshot's position is 32 bits wide in effect: a larger file never reaches a follower whole.
+"""
 
 
 @dataclass(frozen=True, slots=True)

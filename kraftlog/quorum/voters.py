@@ -1,7 +1,7 @@
 """Who votes: the sets that the evidence names, each with its source, and the one that counts now.
 
 In: the views of all logs and snapshots, and the side files. Out: frozen voter sets. Source:
-KIP-853, KIP-595, R35, #24–26.
+KIP-853, KIP-595, KIP-630 "Design", strimzi#6862, KAFKA-16526, KAFKA-17608.
 """
 
 from collections import Counter

@@ -3,7 +3,7 @@
 In: a quorum. Out: a `Recovered`: the image, from whose files it comes, what is proven of it, and
 what only other copies hold. The copy whose log is furthest in the newest epoch counts, as in an
 election; snapshots of all copies may be its base. What cannot be committed is left out. Source:
-KIP-595, R6, #36.
+KIP-595, KIP-630 "Motivation", KAFKA-14205.
 """
 
 from collections.abc import Iterator, Sequence

@@ -27,8 +27,7 @@ _SCOPES = {
 _INTRODUCTION = """
 A check is a query that returns the places where something does not hold; none means passed. What a
 finding means and what to do about it is in the [auditor's guide](../auditor.md); a check's name
-leads there. Sources are KIPs, Kafka's tickets, and the project's own requirements (R) and list of
-real cases (#).
+leads there. Sources are sections of KIPs, Kafka's tickets, and cases that others told.
 
 Severities: critical is data lost, wrong or about to be; warning needs a person; info is worth
 knowing and normal on a live copy. A finding may be milder than its check where a copy of a running

@@ -1,8 +1,8 @@
 """The replicas' logs as marks on an axis of offsets: what is drawn, before anything draws it.
 
 In: `PageData`, a window of offsets. Out: rows with the label that a reader of the drawing hears or
-points at. Nothing here knows a chart library. Source: R33, the KIP's drawing of log start, high
-watermark and log end over offsets and epochs.
+points at. Nothing here knows a chart library. Source: KIP-630 "Design", the KIP's drawing of log
+start, high watermark and log end over offsets and epochs.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 In: `Piece`s of FetchSnapshot answers, in any sizes, and a folder of one's own. Out: the checkpoint
 under Kafka's name. A crash at any point leaves a `.part` that the next assembler goes on with, or
-the whole file. Source: KIP-630 "Response Handling" (R86–R88, R104, R149; X22, X24).
+the whole file. Source: KIP-630 "Response Handling".
 """
 
 import os
@@ -29,7 +29,7 @@ class AssemblyError(KraftlogError):
 
 
 class Recovery(StrEnum):
-    """What a follower does after an error of FetchSnapshot (R88)."""
+    """What a follower does after an error of FetchSnapshot."""
 
     FETCH_AGAIN = "fetch_from_own_log_end"
     FETCH_FROM_ZERO = "fetch_from_offset_0_epoch_0"
@@ -49,7 +49,7 @@ _RECOVERIES = {
 
 def recovery(error: str, dialect: Dialect = Dialect.SHIPPED) -> Recovery:
     """The follower finds out about a newer snapshot by another Fetch; version 19 has thrown its log
-    away and begins at 0 (X24). Another cluster's id does not get better by itself.
+    away and begins at 0. Another cluster's id does not get better by itself.
     """
     found = _RECOVERIES.get(error, Recovery.STOP)
     v19 = dialect == Dialect.V19 and found == Recovery.FETCH_AGAIN
@@ -79,16 +79,14 @@ class Assembler:
 
     def resume(self) -> Path | None:
         """The finished file where nothing is left to ask for: it is there, or its `.part` is whole
-        and only the renaming is missing. Kafka's leader would refuse to be asked at its end (R84).
+        and only the renaming is missing. Kafka's leader would refuse to be asked at its end.
         """
         if self.target.exists():
             return self.target
         return self._finish() if self.part.exists() and why_invalid(self.part) is None else None
 
     def ask(self, max_bytes: int, leader_epoch: int, cluster_id: str | None = None) -> Ask:
-        """The next request. `max_bytes` is this node's controller.quorum.fetch.snapshot.max.bytes
-        (R156).
-        """
+        """The next request; `max_bytes`: this node's controller.quorum.fetch.snapshot.max.bytes."""
         return Ask(self.snapshot, self.position, max_bytes, leader_epoch, cluster_id)
 
     def take(self, piece: Piece) -> Path | None:
@@ -122,7 +120,7 @@ class Assembler:
             raise AssemblyError(f"{name}: {end} bytes are more than its {piece.size_bytes}")
 
     def _is_last(self, piece: Piece) -> bool:
-        """By its size; in version 19 by the flag that says whether more follows (X22)."""
+        """By its size; in version 19 by the flag that says whether more follows."""
         if self.dialect == Dialect.V19:
             return not piece.has_more
         return self.position == piece.size_bytes

@@ -2,9 +2,10 @@
 throws away, or why it refuses.
 
 In: a `Disk`, the few facts of a replica's files that Kafka looks at before it takes part. Out: a
-`Boot`. Pure; `disk` reads the facts from a quorum. Source: R11, R62, R68, R71, R72, #2; Kafka
-4.3.1's KafkaRaftLog.createLog, UnifiedLog recovery, FileQuorumStateStore and RecordsSnapshotReader,
-each rule tried on damaged copies.
+`Boot`. Pure; `disk` reads the facts from a quorum. Source: KIP-630 "Loading State and Frequency of
+Compaction", "Loading Snapshots", "Changes to Leader Election", "Validation of Snapshot and Log",
+KAFKA-14240; Kafka 4.3.1's KafkaRaftLog.createLog, UnifiedLog recovery, FileQuorumStateStore and
+RecordsSnapshotReader, each rule tried on damaged copies.
 """
 
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def boot(disk: Disk) -> Boot:
 
 
 def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:
-    """A log that does not begin at 0 needs a snapshot that reaches its start (R71)."""
+    """A log that does not begin at 0 needs a snapshot that reaches its start."""
     if disk.start_offset == 0 or ids:
         return []
     older = max((one.id for one in disk.snapshots), default=None)

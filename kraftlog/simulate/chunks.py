@@ -1,7 +1,7 @@
 """In how many pieces a snapshot or a log goes over the wire, and how one response is divided.
 
-In: sizes in bytes and limits. Out: positions and lengths. Pure. Source: R81, R82, R146, R147, R153;
-KIP-630 "Request Handling", KIP-1219.
+In: sizes in bytes and limits. Out: positions and lengths. Pure. Source: KIP-630 "Request
+Handling", KIP-1219.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 def snapshot_chunks(size_bytes: int, max_bytes: int, position: int = 0) -> Iterator[Span]:
     """The responses that bring a snapshot from a position on: each of exactly the limit, the last
-    of the rest (R146).
+    of the rest.
 
     Raises UsageError for a limit below 1 byte.
     """
@@ -34,7 +34,7 @@ def snapshot_chunks(size_bytes: int, max_bytes: int, position: int = 0) -> Itera
 
 def log_chunks(batch_sizes: Longs, max_bytes: int) -> Iterator[Span]:
     """The responses to one Fetch after the other: whole batches, and always one, however large it
-    is, so that a fetch never comes back empty (R147). Positions count from the first batch.
+    is, so that a fetch never comes back empty. Positions count from the first batch.
     """
     ends = np.cumsum(np.asarray(batch_sizes, np.int64))
     row, begin = 0, 0
@@ -47,7 +47,7 @@ def log_chunks(batch_sizes: Longs, max_bytes: int) -> Iterator[Span]:
 
 def shares(limit_bytes: int, remaining: Sequence[int]) -> list[int]:
     """How many bytes of one response each partition gets: at least the average where it has as many
-    left, and what others do not need (R82).
+    left, and what others do not need.
 
     The sum is the limit, or everything that is left; so any limit of a byte or more moves on.
     """

@@ -3,7 +3,8 @@
 In: the decoded evidence of one replica. Out: a frozen value for `boot`. Columnar: a log of many
 batches costs milliseconds. Source: Kafka's LogLoader and LogSegment.recover (a scan of every
 segment that stops at the first batch that is not valid, and drops all that follows), Snapshots,
-PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore; R11, #2, #28, #29.
+PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore; KIP-630 "Loading State and
+Frequency of Compaction", KAFKA-14240, open-im-server#2903, mojaloop#4259.
 """
 
 from collections.abc import Iterator

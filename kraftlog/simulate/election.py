@@ -1,9 +1,10 @@
 """Who can win an election: for each voter, who grants it a vote, and what it would lack.
 
 In: the log end of each voter that starts, and the size of the voter set. Out: one outcome per
-candidate. Pure. Source: R69, R107, X16; Raft's rule of the up-to-date log; Kafka's
-KafkaRaftClient.handleVoteRequest and QuorumState.canGrantVote: a candidate's (last epoch, log end
-offset) must not be below the voter's own, where a snapshot that is newer than the log counts as it.
+candidate. Pure. Source: KIP-630 "Changes to Leader Election", KAFKA-1211, KIP-630 v19; Raft's rule
+of the up-to-date log; Kafka's KafkaRaftClient.handleVoteRequest and QuorumState.canGrantVote: a
+candidate's (last epoch, log end offset) must not be below the voter's own, where a snapshot that is
+newer than the log counts as it.
 """
 
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ class Outcome:
 def vote_end(extent: Extent, dialect: Dialect = Dialect.SHIPPED) -> SnapshotId:
     """The (epoch, offset) that a replica votes with: the later of its latest snapshot and its log.
 
-    Version 19 lets a log without its snapshot vote as if it were empty (X16).
+    Version 19 lets a log without its snapshot vote as if it were empty.
     """
     if dialect == Dialect.V19 and extent.start_offset > 0 and not extent.snapshots:
         return EMPTY_LOG

@@ -2,8 +2,8 @@
 views of the answer.
 
 In: a log's epoch vector, and what a reader knows of its last record. Out: an answer, and a
-decision. Pure. The rule of the vectors itself is in `quorum.epochs`. Source: R129, R130, R139;
-KIP-392 "Out of range" and "OffsetsForLeaderEpoch"; KIP-320.
+decision. Pure. The rule of the vectors itself is in `quorum.epochs`. Source: KIP-392 "Out of range"
+and "OffsetsForLeaderEpoch"; KIP-320.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,7 @@ from enum import StrEnum
 from kraftlog.quorum.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
 
 CONSUMER_ID, DEBUG_ID = -1, -2
-"""ReplicaId of a consumer, which only the leader answers, and of a reader that any replica answers
-(R138).
+"""ReplicaId of a consumer, which only the leader answers, and of a reader that any replica answers.
 """
 
 
@@ -34,7 +33,7 @@ def offsets_for_leader_epoch(
     high_watermark: int | None = None,
 ) -> EpochAnswer:
     """A replica's answer. A follower's question is answered from the whole log; a consumer's only
-    below the high watermark, and not before a new leader has one (None). Source: R139.
+    below the high watermark, and not before a new leader has one (None). Source: KIP-392.
     """
     if not is_leader and replica_id != DEBUG_ID:
         return EpochAnswer("NOT_LEADER_OR_FOLLOWER", None)
@@ -57,8 +56,8 @@ class Verdict(StrEnum):
 
 
 def verdict(fetched_epoch: int, offset: int, end: EpochEnd | None) -> Verdict:
-    """The truth table (R129): the same epoch that ends at or after the offset leaves it valid; the
-    same epoch that ends before it, or an older epoch, means that the log was truncated.
+    """The truth table: the same epoch that ends at or after the offset leaves it valid; the same
+    epoch that ends before it, or an older epoch, means that the log was truncated.
     """
     if end is None:
         return Verdict.UNKNOWN
@@ -80,7 +79,7 @@ def out_of_range(
     fetched_epoch: int | None, offset: int, end: EpochEnd | None, *, has_reset_policy: bool
 ) -> tuple[Decision, int | None]:
     """What a consumer whose offset is past a replica's end does, and the offset it goes on from
-    where that is known (R130).
+    where that is known.
 
     Without an epoch it can only follow its reset policy. Where the leader's log was truncated,
     KIP-320 takes it back to the point of divergence, or tells a consumer that has no policy.

@@ -2,7 +2,7 @@
 
 In: numbers, or a replica of a quorum. Out: a frozen value that the rules of `fetch`, `truncation`,
 `follower` and `election` take and give. Offsets are exclusive ends, epochs count from 1 (0 is the
-epoch of no record). Source: KIP-630 "Design" in its adopted form; X1–X4.
+epoch of no record). Source: KIP-630 "Design" in its adopted form, and version 19.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from kraftlog.quorum.epochs import EpochVector
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot's name: snapshots are ordered by epoch, then by end offset (R2, R39)."""
+    """A snapshot's name: snapshots are ordered by epoch, then by end offset."""
 
     epoch: int
     end_offset: int
 
     @property
     def last_included_offset(self) -> int:
-        """The same snapshot as KIP-630 v19 names it: by its last record's offset (X3)."""
+        """The same snapshot as KIP-630 v19 names it: by its last record's offset."""
         return self.end_offset - 1
 
 
@@ -37,7 +37,7 @@ class Extent:
 
     @property
     def end_offset(self) -> int:
-        """Log end offset: the next offset to be written (X1: v19 means the one before)."""
+        """Log end offset: the next offset to be written (KIP-630 v19 means the one before)."""
         return self.vector.end_offset
 
     @property
@@ -54,8 +54,8 @@ class Extent:
 
     @property
     def last_fetched_epoch(self) -> int:
-        """The epoch that a fetch names: the last record's, or the snapshot's where the log is empty
-        (R39)."""
+        """The epoch that a fetch names: the last record's, or the snapshot's where the log is
+        empty."""
         latest = self.latest_snapshot
         return latest.epoch if self.is_empty and latest else self.vector.last_epoch
 
@@ -66,13 +66,13 @@ class Extent:
 
     @property
     def is_behind_snapshot(self) -> bool:
-        """The latest snapshot is newer than the log (R68, R72)."""
+        """The latest snapshot is newer than the log."""
         latest = self.latest_snapshot
         return latest is not None and latest > SnapshotId(self.vector.last_epoch, self.end_offset)
 
     def truncated_to_latest_snapshot(self) -> "Extent":
-        """The log is dropped where the latest snapshot is newer, and starts again at its end (R67,
-        R72). Source: Kafka's KafkaRaftLog.truncateToLatestSnapshot.
+        """The log is dropped where the latest snapshot is newer, and starts again at its end.
+        Source: Kafka's KafkaRaftLog.truncateToLatestSnapshot.
         """
         latest = self.latest_snapshot
         if latest is None or not self.is_behind_snapshot:

@@ -3,7 +3,7 @@ watermark, as Kafka once did, and by leader epochs.
 
 In: a frozen `Cluster` and events. Out: the cluster after them, and the acknowledged records that
 its leader lacks. A small model for the scenarios of KAFKA-1211: a log is a tuple of records, an
-offset its place. Source: R105–R108, R110–R114, R117, R118.
+offset its place. Source: KAFKA-1211.
 """
 
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ class Cluster:
         return self._with(self._leader_name(), wrote)
 
     def follow(self, name: str) -> "Cluster":
-        """A replica becomes a follower of this leader: it cuts its log, then fetches (R111)."""
+        """A replica becomes a follower of this leader: it cuts its log, then fetches."""
         node = self.nodes[name]
         if self.rule != Rule.LEADER_EPOCH:
             return self._with(name, node.cut(node.high_watermark))
@@ -134,7 +134,7 @@ class Cluster:
 
 class Cost(NamedTuple):
     """What two remedies add per day, in ms of waiting: a question for the leader's vector by each
-    follower at each election, and one more round trip for each write (R106, R118).
+    follower at each election, and one more round trip for each write.
     """
 
     vector_ms: float

@@ -1,9 +1,9 @@
 """What a leader answers to a fetch, in three dialects of KIP-630.
 
 In: the leader's extent, a fetch offset and the epoch of the record before it. Out: an `Answer`.
-Pure; `fetch_pairs` asks for every ordered pair of a quorum. Source: R75, R76, R26; X1, X18, X19;
-KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted; Kafka 4.3.1's
-KafkaRaftClient.tryCompleteFetchRequest and RaftLog.validateOffsetAndEpoch.
+Pure; `fetch_pairs` asks for every ordered pair of a quorum. Source: KIP-630 "Fetch", "Overview",
+KIP-630 v19; KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted; Kafka
+4.3.1's KafkaRaftClient.tryCompleteFetchRequest and RaftLog.validateOffsetAndEpoch.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ class Answer:
     """A leader's answer: `kind` is `records`, `diverging_epoch`, `snapshot`, or an error's name.
 
     `next_fetch` is v19's NextOffsetAndEpoch, which says where to go on in the log: after a
-    divergence, and right after the snapshot (X18, X19). The adopted text has it no more.
+    divergence, and right after the snapshot. The adopted text has it no more.
     """
 
     kind: str

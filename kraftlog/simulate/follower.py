@@ -1,9 +1,9 @@
 """The six steps in which a follower takes over a snapshot, and what a crash after each leaves.
 
 In: the follower's disk and the snapshot that the leader named. Out: the disk after each step; what
-the next start makes of it is `boot`. Source: R64, R66–R68, R77, R103; X15–X17, X20; KIP-630
-"Changes to Leader Election" and "Validation of Snapshot and Log", in version 19 and as adopted.
-Kafka 4.3.1 follows the adopted steps, but compares sizes only before it renames, not the CRCs.
+the next start makes of it is `boot`. Source: KIP-630 "Fetch", "Changes to Leader
+Election" and "Validation of Snapshot and Log", in version 19 and as adopted. Kafka 4.3.1 follows
+the adopted steps, but compares sizes only before it renames, not the CRCs.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def _v19_steps(snapshot: SnapshotId) -> Iterator[Step]:
 
 
 def _resumed(snapshot: SnapshotId) -> Disk:
-    """Log start, log end and fetch offset are the snapshot's end, the epoch is its epoch (R67)."""
+    """Log start, log end and fetch offset are the snapshot's end, the epoch is its epoch."""
     empty = EpochVector((), snapshot.end_offset)
     return Disk(snapshot.end_offset, empty, (SnapshotFile(snapshot),))
 
@@ -65,7 +65,7 @@ def crash_after(step: Step, dialect: Dialect = Dialect.SHIPPED) -> Boot:
 
 def _boot_v19(disk: Disk) -> Boot:
     """Version 19's invariant: without a snapshot from its log start on, a log counts as empty, and
-    the node fetches all of it again (R103, X17). Even a fresh log at offset 0 fails it.
+    the node fetches all of it again. Even a fresh log at offset 0 fails it.
     """
     covered = [one for one in disk.snapshots if one.id.end_offset >= disk.start_offset]
     if covered:

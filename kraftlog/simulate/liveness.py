@@ -1,7 +1,7 @@
 """Whether a slow but reliable link ever lets a node fetch a snapshot, and how long that takes.
 
 In: sizes in bytes, a link, a limit per request, the fetch timeout. Out: times in ms. Pure. Source:
-KIP-1219 (KAFKA-19541), R143, R145–R152, R155.
+KIP-1219 (KAFKA-19541).
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Link:
 
     def fits(self, size_bytes: int, timeout_ms: int = FETCH_TIMEOUT_MS) -> bool:
         """Whether an answer arrives within the fetch timeout. Where it does not, the request is
-        cancelled and the node becomes a candidate, again and again (R143).
+        cancelled and the node becomes a candidate, again and again.
         """
         return self.response_ms(size_bytes) <= timeout_ms
 
@@ -66,7 +66,7 @@ class Transfer:
 
     @property
     def transfer_ms(self) -> float:
-        """R150: a round trip per request, and every byte once."""
+        """KIP-1219: a round trip per request, and every byte once."""
         return self.request_count * self.link.round_trip_ms + (
             self.size_bytes * 1000 / self.link.bandwidth_bytes_per_s
         )
@@ -85,7 +85,7 @@ class Transfer:
 
     @property
     def slowdown(self) -> float:
-        """How many times as long as with the former 8 MiB per request, timeouts aside (R151)."""
+        """How many times as long as with the former 8 MiB per request, timeouts aside."""
         former = Transfer(self.size_bytes, self.link, FORMER_FETCH_BYTES, self.timeout_ms)
         return self.transfer_ms / former.transfer_ms if former.transfer_ms else 1.0
 
@@ -94,7 +94,7 @@ def least_bandwidth(
     chunk_bytes: int, round_trip_ms: int = 0, timeout_ms: int = FETCH_TIMEOUT_MS
 ) -> float | None:
     """Bytes per second that a link must have for a chunk to arrive in time; None where the round
-    trip alone takes too long (R155).
+    trip alone takes too long.
     """
     left_ms = timeout_ms - round_trip_ms
     return chunk_bytes * 1000 / left_ms if left_ms > 0 else None

@@ -3,7 +3,7 @@
 In: a log of a quorum, and rows of its batches. Out: how many records of each type they hold. Of
 most records only the head is looked at; control batches and compressed ones go to the definition.
 Reads the replica's files, a window at a time, unless somebody else has counted already. Source:
-R111, R119.
+KAFKA-1211.
 """
 
 from collections import Counter

@@ -3,7 +3,7 @@ then.
 
 In: the offsets of one replica, and the offset that is asked for. Out: one of the four cases of
 KIP-392, or none; then a decision. Pure. The truth table of OffsetForLeaderEpoch is in `epochs`.
-Source: KIP-392 "Follower Fetching" and "Out of range handling"; R121, R124–R128, R130, R142.
+Source: KIP-392 "Follower Fetching" and "Out of range handling".
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Offsets:
 
 def classify(replica: Offsets, offset: int) -> Case:
     """The case of an offset: below the high watermark it may be read (the green part of the KIP's
-    drawing), at the log's end there is nothing yet, all else is one of the four cases (R121).
+    drawing), at the log's end there is nothing yet, all else is one of the four cases.
     """
     if offset < replica.log_start:
         return Case.TOO_SMALL
@@ -93,7 +93,7 @@ class Policy(StrEnum):
 
 def reset_offset(policy: Policy, replica_log_start: int, leader_log_end: int) -> int:
     """Where a consumer goes on: earliest is the log start of the very replica that refused, as the
-    leader's may not be there (R127); latest is the leader's log end.
+    leader's may not be there; latest is the leader's log end.
 
     Raises NoOffsetForPolicy for none.
     """
@@ -120,8 +120,8 @@ def next_step(
     """What a consumer does after this replica's answer, and the offset it goes on from.
 
     `epoch_end` is the leader's answer to OffsetForLeaderEpoch, which is asked only where the offset
-    is too large (R128, R130): what is too small goes by the reset policy at once. Raises
-    NoOffsetForPolicy where a policy is needed and there is none.
+    is too large: what is too small goes by the reset policy at once. Raises NoOffsetForPolicy where
+    a policy is needed and there is none.
     """
     offset, case = consumer.offset, classify(replica, consumer.offset)
     if case in (Case.COMMITTED, Case.AT_END):
@@ -143,7 +143,7 @@ def high_watermark_delay_ms(
     max_wait_ms: int, *, has_stale_high_watermark: bool, is_first_of_session: bool = False
 ) -> int:
     """How long a follower may wait for a new high watermark while nothing is written: the leader
-    answers at once where the follower's is stale, and the first request of a session (R124).
-    `max_wait_ms` is replica.fetch.max.wait.ms.
+    answers at once where the follower's is stale, and the first request of a session. `max_wait_ms`
+    is replica.fetch.max.wait.ms.
     """
     return 0 if has_stale_high_watermark or is_first_of_session else max_wait_ms

@@ -65,7 +65,7 @@ class Cluster:
 
     @property
     def without_rack(self) -> list[int]:
-        """Brokers that name none (R133): consumers never count as near to them."""
+        """Brokers that name none: consumers never count as near to them."""
         return sorted(one.id for one in self.brokers.values() if not one.rack)
 
 

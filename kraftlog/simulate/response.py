@@ -1,8 +1,8 @@
 """A leader's answer as the fields of a FetchResponse (`schemas/FetchResponse.json`).
 
 In: an `Answer` and what the leader knows of itself. Out: plain data with Kafka's own JSON names, of
-any version from 12 on. Source: R75; KIP-595, KIP-630 "Fetch" (DivergingEpoch under tag 0,
-CurrentLeader under 1, SnapshotId under 2); Kafka's KafkaRaftClient.buildFetchResponse.
+any version from 12 on. Source: KIP-595, KIP-630 "Fetch" (DivergingEpoch under tag 0, CurrentLeader
+under 1, SnapshotId under 2); Kafka's KafkaRaftClient.buildFetchResponse.
 """
 
 from base64 import b64encode

@@ -3,7 +3,8 @@
 In: a `Quorum`. Out: one `Restart` per replica. Raft keeps what is committed as long as no voter
 forgets: a restart is unsafe where a voter has lost the end of its log, its vote, or records that it
 would then be elected without; it loses what a leader at hand contradicts; it is unknown where
-copies are missing that could show one of these. Source: R69, R107, R111; KIP-595, KIP-853.
+copies are missing that could show one of these. Source: KIP-630 "Changes to Leader Election",
+KAFKA-1211; KIP-595, KIP-853.
 """
 
 from collections.abc import Iterator

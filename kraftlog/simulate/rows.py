@@ -3,7 +3,8 @@ each ordered pair of them does to one another.
 
 In: a `Quorum`. Out: plain rows with the names of the command line's contract. Columnar over
 batches; `truncation_rows` also reads the batches that are lost. Every plan but `boot` is told of
-nodes as they are after they have started. Source: R11, R26, R35, R69, R76, R107, R111, R119.
+nodes as they are after they have started. Source: KIP-630 "Loading State and Frequency of
+Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-1211.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 selectors, and a way to try one's own without a cluster.
 
 In: what a selector may know of client and partition. Out: a replica, or None. Pure. Source: KIP-392
-"Broker API", R131, R134–R136; Kafka's LeaderSelector, RackAwareReplicaSelector and
+"Broker API"; Kafka's LeaderSelector, RackAwareReplicaSelector and
 ReplicaManager.findPreferredReadReplica.
 """
 
@@ -63,7 +63,7 @@ class ReplicaSelector(Protocol):
 
 
 class LeaderSelector:
-    """Always the leader, which is what Kafka does without any selector (R135)."""
+    """Always the leader, which is what Kafka does without any selector."""
 
     def select(
         self, topic_partition: TopicPartition, client: ClientMetadata, partition: PartitionView
@@ -81,7 +81,7 @@ class SeedRackAwareSelector:
 
 
 class RackAwareReplicaSelector:
-    """As shipped: the leader itself where it is in the client's rack, then as drafted (R136)."""
+    """As shipped: the leader itself where it is in the client's rack, then as drafted."""
 
     def select(
         self, topic_partition: TopicPartition, client: ClientMetadata, partition: PartitionView

@@ -1,8 +1,7 @@
 """FetchSnapshot on the wire: the simulator's asks and pieces as Kafka's messages, and back.
 
 In: an `Ask` or a `Piece`, or the bytes of a message. Out: the other one. The bytes are those of the
-message after its header. Source: KIP-630 "Fetching Snapshots" as adopted (R78, R79; X21, X22),
-version 1 by KIP-853.
+message after its header. Source: KIP-630 "Fetching Snapshots" as adopted, version 1 by KIP-853.
 """
 
 from base64 import b64decode, b64encode
@@ -19,7 +18,7 @@ from kraftlog.state.encode import encode_message
 FETCH_SNAPSHOT = 59
 TOPIC, PARTITION = "__cluster_metadata", 0
 OBSERVER = -1
-"""ReplicaId of a reader that is no replica: it is answered, and not counted (R138)."""
+"""ReplicaId of a reader that is no replica: it is answered, and not counted."""
 
 _NAMES = {code: name for name, code in ERROR_CODES.items()}
 _TOP_LEVEL = frozenset({"INCONSISTENT_CLUSTER_ID", "INVALID_REQUEST"})

@@ -1,8 +1,8 @@
 """What a leader answers to FetchSnapshot: a piece of a snapshot, or an error.
 
 In: a node, its snapshots' bytes, and one request. Out: a `Piece` per partition. Pure but for the
-reads of the snapshots. Source: KIP-630 "Fetching Snapshots" in version 19 and as adopted, R80–R85,
-X21–X23; Kafka 4.3.1's KafkaRaftClient.handleFetchSnapshotRequest.
+reads of the snapshots. Source: KIP-630 "Fetching Snapshots" in version 19 and as adopted; Kafka
+4.3.1's KafkaRaftClient.handleFetchSnapshotRequest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ class Piece(NamedTuple):
 
 def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED) -> Piece:
     """Answer for one partition, with exactly as many bytes as were asked for while there are as
-    many: a snapshot is not cut at its batches (R153).
+    many: a snapshot is not cut at its batches.
     """
     refused = refusal(server, ask, dialect)
     if refused is not None:
@@ -98,7 +98,7 @@ def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED)
 
 def fetch_snapshots(server: Server, asks: Sequence[Ask], max_bytes: int) -> list[Piece]:
     """Answer for several partitions in one response, as adopted: what one needs less than the
-    average is given to the others (R82). Kafka ships a server of one partition only.
+    average is given to the others. Kafka ships a server of one partition only.
     """
     limit = max_bytes if server.limit_bytes is None else min(max_bytes, server.limit_bytes)
     refused = [refusal(server, ask, Dialect.ADOPTED) for ask in asks]
@@ -121,7 +121,7 @@ def _piece(server: Server, ask: Ask, limit: int) -> Piece:
 
 def refusal(server: Server, ask: Ask, dialect: Dialect) -> str | None:
     """The error of a request; None where bytes follow. Version 19 knows neither the cluster's id
-    nor the leader's epoch (X21).
+    nor the leader's epoch.
     """
     if dialect == Dialect.V19:
         if not server.is_leader:
@@ -140,7 +140,7 @@ def refusal(server: Server, ask: Ask, dialect: Dialect) -> str | None:
 
 
 def _bad_position(position: int, size_bytes: int, dialect: Dialect) -> str | None:
-    """Both texts refuse only what is greater than the size; Kafka also the size itself (R84)."""
+    """Both texts refuse only what is greater than the size; Kafka also the size itself."""
     beyond = position >= size_bytes if dialect == Dialect.SHIPPED else position > size_bytes
     if position < 0 or beyond:
         return "OFFSET_OUT_OF_RANGE" if dialect == Dialect.V19 else "POSITION_OUT_OF_RANGE"

@@ -1,7 +1,7 @@
 """A quorum → how its snapshots would go over slow and fast links, and whether somebody seems stuck.
 
-In: a `Quorum` and links. Out: rows of the table `snapshot_transfer`. Source: KIP-1219, R83,
-R143–R145, R150–R152, R154.
+In: a `Quorum` and links. Out: rows of the table `snapshot_transfer`. Source: KIP-1219, KIP-630
+"FetchSnapshot".
 """
 
 from collections.abc import Iterator, Sequence
@@ -121,7 +121,7 @@ def snapshot_interval_ms(quorum: Quorum, label: str) -> float | None:
     """The median time between a replica's snapshots, by their headers; None with fewer than two.
 
     A sender keeps at least two, but only for its retention: one that writes several while the
-    oldest of them is fetched may delete it, and answers SNAPSHOT_NOT_FOUND (R83).
+    oldest of them is fetched may delete it, and answers SNAPSHOT_NOT_FOUND.
     """
     stamps = {one.last_contained_timestamp for one in quorum.snapshots_of(label) if one.is_complete}
     times = sorted(stamp for stamp in stamps if stamp is not None and stamp >= 0)
@@ -129,8 +129,8 @@ def snapshot_interval_ms(quorum: Quorum, label: str) -> float | None:
 
 
 def unfinished(quorum: Quorum) -> set[str]:
-    """The replicas that hold a snapshot which was never finished (R61). Beside a storm of elections
-    and a link that is too slow, that is what KAFKA-19541 leaves on the disks (R154).
+    """The replicas that hold a snapshot which was never finished. Beside a storm of elections and a
+    link that is too slow, that is what KAFKA-19541 leaves on the disks.
     """
     parts = [one for one in quorum.every_snapshot if one.evidence.kind == names.CHECKPOINT_PART]
     return {one.replica for one in parts if one.replica not in quorum.foreign}

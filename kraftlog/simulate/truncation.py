@@ -1,7 +1,7 @@
 """What a follower cuts off its log when another replica leads.
 
-In: two extents. Out: where the follower's log ends once both agree. Pure. Source: R105, R111, R112;
-KAFKA-1211, KIP-595; for snapshots KIP-630 in the dialect that is asked for.
+In: two extents. Out: where the follower's log ends once both agree. Pure. Source: KAFKA-1211,
+KIP-595; for snapshots KIP-630 in the dialect that is asked for.
 """
 
 from typing import NamedTuple

@@ -109,7 +109,7 @@ def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[t
 
     `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
     [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
-    as the log goes on from it. This is the one home of that rule (R6).
+    as the log goes on from it. This is the one home of that rule.
     """
     starts = [start for start, _ in runs]
     ranges: list[tuple[int, int]] = []

@@ -419,7 +419,7 @@ COST_MODELS = _table(
     column("measure", TEXT, "what the value is"),
     column("value", DOUBLE, "the figure; null where this run cannot tell"),
     column("unit", TEXT, "its unit; bytes per second and the like over the log's whole span"),
-    column("source", TEXT, "requirement rows behind it"),
+    column("source", TEXT, "section of the document that the model is from"),
 )
 
 CONFIGURATION_LINT = _table(

@@ -82,7 +82,7 @@ CHECK_RESULTS = TableSpec(
             column("reason", TEXT, "what it could not judge and why, or what error it met"),
             column("judged", pa.list_(_JUDGED), "over which copies and offsets it judged"),
             column("is_gap", BOOL, "whether it lacked something that a person could supply"),
-            column("source", TEXT, "requirement or real case behind it"),
+            column("source", TEXT, "section of a KIP, ticket, or case behind it"),
         ]
     ),
     PER_RUN,

@@ -280,7 +280,7 @@ def test_pruning_and_truncation_leave_the_other_epochs_alone(
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 20))
 def test_both_ways_to_name_a_snapshot_convert(end: int, epoch: int) -> None:
-    """X3, X9, X13: what includes y in version 19 ends before y + 1 in the adopted text."""
+    """What includes y in version 19 ends before y + 1 in the adopted text."""
     one = SnapshotId(epoch, end)
     assert SnapshotId(epoch, one.last_included_offset + 1) == one
     for log_start in (0, end, end + 1):

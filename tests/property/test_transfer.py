@@ -1,5 +1,5 @@
 """Transfers whatever the sizes: pieces make the same bytes again, shares keep the limit, and the
-messages that carry them say the same in both directions (R78, R79, R82, R147, R149).
+messages that carry them say the same in both directions.
 """
 
 from __future__ import annotations

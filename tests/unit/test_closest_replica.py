@@ -1,5 +1,5 @@
 """KIP-392: the four cases of an offset, what a consumer does, the selectors, and what a cluster's
-racks read (R120–R142).
+racks read.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ BEHIND = Offsets(log_start=10, log_end=100, leader_high_watermark=130)
     ],
 )
 def test_the_cases_and_their_borders(replica: Offsets, offset: int, case: Case) -> None:
-    """R121, R125–R128."""
+    """KIP-392."""
     assert classify(replica, offset) == case
 
 
@@ -110,7 +110,7 @@ def test_errors(replica: Offsets, offset: int, kip: str | None, shipped: str | N
 
 
 def test_reset_policies() -> None:
-    """R127: earliest is that replica's log start, latest the leader's end, none is told."""
+    """KIP-392: earliest is that replica's log start, latest the leader's end, none is told."""
     assert reset_offset(Policy.EARLIEST, 10, 500) == 10
     assert reset_offset(Policy.LATEST, 10, 500) == 500
     with pytest.raises(NoOffsetForPolicy):
@@ -125,7 +125,7 @@ def step(
 
 
 def test_what_a_consumer_does() -> None:
-    """R130: too small goes by the policy at once, too large is first checked with the leader."""
+    """KIP-392: too small goes by the policy at once, too large is first checked with the leader."""
     assert step(50, "none") == (Decision.CONTINUE, 50)
     assert step(110, "none") == (RETRY, 110)
     # Case 3, with an epoch that would tell of a truncation: it is not asked for.
@@ -145,7 +145,7 @@ def test_what_a_consumer_does() -> None:
 
 
 def test_a_stale_high_watermark_does_not_wait() -> None:
-    """R124."""
+    """KIP-392."""
     assert high_watermark_delay_ms(500, has_stale_high_watermark=True) == 0
     assert high_watermark_delay_ms(500, has_stale_high_watermark=False) == 500
     first = high_watermark_delay_ms(500, has_stale_high_watermark=False, is_first_of_session=True)
@@ -166,14 +166,14 @@ def chosen(selector: Any, rack: str, *replicas: ReplicaView, leader: int = 1) ->
 
 
 def test_the_leader_selector() -> None:
-    """R135."""
+    """KIP-392."""
     assert chosen(LeaderSelector(), "b", view(1, "a"), view(2, "b")) == 1
     assert chosen(LeaderSelector(), "b", view(2, "b")) is None
 
 
 @pytest.mark.parametrize("selector", [SeedRackAwareSelector(), RackAwareReplicaSelector()])
 def test_rack_aware(selector: Any) -> None:
-    """R136: an exact match, the most caught-up, else the leader."""
+    """KIP-392: an exact match, the most caught-up, else the leader."""
     assert chosen(selector, "b", view(1, "a"), view(2, "b")) == 2
     assert chosen(selector, "B", view(1, "a"), view(2, "b")) == 1
     assert chosen(selector, "", view(1, "a"), view(2, None)) == 1
@@ -342,8 +342,8 @@ def test_a_real_cluster_with_three_racks(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_metadata_replicas_themselves(capsys: pytest.CaptureFixture[str]) -> None:
-    """R142, golden isolated: controller 2 and broker 12 went their own way at 176; of them what is
-    committed and beyond their ends is not there.
+    """KIP-392, golden isolated: controller 2 and broker 12 went their own way at 176; of them what
+    is committed and beyond their ends is not there.
     """
     given = DATA / "isolated" / "replicas"
 

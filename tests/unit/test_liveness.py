@@ -1,4 +1,4 @@
-"""The liveness of a slow link: the seed's figures, recomputed (KIP-1219; R143, R145–R152, R155)."""
+"""The liveness of a slow link: the seed's figures, recomputed (KIP-1219)."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ KBIT_500, KBYTE_500 = Link(500_000 // 8, 0), Link(500_000, 0)
 
 
 def test_the_claim_of_500_kb_per_second() -> None:
-    """R155: it holds read as neither bits nor bytes."""
+    """KIP-1219: it holds read as neither bits nor bytes."""
     assert DEFAULT_FETCH_BYTES == 1_048_576
     assert KBIT_500.response_ms(MIB) == 16_777.216
     assert KBYTE_500.response_ms(MIB) == 2_097.152
@@ -40,7 +40,7 @@ def test_the_claim_of_500_kb_per_second() -> None:
 
 
 def test_the_boundary_of_the_timeout() -> None:
-    """R143: never where round trip + chunk / bandwidth is more than the timeout."""
+    """KIP-1219: never where round trip + chunk / bandwidth is more than the timeout."""
     assert Link(524_288, 0).fits(MIB)
     assert not Link(524_287, 0).fits(MIB)
     assert not Link(524_288, 1).fits(MIB)
@@ -50,7 +50,7 @@ def test_the_boundary_of_the_timeout() -> None:
 
 
 def test_transfer_time() -> None:
-    """R150: 10 MiB at 1 MiB/s with 50 ms: ten requests of 1,050 ms."""
+    """KIP-1219: 10 MiB at 1 MiB/s with 50 ms: ten requests of 1,050 ms."""
     one = Transfer(10 * MIB, Link(MIB, 50))
     assert (one.request_count, one.transfer_ms, one.longest_response_ms) == (10, 10_500.0, 1_050.0)
     assert one.finishes
@@ -74,7 +74,7 @@ def test_the_former_limit_never_finishes_where_the_new_one_does() -> None:
 
 
 def test_eight_times_smaller_is_not_eight_times_slower() -> None:
-    """R151: it is only where the bytes cost nothing beside the round trips."""
+    """KIP-1219: it is only where the bytes cost nothing beside the round trips."""
     assert Transfer(80 * MIB, Link(MIB, 50)).slowdown == pytest.approx(84_000 / 80_500)
     assert Transfer(80 * MIB, Link(10**15, 50)).slowdown == pytest.approx(8, rel=1e-4)
     assert Transfer(80 * MIB, Link(MIB, 0)).slowdown == 1
@@ -116,7 +116,7 @@ def test_one_row_per_replica_link_and_chunk(tmp_path: Path) -> None:
 
 
 def test_a_stuck_node_is_seen_by_three_signs(tmp_path: Path) -> None:
-    """R154: the link is too slow, a snapshot was never finished, and epochs storm."""
+    """KIP-1219: the link is too slow, a snapshot was never finished, and epochs storm."""
     nodes = quorum(tmp_path)
     slow = {"links": [Link(100, 100)], "chunks": [DEFAULT_FETCH_BYTES]}
 
@@ -136,7 +136,7 @@ def test_a_stuck_node_is_seen_by_three_signs(tmp_path: Path) -> None:
 
 
 def test_snapshots_that_are_written_meanwhile(tmp_path: Path) -> None:
-    """R83: every 4 s by the headers of (6, 1) and (10, 2)."""
+    """KIP-630 "FetchSnapshot": every 4 s by the headers of (6, 1) and (10, 2)."""
     nodes = quorum(tmp_path)
     assert rows_of(tmp_path)[0]["newer_snapshots"] is None
     nodes[0].checkpoint(10, 2).write_bytes(snapshot(healthy_log()[1:4], 2, START_MS + 7000))
@@ -146,7 +146,7 @@ def test_snapshots_that_are_written_meanwhile(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_no_fetch_can_bring(tmp_path: Path) -> None:
-    """R145: a Fetch brings at least one batch, whatever its limit."""
+    """KIP-1219: a Fetch brings at least one batch, whatever its limit."""
     quorum(tmp_path)
     largest = rows_of(tmp_path)[0]["largest_batch_bytes"]
     fits = [

@@ -3,6 +3,7 @@ that is collected.
 """
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,25 @@ def test_no_row_stands_twice_and_none_is_a_number() -> None:
     text = mechanisms_page()
     assert not [one for one in ROWS if one.what[:1] in "RX" and one.what[1:2].isdigit()]
     assert all(f"| {one.what} |" in text for one in ROWS)
+
+
+OWN_NUMBER = re.compile(r"(?<![\w&\\])(?:[RX]\d{1,3}|#\d{2})(?![\w-])")
+READ = ("kraftlog/**/*.py", "kraftlog/**/*.md", "tests/**/*.py", "jobs/*.py", "*.md", "examples/*")
+
+
+def test_sources_are_named_and_not_numbered() -> None:
+    """A number of a list of ours would lead a reader nowhere; a section of a document does."""
+    assert OWN_NUMBER.findall("(R12), X5, R25 and #13, but not #fff, R12-a or &#39;") == [
+        "R12", "X5", "R25", "#13",
+    ]  # fmt: skip
+    own = [
+        f"{path.relative_to(ROOT)}: {number}"
+        for pattern in READ
+        for path in sorted(ROOT.glob(pattern))
+        if path.is_file() and path != Path(__file__)
+        for number in OWN_NUMBER.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert own == []
 
 
 @pytest.mark.parametrize(

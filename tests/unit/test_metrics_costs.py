@@ -201,32 +201,35 @@ def test_each_measured_figure_has_its_unit_and_its_requirement() -> None:
         (model, measure, value, unit, source) for model, _, measure, value, unit, source in rows
     ]
     sent, reads, writes = "amount replicated", "reads", "writes"
-    three = "R15, R16, R17"
+    amount = "KIP-630 Amount of Data Replicated"
+    loading = "KIP-630 Loading State and Frequency of Compaction"
+    motivation, rejected = "KIP-630 Motivation", "KIP-630 Rejected Alternatives"
+    failover = "high watermark at failover"
     assert told == [
-        (sent, "partition change record", 50.0, "bytes", "R19"),
-        (sent, "broker event record", 26.0, "bytes", "R20"),
-        (sent, "replicas on a broker", 7.0, "replicas", "R21"),
-        (sent, "changes of one fencing, per node", 350.0, "bytes", "R22"),
-        (sent, "changes of one fencing, sent by the leader", 1400.0, "bytes", "R22"),
-        (sent, "event of one fencing, sent by the leader", 104.0, "bytes", "R22"),
-        (sent, "replicas on a broker, mean", 3.5, "replicas", "R21"),
-        (sent, "topics with two replicas on one broker", 1.0, "topics", "R21"),
-        (sent, "topics", 3.0, "topics", "R21"),
-        (reads, "snapshot reads", 400.0, "bytes/s", three),
-        (reads, "compaction reads to apply", 400.0, "bytes/s", three),
-        (reads, "compaction reads to map keys", 400.0, "bytes/s", three),
-        (reads, "compaction reads to copy", 1200.0, "bytes/s", three),
-        (reads, "bytes until a compaction", 500.0, "bytes", three),
-        (reads, "time until a compaction", 1.25, "seconds", three),
-        (writes, "snapshot writes", 900.0, "bytes", "R14"),
-        (writes, "compaction writes", 1100.0, "bytes", "R14"),
-        (writes, "of these, tombstones", 100.0, "bytes", "R14"),
-        (writes, "objects in a compacted log", 10.0, "objects", "R7"),
-        (writes, "objects in the state", 9.0, "objects", "R7"),
-        ("snapshot in the log", "more bytes sent", 2700.0, "bytes", "R94"),
-        ("leader hands over to snapshot", "more elections", 24.0, "/day", "R96"),
-        ("high watermark at failover", "request on becoming follower", 20.0, "ms/day", "R118"),
-        ("high watermark at failover", "round trip per write", 2000.0, "ms/day", "R118"),
+        (sent, "partition change record", 50.0, "bytes", amount),
+        (sent, "broker event record", 26.0, "bytes", amount),
+        (sent, "replicas on a broker", 7.0, "replicas", amount),
+        (sent, "changes of one fencing, per node", 350.0, "bytes", amount),
+        (sent, "changes of one fencing, sent by the leader", 1400.0, "bytes", amount),
+        (sent, "event of one fencing, sent by the leader", 104.0, "bytes", amount),
+        (sent, "replicas on a broker, mean", 3.5, "replicas", amount),
+        (sent, "topics with two replicas on one broker", 1.0, "topics", amount),
+        (sent, "topics", 3.0, "topics", amount),
+        (reads, "snapshot reads", 400.0, "bytes/s", loading),
+        (reads, "compaction reads to apply", 400.0, "bytes/s", loading),
+        (reads, "compaction reads to map keys", 400.0, "bytes/s", loading),
+        (reads, "compaction reads to copy", 1200.0, "bytes/s", loading),
+        (reads, "bytes until a compaction", 500.0, "bytes", loading),
+        (reads, "time until a compaction", 1.25, "seconds", loading),
+        (writes, "snapshot writes", 900.0, "bytes", loading),
+        (writes, "compaction writes", 1100.0, "bytes", loading),
+        (writes, "of these, tombstones", 100.0, "bytes", loading),
+        (writes, "objects in a compacted log", 10.0, "objects", motivation),
+        (writes, "objects in the state", 9.0, "objects", motivation),
+        ("snapshot in the log", "more bytes sent", 2700.0, "bytes", rejected),
+        ("leader hands over to snapshot", "more elections", 24.0, "/day", rejected),
+        (failover, "request on becoming follower", 20.0, "ms/day", "KAFKA-1211"),
+        (failover, "round trip per write", 2000.0, "ms/day", "KAFKA-1211"),
     ]
     nobody = cost_rows(replace(found, brokers=0, partition_change_bytes=None, voters=0))
     values = {one["measure"]: one["value"] for one in nobody if one["scenario"] == MEASURED}

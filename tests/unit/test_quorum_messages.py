@@ -1,5 +1,5 @@
-"""The messages of KRaft's own protocol: their bytes, and what every version holds (R75, R78, R79,
-R137).
+"""The messages of KRaft's own protocol: their bytes, and what every version holds (KIP-630 "Fetch"
+and "FetchSnapshot", KIP-392).
 """
 
 import json
@@ -79,7 +79,7 @@ def test_fetch_snapshot_v1_adds_the_directory_and_the_endpoints() -> None:
 
 
 def test_fetch_v12_is_what_kip_630_adds() -> None:
-    """R75: three tags, which version 19 of the KIP had given twice (X18)."""
+    """KIP-630 "Fetch": three tags, which version 19 of the KIP had given twice."""
     partitions = named("FETCH_RESPONSE").fields[3].fields[2].fields
     at_12 = [field for field in partitions if 12 in field.versions]
     tagged = {field.tag: field.json for field in at_12 if field.tag is not None}
@@ -97,7 +97,7 @@ def test_fetch_v12_is_what_kip_630_adds() -> None:
 
 
 def test_fetch_v11_is_what_kip_392_adds() -> None:
-    """R137: the consumer's rack, and the replica that it should read from."""
+    """KIP-392: the consumer's rack, and the replica that it should read from."""
     ask, answer = request_specs()[FETCH]
     new = set(names(ask.at(11).plain)) - set(names(ask.at(10).plain))
     assert new == {"rackId"}

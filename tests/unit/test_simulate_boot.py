@@ -30,7 +30,7 @@ def test_the_newest_snapshot_is_loaded_and_the_log_after_it_replayed() -> None:
 
 
 def test_epochs_order_snapshots_before_offsets_do() -> None:
-    """R39: the newer epoch wins, though it ends earlier."""
+    """KIP-630 "Snapshot Format": the newer epoch wins, though it ends earlier."""
     started = boot(Disk(100, LOG, (snapshot(190, 1), snapshot(160, 2))))
     assert started.snapshot == SnapshotId(2, 160)
 
@@ -42,7 +42,7 @@ def test_epochs_order_snapshots_before_offsets_do() -> None:
 def test_a_log_that_does_not_begin_at_0_needs_a_snapshot(
     start: int, ends: list[int], boots: bool
 ) -> None:
-    """R71, at the boundary."""
+    """KIP-630 "Validation of Snapshot and Log", at the boundary."""
     files = tuple(snapshot(end, 1) for end in ends)
     started = boot(Disk(start, EpochVector(((1, start),), 200), files))
     assert started.boots == boots
@@ -57,7 +57,7 @@ def test_a_log_that_does_not_begin_at_0_needs_a_snapshot(
 def test_a_snapshot_that_is_newer_than_the_log_takes_its_place(
     end: int, epoch: int, dropped: bool
 ) -> None:
-    """R72, at the boundary: epoch first, then offset."""
+    """KIP-630 "Validation of Snapshot and Log", at the boundary: epoch first, then offset."""
     started = boot(Disk(100, LOG, (snapshot(100, 1), snapshot(end, epoch))))
     assert started.boots
     assert started.discarded_from_offset == (100 if dropped else None)
@@ -138,7 +138,7 @@ def test_equal_logs_grant_each_other() -> None:
 
 
 def test_a_candidate_without_committed_data_may_win() -> None:
-    """The critical case of R69: two of three voters lost what was committed."""
+    """The critical case of an election: two of three voters lost what was committed."""
     found = list(outcomes([voter("1", 2, 100), voter("2", 2, 100), voter("3", 2, 300)], 3, 300))
     assert [(one.can_win, one.lacks_committed_from_offset) for one in found] == [
         (True, 100),
@@ -183,7 +183,7 @@ def test_a_newer_snapshot_votes_in_place_of_the_log() -> None:
 
 
 def test_version_19_votes_as_an_empty_log_without_its_snapshot() -> None:
-    """X16."""
+    """KIP-630 v19."""
     incomplete = Extent(150, EpochVector(((4, 150),), 180))
     assert vote_end(incomplete, Dialect.V19) == EMPTY_LOG
     assert vote_end(incomplete, Dialect.ADOPTED) == SnapshotId(4, 180)

@@ -85,7 +85,7 @@ def test_an_empty_log_knows_no_epoch() -> None:
 
 
 def test_an_epoch_that_wrote_nothing_is_forgotten() -> None:
-    """R110, R115: a leader notes its epoch before it writes; the next one at the same offset takes
+    """KAFKA-1211: a leader notes its epoch before it writes; the next one at the same offset takes
     its place."""
     led = vector((1, 0), end=5).assigned(2)
     assert led.entries == ((1, 0), (2, 5))
@@ -144,7 +144,7 @@ def test_a_leader_that_ends_earlier_in_the_same_epoch_cuts_the_rest() -> None:
     ],
 )
 def test_the_truth_table(end: EpochEnd | None, found: Verdict) -> None:
-    """R129: a reader at offset 20 whose last record is of epoch 4."""
+    """KIP-392: a reader at offset 20 whose last record is of epoch 4."""
     assert verdict(4, 20, end) == found
 
 
@@ -166,7 +166,7 @@ def test_what_a_reader_out_of_range_does(
 
 
 def test_a_consumer_sees_ends_below_the_high_watermark_only() -> None:
-    """R139."""
+    """KIP-392."""
     follower = offsets_for_leader_epoch(GAPPED, 6, 2)
     assert follower == EpochAnswer(None, EpochEnd(6, 40))
     consumer = offsets_for_leader_epoch(GAPPED, 6, CONSUMER_ID, high_watermark=31)

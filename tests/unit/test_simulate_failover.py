@@ -103,7 +103,7 @@ def test_an_old_leader_that_never_heard_of_two_epochs_is_repaired() -> None:
 
 
 def test_what_either_remedy_costs_a_day() -> None:
-    """R118: 3 elections with 4 followers, against a million writes, at 2 ms a round trip."""
+    """KAFKA-1211: 3 elections with 4 followers, against a million writes, at 2 ms a round trip."""
     cost = remedy_cost(3, 4, 1_000_000, 2.0)
     assert cost == (24.0, 2_000_000.0)
 

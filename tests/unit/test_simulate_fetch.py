@@ -65,7 +65,7 @@ def test_what_the_leader_answers(offset: int, epoch: int, adopted: Answer, shipp
 
 
 def test_v19_also_says_where_the_log_goes_on() -> None:
-    """X18, X19: the next offset right after the snapshot, and the epoch of the record there."""
+    """KIP-630 v19: the next offset right after the snapshot, and the epoch of the record there."""
     answer = leader_fetch(LEADER, 99, 3, V19)
     assert answer == Answer("snapshot", None, LATEST, EpochEnd(4, 150))
     assert LATEST.last_included_offset == 149
@@ -106,7 +106,7 @@ def test_an_epoch_that_ends_at_the_earliest_snapshot_is_answered_under_its_epoch
 
 
 def test_an_empty_log_answers_with_its_snapshots_epoch() -> None:
-    """R39."""
+    """KIP-630 "Snapshot Format"."""
     empty = Extent(150, EpochVector((), 150), (LATEST,))
     assert empty.last_fetched_epoch == 4
     assert leader_fetch(empty, 150, 4) == RECORDS
@@ -142,7 +142,7 @@ def test_pairs_of_two_clusters_refuse_each_other() -> None:
 
 @pytest.mark.parametrize("dialect", [V19, ADOPTED])
 def test_both_drawings_of_the_log(dialect: Dialect) -> None:
-    """X3, X4: version 19 draws snapshot (y, c) as the one that includes y, the adopted text as the
+    """KIP-630 version 19 draws snapshot (y, c) as the one that includes y, the adopted text as the
     one that ends before y; fetches at and below the log start are told apart the same way."""
     x, y = SnapshotId(1, 11), SnapshotId(2, 31)
     drawn = Extent(11, EpochVector(((1, 11), (2, 20), (3, 31)), 50), (x, y))
@@ -200,7 +200,7 @@ def test_a_crash_before_the_rename_changes_nothing(dialect: Dialect, name: str) 
 
 @pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
 def test_a_crash_between_rename_and_truncation_drops_the_old_log(dialect: Dialect) -> None:
-    """R68: an older log beside a newer snapshot. The next start goes on from the snapshot."""
+    """An older log beside a newer snapshot: the next start goes on from the snapshot."""
     step = steps(dialect)["renamed"]
     assert step.disk.vector.end_offset == 60
     after = crash_after(step, dialect)
@@ -212,7 +212,8 @@ def test_a_crash_between_rename_and_truncation_drops_the_old_log(dialect: Dialec
 
 @pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
 def test_after_the_last_step_nothing_is_left_to_do(dialect: Dialect) -> None:
-    """R67: log start and log end are the snapshot's end, the epoch its epoch."""
+    """KIP-630 "Changes to Leader Election": log start and log end are the snapshot's end, the epoch
+    its epoch."""
     after = crash_after(steps(dialect)["resumed"], dialect)
     assert after == boot(Disk(150, EpochVector((), 150), (SnapshotFile(LATEST),)))
     assert (after.extent, after.extent.log_end) == (CAUGHT_UP, LATEST)
@@ -227,8 +228,8 @@ def test_only_the_steps_that_write_chunks_leave_a_part_file() -> None:
 
 
 def test_version_19_can_lose_everything_on_the_way() -> None:
-    """X15, X20: log and snapshots go first; until the snapshot is complete the node holds nothing
-    that counts, and a Kafka of today would not even start with it."""
+    """KIP-630 v19: log and snapshots go first; until the snapshot is complete the node holds
+    nothing that counts, and a Kafka of today would not even start with it."""
     found = steps(V19)
     for name in ("snapshot_named", "log_and_chunks_written"):
         after = crash_after(found[name], V19)
@@ -243,7 +244,7 @@ def test_version_19_can_lose_everything_on_the_way() -> None:
 
 
 def test_version_19_holds_a_fresh_log_for_none() -> None:
-    """X17: its invariant wants a snapshot always."""
+    """KIP-630 version 19: its invariant wants a snapshot always."""
     fresh = Step("fetch", Disk(0, EpochVector(((1, 0),), 50)))
     assert crash_after(fresh, V19).discarded_from_offset == 0
     assert crash_after(fresh, SHIPPED).extent.end_offset == 50

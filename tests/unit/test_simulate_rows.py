@@ -68,7 +68,7 @@ def test_a_node_starts_with_an_empty_epoch_file_as_kafka_makes_it(tmp_path: Path
 
 
 def test_two_voters_that_lost_a_committed_tail_can_elect_each_other(tmp_path: Path) -> None:
-    """The disaster of R69: a snapshot proves what is committed, and one log alone holds it."""
+    """The disaster of an election: a snapshot proves what is committed, one log alone holds it."""
     nodes = quorum(tmp_path)
     short = [one for one in healthy_log() if one.base < 10]
     for node in nodes[:2]:

@@ -1,5 +1,5 @@
-"""FetchSnapshot: every answer and boundary, the division of a response, and the assembler (R78–R88,
-R104, R149, R153, R156).
+"""FetchSnapshot: every answer and boundary, the division of a response, and the assembler (KIP-630
+"FetchSnapshot" as adopted and in version 19, KIP-1219).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_bytes_from_a_position(dialect: Dialect) -> None:
 def test_the_last_position(
     position: int, v19: str | None, adopted: str | None, shipped: str | None
 ) -> None:
-    """R84, X23: both texts refuse a position greater than the size, Kafka the size too."""
+    """Both texts of KIP-630 refuse a position greater than the size, Kafka the size too."""
     found = [fetch_snapshot(server(), ask(position), one).error for one in (V19, ADOPTED, SHIPPED)]
     assert found == [v19, adopted, shipped]
 
@@ -105,7 +105,7 @@ def test_who_may_be_asked() -> None:
     for dialect in Dialect:
         follower = server(is_leader=False)
         assert fetch_snapshot(follower, ask(), dialect).error == "NOT_LEADER_OR_FOLLOWER"
-    # X21: version 19 sends neither.
+    # KIP-630 version 19 sends neither.
     assert fetch_snapshot(server(), ask(epoch=4, cluster="other"), V19).error is None
 
 
@@ -128,7 +128,7 @@ def test_beyond_two_gibibytes() -> None:
 
 
 def test_error_codes() -> None:
-    """R85: the codes of today's Kafka."""
+    """KIP-630 "FetchSnapshot": the codes of today's Kafka."""
     wanted = {98: "SNAPSHOT_NOT_FOUND", 99: "POSITION_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER"}
     wanted |= {
         104: "INCONSISTENT_CLUSTER_ID",
@@ -141,14 +141,14 @@ def test_error_codes() -> None:
 
 
 def test_a_server_has_its_own_limit() -> None:
-    """R81: ResponseMaxBytes is the lesser of the request's and the server's."""
+    """KIP-630 "FetchSnapshot": ResponseMaxBytes is the lesser of the request's and the server's."""
     assert fetch_snapshot(server(limit_bytes=3), ask(), ADOPTED).content == b"012"
     assert fetch_snapshot(server(limit_bytes=9), ask(), ADOPTED).content == b"0123"
     assert fetch_snapshot(server(limit_bytes=3), ask()).content == b"0123"
 
 
 def test_several_partitions_share_a_response() -> None:
-    """R82: 12 bytes for three: the one with 2 left leaves 2 to the others."""
+    """KIP-630 "FetchSnapshot": 12 bytes for three: the one with 2 left leaves 2 to the others."""
     small, large = SnapshotId(1, 5), SnapshotId(1, 9)
     found = fetch_snapshots(
         Server({small: Memory(b"ab"), large: Memory(b"x" * 50)}, 5),
@@ -232,7 +232,7 @@ def test_a_snapshot_arrives_whole(tmp_path: Path, dialect: Dialect, max_bytes: i
     assert found.read_bytes() == LIVE.read_bytes()
     assert [path.name for path in folder.iterdir()] == [LIVE.name]
     assert found.stat().st_mode & 0o077 == 0
-    # R156: the setting is what every request asks for; the planner foretells the rest.
+    # KIP-1219: the setting is what every request asks for; the planner foretells the rest.
     assert {one.max_bytes for one in asked} == {max_bytes}
     spans = snapshot_chunks(LIVE.stat().st_size, max_bytes)
     assert [one.position for one in asked] == [span.position for span in spans]
@@ -240,7 +240,7 @@ def test_a_snapshot_arrives_whole(tmp_path: Path, dialect: Dialect, max_bytes: i
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_snapshot_arrives_over_the_wire(tmp_path: Path, version: int) -> None:
-    """R78, R79: nothing but the bytes of Kafka's messages goes between the two."""
+    """KIP-630 "FetchSnapshot": nothing but the bytes of Kafka's messages goes between the two."""
 
     def answer(request: Ask) -> Piece:
         asked = decode_ask(encode_ask(request, version), version)
@@ -275,7 +275,7 @@ def test_messages_about_something_else_are_refused() -> None:
 
 
 def test_two_limits_and_a_crash_between(tmp_path: Path) -> None:
-    """R149: a node that starts again with another limit goes on where the .part ends."""
+    """KIP-1219: a node that starts again with another limit goes on where the .part ends."""
     first = Assembler(tmp_path, ID)
     for _ in range(3):
         assert first.take(fetch_snapshot(live(), first.ask(1000, 5))) is None
@@ -343,7 +343,7 @@ def test_a_footer_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_the_flag_of_version_19_ends_a_transfer(tmp_path: Path) -> None:
-    """R104, X22: Continue, and no size."""
+    """KIP-630 v19 "FetchSnapshot": Continue, and no size."""
     one = Assembler(tmp_path, ID, V19)
     assert one.take(Piece(None, ID, 0, 0, b"ab", True)) is None
     found = one.take(Piece(None, ID, 0, 2, b"", False))
@@ -363,6 +363,6 @@ def test_the_flag_of_version_19_ends_a_transfer(tmp_path: Path) -> None:
     ],
 )
 def test_after_an_error(error: str, v19: Recovery, adopted: Recovery) -> None:
-    """R88, X24."""
+    """KIP-630 "FetchSnapshot", as adopted and in version 19."""
     assert recovery(error, V19) == v19
     assert recovery(error, ADOPTED) == recovery(error, SHIPPED) == adopted
