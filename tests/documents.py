@@ -52,10 +52,11 @@ def _lines(block: str) -> Iterator[str]:
 
 
 def arguments(command: str, places: dict[str, str]) -> list[str]:
-    """The words of a command without its remark or pipe, its places replaced by real ones. A place
-    is a whole word, or the folder that a word begins with.
+    """The words of a command without its remark, pipe or file of its output, its places replaced by
+    real ones. A place is a whole word, or the folder that a word begins with.
     """
     words = shlex.split(command.partition(" | ")[0], comments=True)
+    words = words[: words.index(">")] if ">" in words else words
     # A folder may be called as a command is: kraftlog replicas --input replicas
     named = 3 if words[1:2] == ["plan"] else 2
     return words[:named] + [_placed(word, places) for word in words[named:] if word != "…"]

@@ -49,6 +49,11 @@ EXAMPLES = {
     "plan fetch": ("kraftlog plan fetch --input replicas/",),
     "plan boot": ("kraftlog plan boot --input replicas/",),
     "plan election": ("kraftlog plan election --input replicas/",),
+    "plan join": (
+        "kraftlog plan join 2 --input replicas/",
+        "kraftlog plan join new --input replicas/ --bandwidth 1000000 --latency 20",
+    ),
+    "plan failover": ("kraftlog plan failover --input replicas/",),
     "plan snapshot": ("kraftlog plan snapshot --input replicas/ --bandwidth 1000000",),
     "plan replicas": ("kraftlog plan replicas --input replicas/ --selector rack-aware",),
     "sql": (

@@ -73,7 +73,7 @@ HELP = [
     if line.startswith("  kraftlog ")
 ]
 EVERY = distinct([LAKE_COMMAND, *TOLD, *HELP])
-NAMED = [one for one in EVERY if len(one.split()) == 2]
+NAMED = [one for one in EVERY if len(one.replace("kraftlog plan ", "kraftlog plan-").split()) == 2]
 """Only spoken of, without arguments."""
 ENDLESS = [one for one in EVERY if one.endswith(" --follow")]
 """They stay; here they are parsed."""
