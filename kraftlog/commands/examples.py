@@ -60,6 +60,7 @@ EXAMPLES = {
         'kraftlog sql "SHOW TABLES" --lake lake/',
         'kraftlog sql "SELECT severity, replica, message FROM findings" --lake lake/ --format json',
     ),
+    "manual": ("kraftlog manual | man -l -",),
     "lake": ("kraftlog lake check --lake lake/",),
     "lake check": ("kraftlog lake check --lake lake/ --verify",),
     "lake compact": ("kraftlog lake compact --lake lake/",),

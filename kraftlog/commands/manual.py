@@ -34,7 +34,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]", top: argparse.Argu
     manual = commands.add_parser(
         "manual",
         help="print the manual page",
-        description="Print the manual page, as man reads it: kraftlog manual | man -l -",
+        description="Print the manual page, as man reads it.",
     )
     manual.set_defaults(command=lambda chosen: _print(manual_page(top)))
 
