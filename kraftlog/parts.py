@@ -17,9 +17,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """The modules that each extra brings; what no extra names is a plain dependency."""
 
-AUDIT = ("blake3", "google_crc32c", "javaproperties", "numpy", "pyarrow", "rich")
-"""The modules that reading, auditing, comparing and planning need, and no others."""
-
 
 def missing(module: str) -> str:
     """What to say where a module is not installed."""

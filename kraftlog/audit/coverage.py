@@ -131,11 +131,6 @@ def quorum_states(quorum: Quorum) -> Coverage:
     return _side_files(quorum, lambda one: one.quorum_state, "quorum-state")
 
 
-def identities(quorum: Quorum) -> Coverage:
-    """`meta.properties` files."""
-    return _side_files(quorum, lambda one: one.meta_properties, "meta.properties")
-
-
 def _side_files(
     quorum: Quorum, of: Callable[[ReplicaEvidence], SideFile | None], name: str
 ) -> Coverage:

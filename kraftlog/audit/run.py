@@ -15,7 +15,6 @@ from kraftlog.audit.coverage import Coverage, Judged, places
 from kraftlog.audit.end_checks import MISSING
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
-from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 
 HOLDS = "it holds"
@@ -113,16 +112,8 @@ def _line(
     }
 
 
-def audit_quorum(
-    evidence: QuorumEvidence,
-    checks: Sequence[Check] = CATALOGUE,
-) -> AuditResult:
-    """Run the checks over one quorum's evidence."""
-    return audit_of(Quorum(evidence), checks)
-
-
 def audit_of(quorum: Quorum, checks: Sequence[Check] = CATALOGUE) -> AuditResult:
-    """The same where the quorum is asked for more than an audit."""
+    """Run the checks over one quorum."""
     results: list[CheckResult] = []
     findings: list[Finding] = []
     for check in checks:

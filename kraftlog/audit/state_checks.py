@@ -17,7 +17,6 @@ from kraftlog.audit.triage import at_same_place, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
-_TOLD = 4
 _STOPS_LOADERS = ("references_exist", "record_replays")
 """Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
 

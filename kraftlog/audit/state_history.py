@@ -51,8 +51,6 @@ RULE_CHECKS = (
     "topic_identity_unique", "broker_epoch_is_offset", "producer_ids_increase", "mass_deletion",
     "record_replays",
 )  # fmt: skip
-STATE_CHECKS = (EQUALS, AGREE, *RULE_CHECKS)
-"""All checks that a history judges."""
 
 _CHANGED = "a file has changed since it was looked at: audit it again"
 

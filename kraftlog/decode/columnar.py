@@ -1,6 +1,6 @@
 """All records of a window at once: record batches → Arrow columns, type by type. The fast path.
 
-In: a window of record batches. Out: `Decoded`, on any input that of `decode_window_reference`.
+In: a window of record batches. Out: `Decoded`, on any input that of the interpreter alone.
 `envelopes` finds the records, `compile` reads those of one type and version, and this module puts
 them together; a compressed batch is unpacked first. What is rare or abnormal (control batches,
 messages with nested structs, unknown tags, a check that fails) is handed over to the interpreter,

@@ -4,7 +4,7 @@ In: a window of record batches. Out: `Decoded`. The columnar path hands over to 
 whatever is rare or abnormal, so that both paths have one meaning.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -52,22 +52,6 @@ def row_schema(type_name: str) -> pa.Schema:
     ]
     spec = spec_of(type_name)
     return pa.schema(envelope + relations.payload_fields({0: spec} if spec else {}))
-
-
-def decode_window_reference(
-    window: Window,
-    wanted: frozenset[str] | None,
-    redactor: Redactor,
-    decompressed_limit: int,
-    chosen: Sequence[int] | None = None,
-    slices: int = 0,
-) -> Decoded:
-    """Every record of a window by the interpreter; arguments as for `columnar.decode_window`."""
-    gathering = Gathering(window, slices)
-    for index in range(len(window.batches)) if chosen is None else sorted(chosen):
-        for found in read_batch(window, index, wanted, redactor, decompressed_limit):
-            gathering.add(index, found)
-    return gathering.decoded()
 
 
 def read_batch(

@@ -107,7 +107,3 @@ class Position:
             return "go on", replace(self, remembered_horizon=known)
         outcome: Outcome = "wipe state" if self.kind == "consumer" else "wipe log"
         return outcome, replace(self, offset=log_start_offset, remembered_horizon=horizon)
-
-    def fetched(self, end_offset: int) -> "Position":
-        """After records up to an end offset have been read."""
-        return replace(self, offset=end_offset)

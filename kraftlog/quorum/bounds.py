@@ -60,11 +60,6 @@ class Bounds:
     missing_voters: tuple[int, ...]
     open_voters: tuple[int, ...] = ()
 
-    @property
-    def is_exact(self) -> bool:
-        """Both ends are proven, and they meet."""
-        return self.upper == self.lower
-
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -62,15 +62,6 @@ class EpochVector:
         kept = tuple(one for one in self.entries if one[1] < offset)
         return EpochVector(kept, min(self.end_offset, offset))
 
-    def pruned(self, start_offset: int) -> "EpochVector":
-        """What is left from a new log start on: the epoch that holds it now starts there."""
-        if start_offset >= self.end_offset:
-            return EpochVector((), max(start_offset, self.end_offset))
-        older = [one for one in self.entries if one[1] <= start_offset]
-        newer = tuple(one for one in self.entries if one[1] > start_offset)
-        first = ((older[-1][0], start_offset),) if older else ()
-        return EpochVector(first + newer, self.end_offset)
-
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at an offset; NO_EPOCH below the first entry."""
         index = bisect_right(self.entries, offset, key=itemgetter(1))

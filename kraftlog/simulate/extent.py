@@ -12,15 +12,12 @@ from kraftlog.quorum.epochs import EpochVector
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot's name: snapshots are ordered by epoch, then by end offset."""
+    """A snapshot's name: snapshots are ordered by epoch, then by end offset. Version 19 of KIP-630
+    names it by the offset before, that of its last record.
+    """
 
     epoch: int
     end_offset: int
-
-    @property
-    def last_included_offset(self) -> int:
-        """The same snapshot as KIP-630 v19 names it: by its last record's offset."""
-        return self.end_offset - 1
 
 
 BOOTSTRAP = SnapshotId(0, 0)

@@ -27,7 +27,6 @@ from kraftlog.simulate.traffic import Traffic, cost_per_month
 from kraftlog.state.state import State
 
 Row = dict[str, Any]
-NO_LEADER = -1
 FROM_LEADER = -1
 """Of the metric preferred-read-replica: the consumer reads from the leader."""
 ALL_RACKS = "*"

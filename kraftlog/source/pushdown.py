@@ -21,11 +21,6 @@ class Pushed:
     first_offset: int | None = None
     last_offset: int | None = None
 
-    def sees(self, base_offset: int, last_offset: int) -> bool:
-        """Whether offsets [base, last] meet the query's."""
-        above = self.first_offset is None or last_offset >= self.first_offset
-        return above and (self.last_offset is None or base_offset <= self.last_offset)
-
 
 def push(filters: Iterable[Any]) -> Pushed:
     """Everything that a list of filters, all of which must hold, rules out."""

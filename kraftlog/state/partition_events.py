@@ -23,8 +23,6 @@ Flags = npt.NDArray[np.bool_]
 
 TOPIC_CAME, TOPIC_WENT, PUT, CHANGE, CLEAR = range(5)
 TYPES = {PUT: "PARTITION_RECORD", CHANGE: "PARTITION_CHANGE_RECORD", CLEAR: "CLEAR_ELR_RECORD"}
-_UNSET = {"leader": -2, "leader_recovery_state": -1}
-"""What stands for "no change" in a change record's numbers."""
 
 
 @dataclass(frozen=True, slots=True)

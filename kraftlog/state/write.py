@@ -172,14 +172,6 @@ def canonical_line(record: ImageRecord) -> str:
     return canonical_text({"type": record.type, "version": record.version, "data": record.data})
 
 
-def canonical_lines(state: State) -> list[str]:
-    """The canonical form of a state: its records' lines, sorted by their bytes."""
-    return sorted(
-        (canonical_line(one) for one in image_records(state)),
-        key=lambda line: (line + "\n").encode(),
-    )
-
-
 class Loss(NamedTuple):
     """Something that Kafka's snapshot of this state would not hold, or at which writing it
     throws.

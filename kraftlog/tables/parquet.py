@@ -9,7 +9,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -43,15 +43,6 @@ class AddedFile:
     modified_ms: int
     partition_values: dict[str, str | None]
     stats: str
-
-    def to_json(self) -> str:
-        """As text, for the way from an executor to the driver."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "AddedFile":
-        """The inverse of `to_json`."""
-        return cls(**json.loads(text))
 
 
 def write_file(

@@ -145,10 +145,6 @@ class Register:
         return True
 
 
-def _refused(root: str, error: Exception) -> LakeError:
-    return LakeError(f"{root}: the lake cannot be written ({in_line(error)})")
-
-
 def _properties(state: State) -> CommitProperties:
     """A commit that is not tried again at a later version."""
     return CommitProperties(custom_metadata={_KEY: json.dumps(asdict(state))}, max_commit_retries=0)

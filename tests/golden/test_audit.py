@@ -5,7 +5,7 @@ false.
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, audit_quorum
+from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -39,7 +39,7 @@ WARNINGS: dict[str, set[str]] = {
 
 def audit(case: str) -> AuditResult:
     replicas = find_replicas([str(DATA / case / "replicas")])
-    return audit_quorum(collect(replicas, Limits(), Redactor(b"k" * 32)))
+    return audit_of(Quorum(collect(replicas, Limits(), Redactor(b"k" * 32))))
 
 
 @pytest.mark.parametrize("case", REAL)
@@ -99,7 +99,7 @@ def test_the_committed_interval_holds_the_described_high_watermark(case: str) ->
     # It was described a moment before the copy, so the copy may know of more.
     assert bounds.upper is None or scenario(case)["high_watermark"] <= bounds.upper
     # Only nodes that were stopped cleanly prove where their logs ended.
-    assert bounds.is_exact == (case in STOPPED), bounds
+    assert (bounds.upper == bounds.lower) == (case in STOPPED), bounds
 
 
 def test_a_torn_tail_and_a_cut_snapshot_are_told_apart() -> None:

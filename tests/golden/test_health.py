@@ -7,10 +7,11 @@ import pytest
 
 from kraftlog.audit.check import BadRow
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, audit_quorum
+from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, scenario
 from tests.golden.test_audit import audit
 
@@ -84,7 +85,7 @@ def test_elections_that_were_unclean() -> None:
 def test_who_led_last_is_known_however_the_history_is_cut(case: str) -> None:
     """Window by window, a leader may stand in none of the records of the window that ends it."""
     replicas = find_replicas([str(DATA / case / "replicas")])
-    narrow = audit_quorum(collect(replicas, Limits(window_size_bytes=300), Redactor(None)))
+    narrow = audit_of(Quorum(collect(replicas, Limits(window_size_bytes=300), Redactor(None))))
     for check in ("partitions_have_leaders", "elections_clean"):
         cut = [one.row for one in narrow.findings if one.check == check]
         assert cut == rows(case, check)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, audit_quorum
+from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -99,7 +99,7 @@ def is_witnessed(root: Path, loss: Loss) -> bool:
 
 def audited(root: Path) -> tuple[Quorum, AuditResult]:
     evidence = collect(find_replicas([str(root)]), Limits(), Redactor(b"k" * 32))
-    return Quorum(evidence), audit_quorum(evidence)
+    return Quorum(evidence), audit_of(Quorum(evidence))
 
 
 @pytest.mark.parametrize("case", CASES)

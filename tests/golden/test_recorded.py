@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.audit.collect import Collector, evidence_by
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import audit_of
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.redaction import Redactor
@@ -20,6 +20,7 @@ from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence
+from kraftlog.quorum.model import Quorum
 from kraftlog.relations import BATCHES
 from tests.golden.cases import DATA
 
@@ -83,7 +84,7 @@ def assert_same(one: QuorumEvidence, other: QuorumEvidence) -> None:
                     assert np.array_equal(getattr(columns, name), getattr(others, name)), name
     assert one.words == other.words
     assert {c.batch_id: c for c in one.contents} == {c.batch_id: c for c in other.contents}
-    assert list(audit_quorum(one).rows()) == list(audit_quorum(other).rows())
+    assert list(audit_of(Quorum(one)).rows()) == list(audit_of(Quorum(other)).rows())
 
 
 # One of each kind: a quorum that split, an old one, one with every record, with damage, compressed.

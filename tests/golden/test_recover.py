@@ -15,7 +15,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
 from kraftlog.state.shapes import canonical_text
-from kraftlog.state.write import canonical_lines
+from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
 from tests.unit.audit_logs import quorum
 

@@ -22,7 +22,7 @@ from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.shapes import canonical_text
 from kraftlog.state.state import State
-from kraftlog.state.write import canonical_lines
+from tests.canonical import canonical_lines
 from tests.golden.cases import REPLICAS, Replica
 from tests.golden.digest import Digest, digest_of
 from tests.golden.replica_fold import folded_history

@@ -20,8 +20,8 @@ from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.coverage import scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image, image_at
-from kraftlog.state.write import canonical_lines
 from tests import kafka_judge
+from tests.canonical import canonical_lines
 from tests.golden.cases import PARTITION, REPLICAS, Replica
 
 pytestmark = pytest.mark.kafka

@@ -10,8 +10,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import scan
 from kraftlog.state.image import image_at
-from kraftlog.state.write import canonical_lines
 from tests import kafka_judge
+from tests.canonical import canonical_lines
 from tests.golden.cases import Replica
 from tests.golden.compare import differences, run_kraftlog
 from tests.kafka_judge import JUDGE, NEWEST

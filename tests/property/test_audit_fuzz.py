@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import HEADER_SIZE, PREFIX_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA
 
 Told = set[tuple[object, ...]]
@@ -21,7 +22,7 @@ Told = set[tuple[object, ...]]
 
 def audit(root: Path) -> Told:
     """Everything that the audit of a folder says."""
-    result = audit_quorum(collect(find_replicas([str(root)]), Limits(), Redactor(b"k" * 32)))
+    result = audit_of(Quorum(collect(find_replicas([str(root)]), Limits(), Redactor(b"k" * 32))))
     assert not [one for one in result.results if one.result == "errored"]
     rows = [(one.check, one.severity, one.row) for one in result.findings]
     return {

@@ -34,7 +34,7 @@ def test_the_interval_holds_the_truth(part: int) -> None:
         if bounds.upper is not None:
             assert bounds.lower <= bounds.upper, f"seed {seed}"
             assert len(quorum.committed) <= bounds.upper, f"seed {seed}"
-        exact += bounds.is_exact and bounds.lower > 0
+        exact += bounds.upper == bounds.lower and bounds.lower > 0
         proven += held is not None
         bounded += bounds.upper is not None
     # Bounds that never say anything would hold as well.

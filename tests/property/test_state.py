@@ -24,7 +24,7 @@ from kraftlog.state.encode import encode_batch, encode_message, metadata_record
 from kraftlog.state.image import image_at, steps
 from kraftlog.state.reading import decoded
 from kraftlog.state.replay import Origin, Replay
-from kraftlog.state.write import canonical_lines
+from tests.canonical import canonical_lines
 from tests.golden.cases import Replica
 from tests.golden.digest import Digest, digest_of
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, Finding, audit_quorum
+from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc32c
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
 
 FOLDER = "__cluster_metadata-0"
@@ -313,7 +314,7 @@ def audit(
     """Audit the replicas below some folders."""
     replicas = find_replicas([str(one) for one in roots])
     thresholds = thresholds or Thresholds()
-    return audit_quorum(collect(replicas, limits, Redactor(b"k" * 32), thresholds=thresholds))
+    return audit_of(Quorum(collect(replicas, limits, Redactor(b"k" * 32), thresholds=thresholds)))
 
 
 def found(result: AuditResult, check: str) -> list[Finding]:

@@ -14,7 +14,7 @@ import pytest
 from kraftlog.audit.check import BadRow, Check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.run import audit_quorum, limited
+from kraftlog.audit.run import audit_of, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -73,7 +73,8 @@ def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) ->
     # Voter 3, killed, may have held as much as voter 1, and made a majority with it.
     assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 13, (3,))
     stopped(nodes[2], 12)
-    assert quorum_of(tmp_path).bounds.is_exact
+    bounds = quorum_of(tmp_path).bounds
+    assert bounds.lower == bounds.upper
     # A file that was allocated ahead is that of a node which was running.
     nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(80))
     assert quorum_of(tmp_path).bounds.open_voters == (3,)
@@ -125,7 +126,8 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     bounds = Quorum(replace(evidence, described=Described(9))).bounds
     # The copy goes on after the describe, and more may have been committed meanwhile.
     assert (bounds.lower, bounds.upper) == (9, 12)
-    assert Quorum(replace(evidence, described=Described(12))).bounds.is_exact
+    bounds = Quorum(replace(evidence, described=Described(12))).bounds
+    assert bounds.lower == bounds.upper == 12
 
 
 def test_describe_is_read_in_both_of_its_forms() -> None:
@@ -174,7 +176,7 @@ def test_what_a_tail_loses_without_its_state(tmp_path: Path, tail: list[bytes], 
         node.append(leader_change(12, 3, 1, LATER))
     evidence = collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None), replay=False)
     (told,) = [
-        one.row for one in audit_quorum(evidence).findings
+        one.row for one in audit_of(Quorum(evidence)).findings
         if one.check == "uncommitted_tail_diverged"
     ]  # fmt: skip
     assert f"Lost: {lost}." in told.message
@@ -185,7 +187,7 @@ def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> Non
     stranger = Node(tmp_path, 4)
     stranger.write([leader_change(0, 1, 3), *(Batch(n, 1, (NO_OP,)) for n in range(1, 9))])
     stranger.meta(cluster="elsewhere")
-    result = audit_quorum(evidence_of(tmp_path))
+    result = audit_of(Quorum(evidence_of(tmp_path)))
     critical = {one.check for one in result.findings if one.severity == "critical"}
     assert "cluster_id_agrees" in critical
     assert not critical & {"committed_data_consistent", "log_matching", "single_leader_per_epoch"}
@@ -201,7 +203,7 @@ def test_of_two_clusters_the_more_frequent_is_the_usual_one(
     nodes[1].meta(cluster="another")
     rows = [
         one.row
-        for one in audit_quorum(evidence_of(tmp_path)).findings
+        for one in audit_of(Quorum(evidence_of(tmp_path))).findings
         if one.check == "cluster_id_agrees"
     ]
     text = f"meta.properties of 2 says cluster another, {verdict} {CLUSTER}: "
@@ -218,7 +220,7 @@ def test_what_a_transaction_was_before_a_hole_nobody_knows(tmp_path: Path) -> No
         )
     rows = [
         one.row.offset
-        for one in audit_quorum(evidence_of(tmp_path)).findings
+        for one in audit_of(Quorum(evidence_of(tmp_path))).findings
         if one.check == "transactions_well_formed"
     ]
     assert rows == [17]
@@ -254,7 +256,7 @@ def test_a_broken_check_is_errored_and_hides_no_other(tmp_path: Path) -> None:
         Check("half", "critical", "log", "-", "-", _holds, _half),
         Check("fails", "warning", "log", "-", "-", _fails),
     ]
-    result = audit_quorum(evidence, checks=checks)
+    result = audit_of(Quorum(evidence), checks=checks)
     told = [
         (one.result, tuple(place.replica for place in one.judged), one.is_gap)
         for one in result.results

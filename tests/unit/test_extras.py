@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from kraftlog.errors import PlatformError
 from kraftlog.log.sidefiles import read_meta_properties
-from kraftlog.parts import AUDIT, EXTRAS, missing, require
+from kraftlog.parts import EXTRAS, missing, require
 from tests.bare import ROOT, built_wheel, environment, required, run
 from tests.documents import DOCS
 from tests.fake_controller import FakeController, serving
@@ -46,6 +46,8 @@ AUDITING = [
     "collect --out copies --ssh c2:/var/lib/kafka",
 ]
 """What people do who only audit."""
+AUDIT = ("blake3", "google_crc32c", "javaproperties", "numpy", "pyarrow", "rich")
+"""The modules that this needs, and no others."""
 LACKING = {
     f"audit --input {QUORUM} --report page.html": "python -m pip install 'kraftlog[page]'",
     "pull --bootstrap-controller c1:9093 --out live": "python -m pip install 'kraftlog[pull]'",

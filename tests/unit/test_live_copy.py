@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import Finding, audit_quorum
+from kraftlog.audit.run import Finding, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
 from tests.unit.faults.table import AT, END_POSITION, LATER
 
@@ -20,7 +21,7 @@ def findings(root: Path, change: Callable[[list[Node]], object]) -> list[Finding
     nodes = quorum(root)
     replicas = find_replicas([str(root)])
     change(nodes)
-    return list(audit_quorum(collect(replicas, LIMITS, Redactor(None))).findings)
+    return list(audit_of(Quorum(collect(replicas, LIMITS, Redactor(None)))).findings)
 
 
 def grow(path: Path, more: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.run import AuditResult
-from kraftlog.audit.state_history import STATE_CHECKS
+from kraftlog.audit.state_history import AGREE, EQUALS, RULE_CHECKS
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import metadata_record
 from tests.unit.audit_logs import (
@@ -29,6 +29,8 @@ from tests.unit.audit_logs import (
 )
 from tests.unit.audit_logs import partition as first_partition
 
+STATE_CHECKS = (EQUALS, AGREE, *RULE_CHECKS)
+"""All checks that a history judges."""
 TOPICS = 100
 PER_BATCH = 2000
 BATCHES = 520

@@ -348,11 +348,11 @@ def test_a_fetcher_below_the_horizon_begins_anew_once() -> None:
     start = Position("replica", 50)
     outcome, at = start.meets(100)
     assert (outcome, at) == ("wipe log", Position("replica", 0, 100))
-    outcome, at = at.fetched(60).meets(100)  # unsafe mode: the same horizon is no reason
+    outcome, at = replace(at, offset=60).meets(100)  # unsafe mode: the same horizon is no reason
     assert (outcome, at) == ("go on", Position("replica", 60, 100))
     outcome, at = at.meets(120)  # it has moved: more tombstones are gone
     assert (outcome, at) == ("wipe log", Position("replica", 0, 120))
-    outcome, at = at.fetched(130).meets(120)
+    outcome, at = replace(at, offset=130).meets(120)
     assert (outcome, at) == ("go on", Position("replica", 130))
     assert Position("consumer", 10).meets(11)[0] == "wipe state"
     assert Position("consumer", 11).meets(11) == ("go on", Position("consumer", 11))

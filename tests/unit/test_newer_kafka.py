@@ -21,7 +21,7 @@ from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
 from kraftlog.state.known import Known
 from kraftlog.state.standing import by_key
-from kraftlog.state.write import canonical_lines
+from tests.canonical import canonical_lines
 from tests.unit.audit_logs import (
     FOLDER,
     NO_OP,

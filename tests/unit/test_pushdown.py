@@ -35,7 +35,8 @@ def test_an_upper_bound_on_last_offset_does_not_hide_a_batch_that_begins_below_i
 
 
 def test_a_lower_bound_on_base_offset_may_see_batches_that_reach_it() -> None:
-    assert push([GreaterThanOrEqual(("base_offset",), 5)]).sees(3, 6)
+    pushed = push([GreaterThanOrEqual(("base_offset",), 5)])
+    assert (pushed.first_offset, pushed.last_offset) == (5, None)
 
 
 def test_what_is_not_understood_rules_nothing_out() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import Collector, collect
-from kraftlog.audit.run import audit_quorum
+from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -204,7 +204,7 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[0].meta(cluster="another")
     evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
-    findings = audit_quorum(evidence).findings
+    findings = audit_of(Quorum(evidence)).findings
     rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), findings)}
     assert (rows["1"]["verdict"], rows["1"]["order"]) == ("unsafe", None)
     assert rows["1"]["reason"] == (

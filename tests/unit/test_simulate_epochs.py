@@ -63,17 +63,8 @@ def test_the_end_of_an_epoch_in_a_vector_with_gaps(epoch: int, end: EpochEnd | N
 
 
 def test_an_epoch_below_a_pruned_vector_ends_where_it_starts() -> None:
-    pruned = GAPPED.pruned(12)
-    assert pruned == vector((4, 12), (6, 25), end=40)
+    pruned = vector((4, 12), (6, 25), end=40)
     assert offset_for_leader_epoch(pruned, 1) == EpochEnd(1, 12)
-
-
-def test_pruning_keeps_the_epoch_that_holds_the_new_start() -> None:
-    assert GAPPED.pruned(0) == GAPPED
-    assert GAPPED.pruned(9).entries == ((1, 9), (4, 10), (6, 25))
-    assert GAPPED.pruned(10).entries == ((4, 10), (6, 25))
-    assert GAPPED.pruned(39).entries == ((6, 39),)
-    assert GAPPED.pruned(40) == vector(end=40)
 
 
 def test_an_empty_log_knows_no_epoch() -> None:

@@ -11,7 +11,8 @@ import pytest
 from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.shapes import KNOWN_LEVELS, newer_level
 from kraftlog.state.state import State
-from kraftlog.state.write import canonical_lines, image_records, losses
+from kraftlog.state.write import image_records, losses
+from tests.canonical import canonical_lines
 
 Data = dict[str, Any]
 TOPIC, OTHER = "A" * 21 + "E", "A" * 21 + "I"
