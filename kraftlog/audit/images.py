@@ -11,7 +11,7 @@ from kraftlog.audit.image_words import images_differ
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import UNREMARKABLE, Difference
-from kraftlog.quorum.history import Records
+from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
@@ -47,12 +47,8 @@ class Images:
         return self._known[content]
 
     def _loaded(self, view: SnapshotView) -> Image | None:
-        known, end = Known(self.topics), 0
-        for window in self.records.snapshot(view):
-            known.advance(window)
-            end = window.end_offset
-        is_whole = end == int(view.evidence.batches.record_counts.sum())
-        return Image(known, doubt_of(view)) if is_whole else None
+        known = loaded(self.records, view, self.topics)
+        return None if known is None else Image(known, doubt_of(view))
 
 
 def doubt_of(view: SnapshotView) -> str | None:

@@ -22,7 +22,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.chain import Chain, chain, whole
-from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.history import FileRecords, loaded
 from kraftlog.quorum.lineages import MAIN, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -191,9 +191,9 @@ class _Lineage:
         return Replay(state), reached, moment if self.source.offsets else None
 
     def _loaded(self, view: SnapshotView) -> Known:
-        known = Known()
-        for window in self.folded.snapshot(view):
-            known.advance(window)
+        known = loaded(self.folded, view)
+        if known is None:
+            raise InputError(f"{view.path}: cannot be read to its end; copy it again")
         return known
 
     def _state_of(self, known: Known, topic: str | None) -> State:

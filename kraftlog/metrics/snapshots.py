@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.load_time import Loaded, load_ms
+from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.origin import GENERATED, origin_of, twins_of
 from kraftlog.quorum.growth import per_day, write_amplification
 from kraftlog.quorum.logview import LogView
@@ -29,18 +29,17 @@ _CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION
 def snapshot_rows(
     quorum: Quorum,
     sizes_by_type: Mapping[str, Mapping[str, int]] | None = None,
-    measured_load: Mapping[str, Loaded] | None = None,
+    measured_load: Mapping[str, float] | None = None,
     bytes_per_second: float | None = None,
 ) -> list[Row]:
     """One row per checkpoint file of each replica. `sizes_by_type` is by batch id,
-    `measured_load` by path; `bytes_per_second` is the rate at which nodes load.
+    `measured_load` is milliseconds by path; `bytes_per_second` is the rate at which nodes load.
     """
     newest = newest_ms(quorum)
     latest = {log.label: _latest(quorum, log.label) for log in quorum.logs}
     rows = []
     for one in quorum.snapshots:
         log, before = quorum.by_label[one.replica], _before(quorum, one)
-        loaded = (measured_load or {}).get(one.path)
         rows.append(
             {
                 **_identity(one, is_latest=one is latest[one.replica]),
@@ -49,8 +48,7 @@ def snapshot_rows(
                 **_lag(quorum, log, one, newest),
                 **_cadence(log, one, before),
                 "origin": origin_of(quorum, one),
-                "load_ms": loaded.milliseconds if loaded else None,
-                "load_measured_bytes": loaded.measured_bytes if loaded else None,
+                "load_ms": (measured_load or {}).get(one.path),
             }
         )
         debt, rate = rows[-1]["lag_bytes"], bytes_per_second

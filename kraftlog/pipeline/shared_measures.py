@@ -18,7 +18,7 @@ from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.joiner import newest_snapshot
-from kraftlog.metrics.load_time import Loaded, load_times
+from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import Limits, Simulator
@@ -151,15 +151,11 @@ class SharedMeasures:
         sizes = sizes_of_snapshot(self.totals)
         return snapshot_rows(self.quorum, sizes, self.loaded, self.load_rate)
 
-    @cached_property
-    def loaded(self) -> dict[str, Loaded]:
-        """How long the newest snapshot of each replica took to load, by path."""
-        paths = {
-            one.path
-            for log in self.quorum.logs
-            if (one := newest_snapshot(self.quorum, log.label)) is not None
-        }
-        return load_times(self.run.replicas, paths, self.run.redactor, self.run.limits)
+    @property
+    def loaded(self) -> dict[str, float]:
+        """How many milliseconds the newest snapshot of each replica took to load, by path."""
+        newest = (newest_snapshot(self.quorum, log.label) for log in self.quorum.logs)
+        return load_times((one for one in newest if one is not None), self.run.records)
 
     @property
     def load_rate(self) -> int:

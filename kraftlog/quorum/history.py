@@ -22,6 +22,8 @@ from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import BatchColumns, Ids, Longs
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.known import Known
+from kraftlog.state.standing import Topics
 from kraftlog.state.tables import NO_EFFECT
 from kraftlog.state.window import RecordWindow, numbered, placed, window_columns
 
@@ -39,6 +41,15 @@ class Records(Protocol):
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """The records of a checkpoint, numbered by their places in the file."""
+
+
+def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:
+    """The state that a checkpoint holds; None where it cannot be read to its end any more."""
+    state, end = Known(topics), 0
+    for window in records.snapshot(view):
+        state.advance(window)
+        end = window.end_offset
+    return state if end == int(view.evidence.batches.record_counts.sum()) else None
 
 
 def wanted_types() -> frozenset[str]:

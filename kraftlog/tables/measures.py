@@ -95,11 +95,6 @@ SNAPSHOTS = _table(
         "metric); measured for the newest of each replica",
     ),
     column(
-        "load_measured_bytes",
-        LONG,
-        "over so many of its bytes; of a larger one the rest is taken to cost its share",
-    ),
-    column(
         "predicted_load_ms",
         DOUBLE,
         "how long a node takes to load it and its replay debt, by the option load_bytes_per_second",

@@ -23,11 +23,12 @@ from kraftlog.log.segment import Limits
 from kraftlog.metrics import load_time
 from kraftlog.metrics.amplification import BURST_GAP_MS, Bursts, Event, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.load_time import Loaded, load_times
+from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.retention import Retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.quorum.growth import DAY_MS
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from tests.unit.audit_logs import (
@@ -243,9 +244,8 @@ def test_logs_tell_who_fetched_a_snapshot_where_times_are_lost(tmp_path: Path) -
 
 def test_load_times_are_those_that_were_measured(tmp_path: Path) -> None:
     path = str(quorum(tmp_path)[0].checkpoint(6, 1))
-    rows = rows_of(tmp_path, measured_load={path: Loaded(12.5, 9)}, bytes_per_second=500.0)
-    assert picked(rows["1", 6], "load_ms", "load_measured_bytes") == [12.5, 9]
-    assert picked(rows["2", 6], "load_ms", "load_measured_bytes") == [None, None]
+    rows = rows_of(tmp_path, measured_load={path: 12.5}, bytes_per_second=500.0)
+    assert (rows["1", 6]["load_ms"], rows["2", 6]["load_ms"]) == (12.5, None)
     assert rows["1", 6]["predicted_load_ms"] == (SIZE + AFTER_SIZE) / 500 * 1000
     assert rows_of(tmp_path)["1", 6]["predicted_load_ms"] is None
 
@@ -261,24 +261,25 @@ class Clock:
         return self.now
 
 
-def test_snapshots_of_any_size_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a large one its first batches are loaded, and the rest takes its share."""
+def test_whole_snapshots_are_timed_each_content_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that goes on by half a second whenever it is looked at counts the loads too."""
     nodes = quorum(tmp_path)
-    first, second = (str(node.checkpoint(6, 1)) for node in nodes[:2])
-    replicas = find_replicas([str(tmp_path)])
+    first, second, third = (node.checkpoint(6, 1) for node in nodes)
+    third.write_bytes(snapshot(STORED, 1, START_MS + 2999))
+    views = read(tmp_path).snapshots
+    paths = [str(one) for one in (first, second, third)]
+    records = FileRecords(Redactor(None), Limits())
 
-    def measured(*paths: str) -> dict[str, Loaded]:
-        monkeypatch.setattr(load_time, "time", Clock())
-        return load_times(replicas, paths, Redactor(None), Limits())
+    clock = Clock()
+    monkeypatch.setattr(load_time, "time", clock)
+    assert load_times(views, records) == dict.fromkeys(paths, 500)
+    assert clock.now == 4 * 0.5, "two contents"
 
-    assert measured(first, second) == {first: Loaded(500, SIZE), second: Loaded(500, SIZE)}
-    assert measured(first) == {first: Loaded(500, SIZE)}
-    header = len(Batch(0, 1, (struct.pack(">hq", 0, 1) + b"\0",), (bytes(4),)).raw())
-    begun = header + len(STORED[0].raw())
-    monkeypatch.setattr(load_time, "MEASURED_BYTES", header + 1)
-    assert measured(first) == {first: Loaded(500 * SIZE / begun, begun)}
-    monkeypatch.setattr(load_time, "MEASURED_BYTES", header)
-    assert measured(first) == {first: Loaded(500 * SIZE / header, header)}
+    first.write_bytes(first.read_bytes()[:-1])
+    second.unlink()
+    assert load_times(views, records) == {paths[2]: 500}, "what changed since is not timed"
 
 
 # --- lint --------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from kraftlog.audit.snapshot_pace import taken
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.horizons import horizon_of, horizon_rows
-from kraftlog.metrics.load_time import Loaded
 from kraftlog.metrics.policy import Limits
 from kraftlog.metrics.retention import own_retention, retention_rows
 from kraftlog.metrics.snapshot_advice import (
@@ -72,7 +71,7 @@ def test_the_four_metrics_of_a_replica(tmp_path: Path) -> None:
     raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
     node.checkpoint(11, 2).write_bytes(raw)
     path = str(node.checkpoint(11, 2))
-    row = metrics(tmp_path, measured_load={path: Loaded(7.5, 100)})["1"]
+    row = metrics(tmp_path, measured_load={path: 7.5})["1"]
     assert row["snapshot_size_bytes"] == len(raw)
     assert (row["snapshot_lag_min"], row["snapshot_lag_max"]) == (1, 1)
     assert row["load_snapshot_latency_ms"] == 7.5
