@@ -8,7 +8,7 @@ or would not hold still (`built`). `assert_told` holds an audit against a case.
 
 from dataclasses import dataclass, field
 
-from kraftlog.audit.guidance import guidance_of
+from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.run import AuditResult
 
 ANYWHERE: frozenset[str] = frozenset()
@@ -169,7 +169,7 @@ def assert_told(name: str, result: AuditResult) -> None:
             if (check, severity) == (one.check, one.severity) and one.says in message
         ]
         assert found, (one, told)
-        text = found[0] + guidance_of(one.check).meaning + guidance_of(one.check).advice
+        text = found[0] + BY_NAME[one.check].meaning + BY_NAME[one.check].advice
         assert one.advice in text, (one, text)
     expected = {one.check for one in wanted.findings if one.severity == C} | wanted.also
     assert {check for check, severity, _ in told if severity == C} <= expected, told

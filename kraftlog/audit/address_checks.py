@@ -6,7 +6,7 @@ KAFKA-20427, KAFKA-20661.
 
 from collections.abc import Iterator, Mapping
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import health_of
 from kraftlog.audit.triage import some
@@ -23,6 +23,35 @@ Places = Mapping[str, str]
 """host:port by listener."""
 
 
+def _over(quorum: Quorum) -> Coverage:
+    voters = _by_voter_set(quorum)
+    found = health_of(quorum)
+    labels = [
+        copy.label for voter in voters for copy in _copies(quorum, voter) if configured_places(copy)
+    ]
+    if found is not None and set(voters) & set(found.controllers):
+        labels += [log.label for log in quorum.peers]
+    labels += [one.label for one in _with_static(quorum)]
+    return Coverage(
+        tuple(dict.fromkeys(labels)),
+        (),
+        "no voter of a KRaftVoters record has registered as a controller, and no "
+        "server.properties at hand says where controllers are",
+    )
+
+
+@check(
+    "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, KIP-1347",
+    "a voter is where the voter set, or the others' settings, say that it is",
+    action="identity", over=_over, after="voter_directories_agree",
+    meaning="""A voter is at one address by the voter set (or by the others'
+    controller.quorum.voters), and at another by its own registration or its own
+    server.properties. Voters find each other by the voter set: after a change of names or ports,
+    when all of them are stopped, they may find no majority (KAFKA-20427).""",
+    advice="""Let the old names and ports lead to the nodes until there is a leader: a controller
+    that finds a leader updates its own endpoints (KIP-853). Change one controller at a time. If
+    the old addresses are gone for good, kraftlog recover writes a new quorum with the new ones.""",
+)  # fmt: skip
 def endpoints(quorum: Quorum) -> Iterator[BadRow]:
     yield from _of_records(quorum)
     yield from _of_settings(quorum)
@@ -134,29 +163,3 @@ def _same_port(place: str, other: str) -> bool:
 def _with_static(quorum: Quorum) -> list[ReplicaEvidence]:
     own = [log.evidence for log in quorum.peers]
     return [one for one in own if static_places(one)]
-
-
-def _over(quorum: Quorum) -> Coverage:
-    voters = _by_voter_set(quorum)
-    found = health_of(quorum)
-    labels = [
-        copy.label for voter in voters for copy in _copies(quorum, voter) if configured_places(copy)
-    ]
-    if found is not None and set(voters) & set(found.controllers):
-        labels += [log.label for log in quorum.peers]
-    labels += [one.label for one in _with_static(quorum)]
-    return Coverage(
-        tuple(dict.fromkeys(labels)),
-        (),
-        "no voter of a KRaftVoters record has registered as a controller, and no "
-        "server.properties at hand says where controllers are",
-    )
-
-
-CHECKS = (
-    Check(
-        "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, KIP-1347",
-        "a voter is where the voter set, or the others' settings, say that it is", endpoints,
-        _over,
-    ),
-)  # fmt: skip

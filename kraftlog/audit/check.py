@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Literal
 
 from kraftlog.audit import coverage
@@ -14,6 +15,11 @@ from kraftlog.quorum.model import Quorum
 
 Severity = Literal["critical", "warning", "info"]
 Scope = Literal["log", "snapshot", "replica", "state"]
+ActionKey = Literal[
+    "stop", "refetch", "snapshot", "identity", "origin",
+    "copy", "rebuild", "watch", "restart", "know",
+]  # fmt: skip
+"""What a finding asks for; `report.actions` says it in words."""
 RANK: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
 
 FINDING_LIMIT = 20
@@ -39,10 +45,17 @@ class BadRow:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
+Query = Callable[[Quorum], Iterable[BadRow]]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A name, how bad it is, what it looks at, its source, when it holds, the query, and what the
-    query judges.
+    """A name, how bad it is, what it looks at, its source, when it holds, and the query.
+
+    `meaning` and `advice` are for people: what a finding tells and when it is normal, and what to
+    do; sentences without markup but `code`. `action` is the group of the page that its findings
+    belong to. `over` is what the query judges. People read the checks of a scope in the order of
+    their declarations, but that one with an `after` follows that check.
     """
 
     name: str
@@ -50,5 +63,36 @@ class Check:
     scope: Scope
     source: str
     holds_when: str
-    query: Callable[[Quorum], Iterable[BadRow]]
+    query: Query
+    meaning: str
+    advice: str
+    action: ActionKey
     over: Subject = coverage.logs
+    after: str | None = None
+
+
+def check(
+    name: str,
+    severity: Severity,
+    scope: Scope,
+    source: str,
+    holds_when: str,
+    *,
+    meaning: str,
+    advice: str,
+    action: ActionKey,
+    over: Subject = coverage.logs,
+    after: str | None = None,
+) -> Callable[[Query], Check]:
+    """Declare the check whose query follows; texts may be broken into lines."""
+
+    def declared(query: Query) -> Check:
+        told = " ".join(meaning.split()), " ".join(advice.split())
+        return Check(name, severity, scope, source, holds_when, query, *told, action, over, after)
+
+    return declared
+
+
+def declared_in(module: ModuleType) -> list[Check]:
+    """The checks of a module, in the order of their declarations."""
+    return [one for one in vars(module).values() if isinstance(one, Check)]

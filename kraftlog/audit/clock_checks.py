@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.triage import some
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -52,6 +52,17 @@ def _steps_back(quorum: Quorum) -> list[_StepBack]:
     return sorted(found.values(), key=lambda one: one.offset)
 
 
+@check(
+    "timestamps_monotonic", "info", "log", "KIP-630 Snapshot Control Records",
+    "append times do not go back",
+    action="know", after="epoch_within_quorum_state",
+    meaning="""A batch is older than the one before it, by its leader's clock. Usual by some
+    milliseconds after a change of leader. Retention by time, and questions about what held at a
+    time, are only as exact as these clocks. More than three are told together: how often, how
+    far, and since when.""",
+    advice="""Nothing for a few milliseconds. Where it recurs or amounts to seconds, compare the
+    controllers' clocks.""",
+)  # fmt: skip
 def timestamps(quorum: Quorum) -> Iterator[BadRow]:
     steps = _steps_back(quorum)
     if len(steps) <= TOLD_ONE_BY_ONE:
@@ -105,6 +116,16 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     )
 
 
+@check(
+    "leader_writes_on", "info", "log", "KIP-835",
+    "a leader that writes regularly is never silent for long",
+    action="watch",
+    meaning="""A leader writes a no-op every half second when nothing else is to be written. A
+    long silence within one epoch is a leader that stood still (a full disk, a long pause of its
+    JVM or of its machine), or a quorum that was stopped and went on under the same leader.""",
+    advice="""Look at the controller that led this epoch, at that time: its log, its disk, its
+    pauses. For a quorum that was stopped on purpose, nothing.""",
+)  # fmt: skip
 def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every
     half second, so that it stood still, or its node was paused.
@@ -139,15 +160,3 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
 
 _REGULAR, _TIMES = 50, 20
 """A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
-
-
-CHECKS = (
-    Check(
-        "timestamps_monotonic", "info", "log", "KIP-630 Snapshot Control Records",
-        "append times do not go back", timestamps,
-    ),
-    Check(
-        "leader_writes_on", "info", "log", "KIP-835",
-        "a leader that writes regularly is never silent for long", idle_gaps,
-    ),
-)  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.triage import called, counted, offsets_text, some
 from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
@@ -56,6 +56,19 @@ def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterato
         yield _Side(comparison, run, agreeing, outlier)
 
 
+@check(
+    "committed_data_consistent", "critical", "replica",
+    "KIP-630 Consistent Log and Snapshots, KAFKA-1211",
+    "below the lower committed bound no two replicas differ, but for an uncommitted tail",
+    action="stop", over=coverage.pairs,
+    meaning="""Two replicas hold different records at an offset that is committed. Raft rules
+    this out: a disk has lost writes, a folder was edited or mixed, or a voter was started with
+    an older copy of its log. The finding names the replica that stands alone, and the first
+    record that differs.""",
+    advice="""Restart nothing. If a majority agrees, stop the replica that stands alone, set its
+    log folder aside and let it fetch the log again. If no majority decides, keep all copies and
+    compare with a backup: whatever is started first becomes the truth.""",
+)  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
     wanted = [
@@ -135,6 +148,16 @@ def _committed_advice(side: _Side) -> str:
     return "Restart neither before you know which one is right: compare with a backup."
 
 
+@check(
+    "log_matching", "critical", "replica", "KAFKA-1211",
+    "the same offset and epoch hold the same bytes on any two replicas",
+    action="stop", over=coverage.pairs,
+    meaning="""Two replicas hold different bytes at the same offset of the same epoch. An epoch
+    has one leader, who writes an offset once; so a copy was changed after it was written, or two
+    nodes led at once.""",
+    advice="""Keep both folders. Let the replica that stands alone fetch its log again. With a
+    finding of single_leader_per_epoch, settle that first.""",
+)  # fmt: skip
 def matching(quorum: Quorum) -> Iterator[BadRow]:
     wanted = [
         (comparison, run)
@@ -160,6 +183,19 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "uncommitted_tail_diverged", "warning", "replica", "KAFKA-1211",
+    "no replica carries an uncommitted tail that another's log contradicts",
+    action="restart", over=coverage.pairs,
+    meaning="""The end of a replica's log is older than what other replicas hold at the same
+    offsets in a newer epoch. This is what a leader that was cut off leaves behind. The node cuts
+    the tail by itself when it finds the newer leader. The finding says whether it is proven that
+    none of it was committed.""",
+    advice="""Read in the finding what is lost, and whether it is proven that none of it was
+    committed. If it is, do it again where it is still wanted, and start voters without a tail
+    first. If it is not, keep the folder and bring the copies that the finding names before the
+    node starts.""",
+)  # fmt: skip
 def tails(quorum: Quorum) -> Iterator[BadRow]:
     told: set[str] = set()
     for log, found in _by_copy(quorum, quorum.is_tail):
@@ -379,24 +415,3 @@ def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64
         texts = words.get(log.evidence.log.id_text(row), ())
         found += [f"{base + index}: {text}" for index, text in enumerate(texts)]
     return found[:_TOLD_RECORDS]
-
-
-CHECKS = (
-    Check(
-        "committed_data_consistent", "critical", "replica",
-        "KIP-630 Consistent Log and Snapshots, KAFKA-1211",
-        "below the lower committed bound no two replicas differ, but for an uncommitted tail",
-        committed,
-        coverage.pairs,
-    ),
-    Check(
-        "log_matching", "critical", "replica", "KAFKA-1211",
-        "the same offset and epoch hold the same bytes on any two replicas", matching,
-        coverage.pairs,
-    ),
-    Check(
-        "uncommitted_tail_diverged", "warning", "replica", "KAFKA-1211",
-        "no replica carries an uncommitted tail that another's log contradicts", tails,
-        coverage.pairs,
-    ),
-)  # fmt: skip

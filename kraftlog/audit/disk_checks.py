@@ -8,7 +8,7 @@ known, and nothing is judged. Source: sentry-charts#1954, KIP-630 "Motivation", 
 
 from collections.abc import Iterator
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called, counted
 from kraftlog.quorum.growth import DAY_MS, days_to_fill
@@ -40,6 +40,26 @@ def _is_apart(log: LogView) -> bool:
     return log.evidence.single_file or log.evidence.is_pulled
 
 
+def _over_logs(quorum: Quorum) -> Coverage:
+    labels = tuple(log.label for log in _with_retention(quorum))
+    return Coverage(labels, (), "no log of a node is at hand")
+
+
+@check(
+    "retention_keeps_up", "warning", "snapshot",
+    "sentry-charts#1954, KIP-630 When to Increase the LogStartOffset",
+    "a node has dropped what its retention does not keep, and takes snapshots",
+    action="watch", over=_over_logs, after="snapshot_too_large_to_fetch",
+    meaning="""A node keeps more of its metadata log than its settings allow, or takes no
+    snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
+    minute and drops the oldest snapshot with the log below the next one. The limits are those of
+    the server.properties beside the copy, else Kafka's own: 100 MiB, 7 days, a snapshot every 20
+    MiB.""",
+    advice="""Look into the node's log for errors of its snapshot generator and metadata loader,
+    and for files that it could not delete. A restart takes snapshots up again, but audit the
+    node first. log.retention.* does not count here: metadata.max.retention.bytes and
+    metadata.max.retention.ms do.""",
+)  # fmt: skip
 def retention(quorum: Quorum) -> Iterator[BadRow]:
     """What the node itself should have dropped; its own newest record tells its time."""
     share = 1 + quorum.thresholds.retention_over_percent / 100
@@ -101,6 +121,33 @@ def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> 
     )
 
 
+def _over_disks(quorum: Quorum) -> Coverage:
+    labels = tuple(log.label for log in _with_room(quorum))
+    grown = [found for log in quorum.logs if (found := log_bytes_per_day(log)) is not None]
+    if not grown:
+        return Coverage(labels, (), "no df.txt beside a log says how much is free on its disk")
+    limit = Limits().max_bytes
+    return Coverage(
+        labels,
+        (),
+        "no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs "
+        f"grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is "
+        f"Kafka's own, drops what is over {limit:,} bytes or 7 days old",
+    )
+
+
+@check(
+    "disk_has_room", "warning", "replica", "sentry-charts#1954, KIP-630 Motivation",
+    "what is free on a disk lasts until retention drops as much as is written",
+    action="watch", over=_over_disks,
+    meaning="""What is free on the disk, by the df.txt beside the copy, is used up before
+    retention begins to drop as much as is written, or is less than one snapshot. A controller
+    whose disk is full stops, often with a torn batch and a .part. Without a df.txt nothing is
+    judged, and the reason tells how the log grows.""",
+    advice="""Give the disk room or lower metadata.max.retention.bytes. On a full disk free other
+    files first: never delete segments or snapshots of the metadata log by hand. kraftlog collect
+    saves df.txt with each copy.""",
+)  # fmt: skip
 def room(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of which it is known what is free."""
     for log in _with_room(quorum):
@@ -133,38 +180,3 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
 
 def _with_room(quorum: Quorum) -> list[LogView]:
     return [log for log in quorum.logs if log.evidence.free_bytes is not None]
-
-
-def _over_logs(quorum: Quorum) -> Coverage:
-    labels = tuple(log.label for log in _with_retention(quorum))
-    return Coverage(labels, (), "no log of a node is at hand")
-
-
-def _over_disks(quorum: Quorum) -> Coverage:
-    labels = tuple(log.label for log in _with_room(quorum))
-    grown = [found for log in quorum.logs if (found := log_bytes_per_day(log)) is not None]
-    if not grown:
-        return Coverage(labels, (), "no df.txt beside a log says how much is free on its disk")
-    limit = Limits().max_bytes
-    return Coverage(
-        labels,
-        (),
-        "no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs "
-        f"grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is "
-        f"Kafka's own, drops what is over {limit:,} bytes or 7 days old",
-    )
-
-
-CHECKS = (
-    Check(
-        "retention_keeps_up", "warning", "snapshot",
-        "sentry-charts#1954, KIP-630 When to Increase the LogStartOffset",
-        "a node has dropped what its retention does not keep, and takes snapshots", retention,
-        _over_logs,
-    ),
-    Check(
-        "disk_has_room", "warning", "replica", "sentry-charts#1954, KIP-630 Motivation",
-        "what is free on a disk lasts until retention drops as much as is written", room,
-        _over_disks,
-    ),
-)  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.replica_checks import busiest_hour
@@ -22,6 +22,24 @@ from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
 
 
+def _over_elections(quorum: Quorum) -> Coverage:
+    log = quorum.newest_log
+    if log is None or len(log.epoch_starts) < 2:
+        return Coverage((), (), "no election lies in a log at hand")
+    return Coverage((log.label,))
+
+
+@check(
+    "leaders_last", "warning", "replica", "KIP-1219, KAFKA-19541",
+    "leaders lead for longer than it takes to elect one",
+    action="watch", over=_over_elections,
+    meaning="""Leaders came and went within less than a minute each, one after the other: too few
+    of them for a storm, too many for a rolling restart. Each change is a pause for everyone who
+    writes metadata.""",
+    advice="""The table elections has every leader with its tenure. Look at what happened on each
+    leader when it lost its office: pauses of the JVM, a slow disk, a link that loses packets, a
+    readiness probe that kills it.""",
+)  # fmt: skip
 def tenures(quorum: Quorum) -> Iterator[BadRow]:
     """Leaders that go within a minute, one after the other; the one that leads now is not
     counted.
@@ -76,13 +94,27 @@ def _longest_run(flags: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[i
     return int(edges[2 * longest]), int(lengths[longest])
 
 
-def _over_elections(quorum: Quorum) -> Coverage:
-    log = quorum.newest_log
-    if log is None or len(log.epoch_starts) < 2:
-        return Coverage((), (), "no election lies in a log at hand")
-    return Coverage((log.label,))
+def _over_voters(quorum: Quorum) -> Coverage:
+    why = _why_unknown(quorum)
+    if why is not None:
+        return Coverage((), (), why)
+    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
 
 
+@check(
+    "newest_leader_commits", "warning", "replica", "strimzi#12760, KAFKA-20661",
+    "the first record of the newest leader is on a majority of the voters",
+    action="watch", over=_over_voters, after="quorum_state_present",
+    meaning="""A controller was elected leader, and its first record has not reached a majority
+    of the voters: it has committed nothing, so that no broker can register and nobody can write
+    metadata, whatever its health check says. Or it leads, and no controller has ever written
+    anything. Usual causes are an address that the leader advertises and the others cannot reach
+    (after a cold start, a change of names), a link, or a disk. At level info the copies of the
+    others were made before.""",
+    advice="""Compare advertised.listeners of the leader with what the others can resolve and
+    reach, then restart the controllers one after the other. kraftlog plan boot says who can be
+    elected, kraftlog replicas where each log ends.""",
+)  # fmt: skip
 def commits(quorum: Quorum) -> Iterator[BadRow]:
     """A leader commits nothing of its epoch before its first record is on a majority."""
     if _why_unknown(quorum) is not None:
@@ -217,24 +249,3 @@ def _why_unknown(quorum: Quorum) -> Reason:
            for one in log.evidence.segments):  # fmt: skip
         return "the log of a voter cannot be read"
     return None
-
-
-def _over_voters(quorum: Quorum) -> Coverage:
-    why = _why_unknown(quorum)
-    if why is not None:
-        return Coverage((), (), why)
-    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
-
-
-CHECKS = (
-    Check(
-        "leaders_last", "warning", "replica", "KIP-1219, KAFKA-19541",
-        "leaders lead for longer than it takes to elect one", tenures,
-        _over_elections,
-    ),
-    Check(
-        "newest_leader_commits", "warning", "replica", "strimzi#12760, KAFKA-20661",
-        "the first record of the newest leader is on a majority of the voters", commits,
-        _over_voters,
-    ),
-)  # fmt: skip

@@ -7,7 +7,7 @@ Source: KIP-630 "Design", KAFKA-1211, KIP-595; KIP-853 for the ways to put a vot
 from collections.abc import Iterator
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
 from kraftlog.quorum.copies import copy_explains
@@ -15,10 +15,48 @@ from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
-MISSING = "voters_present"
-"""The check whose findings say how much a verdict lacks, and nothing about the copies at hand."""
+
+def _own_files(quorum: Quorum) -> Coverage:
+    """Logs that lie in a node's folder, with something beside them that can witness their end."""
+    able = [
+        log.label
+        for log in quorum.logs
+        if log.evidence.segments
+        and not log.evidence.single_file
+        and (
+            log.evidence.epoch_checkpoint
+            or log.evidence.quorum_state
+            or log.evidence.indexes
+            or log.evidence.producer_ends
+            or log.evidence.snapshots
+        )
+    ]
+    alone = [
+        (
+            log.label,
+            "no file beside its log could witness its end"
+            if log.evidence.segments
+            else "no segment of its log was copied",
+        )
+        for log in quorum.logs
+        if not log.evidence.single_file and log.label not in able
+    ]
+    return Coverage(tuple(able), tuple(alone), "no file lies beside the log")
 
 
+@check(
+    "log_end_lost", "critical", "log", "KAFKA-1211, KIP-595",
+    "the log reaches as far as the files beside it witness",
+    action="stop", over=_own_files,
+    meaning="""Files beside a log say that it was once longer than it is: a cut at the end of a
+    record batch, or an emptied file, leaves a log that looks sound. A voter that starts with it
+    has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
+    committed records.""",
+    advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
+    log (a backup, another disk, a copy that was not finished). If a majority of the other voters
+    runs and holds the records, replace the voter: remove it from the voter set and add it again
+    with an empty folder. A broker fetches what it lacks from the leader.""",
+)  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         found = witnesses(log, quorum.snapshots_of(log.label))
@@ -146,7 +184,24 @@ def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
     )
 
 
+def _expected_voters(quorum: Quorum) -> Coverage:
+    if quorum.voter_set is None:
+        return Coverage((), ((None, "nothing at hand says who votes"),))
+    return Coverage(tuple(log.label for log in quorum.peers))
+
+
+@check(
+    "voters_present", "warning", "replica", "KIP-630 Design, KAFKA-1211",
+    "there is a copy of each voter of the newest voter set",
+    action="copy", over=_expected_voters, after="single_leader_per_epoch",
+    meaning="""Not every voter was copied. What is committed, and what a restart loses, depends
+    on all of them: a voter that is not at hand may hold newer records, or may have lost some.""",
+    advice="""Copy the metadata folders of the missing voters too, with meta.properties and
+    quorum-state, and audit again. If a node is gone for good, say so to yourself: the verdict
+    then holds for the others only.""",
+)  # fmt: skip
 def voters_present(quorum: Quorum) -> Iterator[BadRow]:
+    """Findings say how much a verdict lacks, and nothing about the copies at hand."""
     bounds, members = quorum.bounds, quorum.voter_set
     if members is None or not bounds.missing_voters:
         return
@@ -195,12 +250,17 @@ def _on_other_disks(quorum: Quorum) -> list[int]:
     return [one for one in quorum.bounds.missing_voters if one in nodes]
 
 
-def _expected_voters(quorum: Quorum) -> Coverage:
-    if quorum.voter_set is None:
-        return Coverage((), ((None, "nothing at hand says who votes"),))
-    return Coverage(tuple(log.label for log in quorum.peers))
-
-
+@check(
+    "log_ends_on_batch", "warning", "log", "UnexpectedAppendOffsetException",
+    "each log ends where a batch of the other logs ends",
+    action="identity", over=coverage.copies,
+    meaning="""A copy's log ends inside a batch of the other logs. A leader sends whole batches
+    only; the node cannot append what it is sent and stops with UnexpectedAppendOffsetException,
+    again at each start. Such an end comes from a snapshot that ends inside a batch, or from a
+    log that was cut by hand.""",
+    advice="""Stop the node, set its log folder aside (keep meta.properties), and let it fetch
+    log and snapshot anew while a majority of the others runs.""",
+)  # fmt: skip
 def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     """Whether each log ends where a batch of the others does: what follows cannot be fetched
     otherwise.
@@ -233,53 +293,3 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=other.label,
             evidence={"batch_start_offset": first, "batch_end_offset": last + 1},
         )
-
-
-def _own_files(quorum: Quorum) -> Coverage:
-    """Logs that lie in a node's folder, with something beside them that can witness their end."""
-    able = [
-        log.label
-        for log in quorum.logs
-        if log.evidence.segments
-        and not log.evidence.single_file
-        and (
-            log.evidence.epoch_checkpoint
-            or log.evidence.quorum_state
-            or log.evidence.indexes
-            or log.evidence.producer_ends
-            or log.evidence.snapshots
-        )
-    ]
-    alone = [
-        (
-            log.label,
-            "no file beside its log could witness its end"
-            if log.evidence.segments
-            else "no segment of its log was copied",
-        )
-        for log in quorum.logs
-        if not log.evidence.single_file and log.label not in able
-    ]
-    return Coverage(tuple(able), tuple(alone), "no file lies beside the log")
-
-
-CHECKS = (
-    Check(
-        "log_end_lost", "critical", "log", "KAFKA-1211, KIP-595",
-        "the log reaches as far as the files beside it witness",
-        lost_ends,
-        _own_files,
-    ),
-    Check(
-        "log_ends_on_batch", "warning", "log", "UnexpectedAppendOffsetException",
-        "each log ends where a batch of the other logs ends",
-        on_batches,
-        coverage.copies,
-    ),
-    Check(
-        MISSING, "warning", "replica", "KIP-630 Design, KAFKA-1211",
-        "there is a copy of each voter of the newest voter set",
-        voters_present,
-        _expected_voters,
-    ),
-)  # fmt: skip

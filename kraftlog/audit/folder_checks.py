@@ -14,6 +14,23 @@ from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
 
 
+def _no_folder(quorum: Quorum, found: Health) -> Reason:
+    if any(one.partition_folders for one in quorum.replicas):
+        return None
+    return "no topic folder with a partition.metadata lies beside a log at hand"
+
+
+@health_check(
+    "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
+    "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
+    action="watch", nothing=_no_folder, after="brokers_unfenced",
+    meaning="""A broker's disk has folders whose partition.metadata names a topic id that no
+    topic has, or that of another topic, or a partition that is assigned to other brokers: the
+    topic was deleted, perhaps created again under its name, or moved, while the broker was away.
+    Folders that Kafka is deleting are left out.""",
+    advice="""Nothing needs to be done: the broker renames them to -stray when it starts. Copy
+    them first if their records are still wanted.""",
+)  # fmt: skip
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     ids = {name: topic_id for topic_id, name in found.topic_names.items()}
     for replica in quorum.replicas:
@@ -75,18 +92,3 @@ def _gone(found: Health, ids: Mapping[str, str], one: PartitionFolder) -> str:
         return f"topic id {one.topic_id} is in no record at hand{renewed}"
     other = "" if gone[0] == one.topic else f", when it was called {gone[0]}"
     return f"topic id {one.topic_id} was deleted, {at_text(gone[1])}{other}{renewed}"
-
-
-def _no_folder(quorum: Quorum, found: Health) -> Reason:
-    if any(one.partition_folders for one in quorum.replicas):
-        return None
-    return "no topic folder with a partition.metadata lies beside a log at hand"
-
-
-CHECKS = (
-    health_check(
-        "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
-        "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
-        folders, _no_folder,
-    ),
-)  # fmt: skip

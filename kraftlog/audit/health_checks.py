@@ -8,7 +8,7 @@ leaderless partitions of 2025-12, KIP-584, KIP-966.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from kraftlog.audit.check import BadRow, Check, Scope, Severity
+from kraftlog.audit.check import ActionKey, BadRow, Check, Scope, Severity, check
 from kraftlog.audit.coverage import Coverage, Subject
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
@@ -60,6 +60,31 @@ def over(nothing: Nothing) -> Subject:
         return Coverage(tuple(log.label for log in quorum.peers))
 
     return covered
+
+
+def health_check(
+    name: str,
+    severity: Severity,
+    scope: Scope,
+    source: str,
+    holds_when: str,
+    *,
+    nothing: Nothing,
+    meaning: str,
+    advice: str,
+    action: ActionKey,
+    after: str | None = None,
+) -> Callable[[Judge], Check]:
+    """Declare a check of the newest state: what follows judges it, unless there is `nothing`."""
+
+    def declared(judge: Judge) -> Check:
+        one = check(
+            name, severity, scope, source, holds_when,
+            meaning=meaning, advice=advice, action=action, over=over(nothing), after=after,
+        )  # fmt: skip
+        return one(judged(judge, nothing))
+
+    return declared
 
 
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
@@ -126,6 +151,22 @@ def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
 # --- partitions ----------------------------------------------------------------------------------
 
 
+def _no_partition(quorum: Quorum, found: Health) -> Reason:
+    return None if found.partition_count else "the state holds no partition"
+
+
+@health_check(
+    "partitions_have_leaders", "warning", "state", "leaderless partitions of 2025-12, KIP-966",
+    "every partition has a leader",
+    action="watch", nothing=_no_partition,
+    meaning="""Partitions have no leader: nobody can read or write them. At level info every
+    broker that could lead them was stopped or unregistered on purpose, as in a copy of a cluster
+    that was shut down.""",
+    advice="""Start the brokers that the finding names for each partition: those in its ISR, else
+    in its ELR, lose nothing. A broker that crashed leaves the ELR when it comes back; then only
+    an unclean election is left (kafka-leader-election --election-type unclean), and the broker
+    that led last is the best choice.""",
+)  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
         told = by_text((one.name, _way_back(found, one)) for one in partitions)
@@ -201,6 +242,16 @@ def _or(brokers: Sequence[int]) -> str:
     return " or ".join(map(str, brokers))
 
 
+@health_check(
+    "partitions_reach_min_isr", "warning", "state", "KIP-966",
+    "every partition has min.insync.replicas in sync",
+    action="watch", nothing=_no_partition,
+    meaning="""Fewer replicas are in sync than min.insync.replicas asks for. Producers with
+    acks=all get errors, and with eligible leader replicas (KIP-966) the high watermark stands
+    still. What a broker's server.properties says of min.insync.replicas is in no record, so that
+    only configs of topics and of all brokers count here.""",
+    advice="""Start the missing brokers, or reassign the partitions to brokers that run.""",
+)  # fmt: skip
 def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.under_min_isr, _out_of_sync):
         told = by_text((one.name, _in_sync(one)) for one in partitions)
@@ -226,6 +277,16 @@ def _in_sync(one: Partition) -> str:
     return f"{len(one.isr) or 'none'} in sync{who}, {one.min_isr} wanted"
 
 
+@health_check(
+    "elections_clean", "info", "state", "leaderless partitions of 2025-12, KIP-704",
+    "no partition got a leader by an unclean election",
+    action="watch", nothing=_no_partition,
+    meaning="""A partition was given a leader that was not in sync: by the history at hand, or
+    because it is still marked as recovering. What the earlier leaders had and the new one lacked
+    is lost. With one replica in sync nothing ever takes the mark away.""",
+    advice="""Compare with what producers sent and consumers saw since the moment that the
+    finding names. kraftlog explain partition NAME-N shows who led before, and when.""",
+)  # fmt: skip
 def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     partitions = found.unclean
     if partitions:
@@ -259,6 +320,19 @@ def _how_unclean(one: Partition) -> str:
     return f"of {one.unclean.leader}, {at_text(one.unclean.since)}{times}; {state}"
 
 
+def _no_broker(quorum: Quorum, found: Health) -> Reason:
+    return None if found.brokers else "no broker is registered"
+
+
+@health_check(
+    "replicas_registered", "info", "state", "leaderless partitions of 2025-12",
+    "every broker of an assignment is registered",
+    action="watch", nothing=_no_broker,
+    meaning="""A broker was unregistered while partitions still list it as a replica, and perhaps
+    as an eligible leader. Kafka does not take it out by itself.""",
+    advice="""If it is gone for good, reassign these partitions (kafka-reassign-partitions); if
+    not, start it, and it registers again.""",
+)  # fmt: skip
 def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     partitions = found.on_unregistered
     gone: dict[int, list[Partition]] = {}
@@ -281,6 +355,14 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+@health_check(
+    "replication_single", "info", "state", "KIP-631",
+    "every partition has more than one replica",
+    action="know", nothing=_no_partition,
+    meaning="""Partitions have one replica: while its broker is down they are offline, and its
+    disk is the only copy. Normal for tests and for data that may be lost.""",
+    advice="""Raise the replication factor of what matters with kafka-reassign-partitions.""",
+)  # fmt: skip
 def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.single:
         yield row(
@@ -293,6 +375,18 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+def _no_racks(quorum: Quorum, found: Health) -> Reason:
+    return None if len(found.racks) > 1 else "the registered brokers name fewer than two racks"
+
+
+@health_check(
+    "replication_spread", "info", "state", "KIP-36",
+    "replicas of a partition lie in more than one rack, where brokers name racks",
+    action="know", nothing=_no_racks,
+    meaning="""All replicas of a partition lie in one rack, although the brokers name several.""",
+    advice="""Reassign these partitions; kafka-reassign-partitions --generate spreads over
+    racks.""",
+)  # fmt: skip
 def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.one_rack:
         yield row(
@@ -306,6 +400,16 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+@health_check(
+    "leaders_balanced", "info", "state", "KIP-631",
+    "no broker that is there leads far fewer partitions than prefer it",
+    action="know", nothing=_no_partition,
+    meaning="""More than a tenth of the partitions that prefer a broker as their leader are led
+    by others, though it is there and serves. It has less to do than it should, and the others
+    more.""",
+    advice="""kafka-leader-election --election-type preferred, or leave
+    auto.leader.rebalance.enable on.""",
+)  # fmt: skip
 def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for broker, count in sorted(found.preferred_count.items()):
         away = found.preferred_elsewhere.get(broker, 0)
@@ -324,6 +428,15 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 # --- brokers -------------------------------------------------------------------------------------
 
 
+@health_check(
+    "brokers_unfenced", "warning", "state", "KIP-631",
+    "no registered broker is fenced",
+    action="watch", nothing=_no_broker, after="replicas_registered",
+    meaning="""A registered broker is fenced: it leads no partition and serves no client. A
+    warning where it stopped answering; an info after a controlled shutdown.""",
+    advice="""Start it and see why it stopped. A broker that never unfences cannot reach the
+    controllers, or does not catch up with the metadata log.""",
+)  # fmt: skip
 def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for broker, value in sorted(found.brokers.items()):
         if not value["fenced"]:
@@ -346,6 +459,23 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 # --- features ------------------------------------------------------------------------------------
 
 
+def _no_controller(quorum: Quorum, found: Health) -> Reason:
+    if quorum.voter_set is None:
+        return "who the voters are is not known"
+    return None if found.controllers else "no controller has registered"
+
+
+@health_check(
+    "controllers_are_voters", "warning", "state", "KAFKA-20395, KIP-1312",
+    "every registered controller is a voter",
+    action="watch", nothing=_no_controller,
+    meaning="""A controller is registered that is no voter: one that was removed or is gone (a
+    ghost), or an observer that waits to be added. Kafka keeps its registration, and refuses
+    features that it did not support. Such a ghost blocks upgrades of metadata.version.""",
+    advice="""A ghost that blocks: start that controller once with the new version, so that it
+    registers anew, or, from metadata.version 33 (4.4-IV2) on, unregister it with
+    Admin.unregisterController. One that holds nothing up can wait.""",
+)  # fmt: skip
 def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     voters = quorum.voter_set
     ids = voters.ids if voters else ()
@@ -397,6 +527,22 @@ def _able(found: Health) -> dict[tuple[str, int], int]:
     }
 
 
+def _no_node(quorum: Quorum, found: Health) -> Reason:
+    if found.brokers or found.controllers:
+        return None
+    return "no broker and no controller is registered"
+
+
+@health_check(
+    "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
+    "the state has a metadata.version",
+    action="watch", nothing=_no_node,
+    meaning="""The log holds records but no metadata.version, which the first leader writes.
+    Upgrades of features are refused, and what nodes may write is not settled.""",
+    advice="""Look at the first records of the log (kraftlog records --to-offset 20). A log that
+    lost its beginning is told by log_start_covered; else restore the state from a checkpoint
+    that has its features.""",
+)  # fmt: skip
 def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
@@ -407,6 +553,20 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+def _no_range(quorum: Quorum, found: Health) -> Reason:
+    return None if _able(found) else "no node says which metadata.version it supports"
+
+
+@health_check(
+    "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
+    "metadata.version is what every registered node supports, and all support the same",
+    action="watch", nothing=_no_range,
+    meaning="""The finalised metadata.version is below what every registered node supports (an
+    upgrade was not finished), or cannot rise because of the nodes that are named. A warning
+    where a registered node does not support the level that holds: it would refuse to start.""",
+    advice="""When all nodes run the new version and are to stay on it: kafka-features upgrade
+    --release-version. Nodes that are gone for good should be unregistered first.""",
+)  # fmt: skip
 def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     able = _able(found)
     level, reach = _level(found), min(able.values())
@@ -438,95 +598,3 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             finalized=level,
             behind=sorted(low),
         )
-
-
-def _no_partition(quorum: Quorum, found: Health) -> Reason:
-    return None if found.partition_count else "the state holds no partition"
-
-
-def _no_broker(quorum: Quorum, found: Health) -> Reason:
-    return None if found.brokers else "no broker is registered"
-
-
-def _no_racks(quorum: Quorum, found: Health) -> Reason:
-    return None if len(found.racks) > 1 else "the registered brokers name fewer than two racks"
-
-
-def _no_controller(quorum: Quorum, found: Health) -> Reason:
-    if quorum.voter_set is None:
-        return "who the voters are is not known"
-    return None if found.controllers else "no controller has registered"
-
-
-def _no_node(quorum: Quorum, found: Health) -> Reason:
-    if found.brokers or found.controllers:
-        return None
-    return "no broker and no controller is registered"
-
-
-def _no_range(quorum: Quorum, found: Health) -> Reason:
-    return None if _able(found) else "no node says which metadata.version it supports"
-
-
-def health_check(
-    name: str,
-    severity: Severity,
-    scope: Scope,
-    source: str,
-    holds_when: str,
-    judge: Judge,
-    nothing: Nothing,
-) -> Check:
-    """A check of the newest state."""
-    return Check(name, severity, scope, source, holds_when, judged(judge, nothing), over(nothing))
-
-
-CHECKS = (
-    health_check(
-        "partitions_have_leaders", "warning", "state", "leaderless partitions of 2025-12, KIP-966",
-        "every partition has a leader", leaderless, _no_partition,
-    ),
-    health_check(
-        "partitions_reach_min_isr", "warning", "state", "KIP-966",
-        "every partition has min.insync.replicas in sync", under_min_isr, _no_partition,
-    ),
-    health_check(
-        "elections_clean", "info", "state", "leaderless partitions of 2025-12, KIP-704",
-        "no partition got a leader by an unclean election", unclean, _no_partition,
-    ),
-    health_check(
-        "replicas_registered", "info", "state", "leaderless partitions of 2025-12",
-        "every broker of an assignment is registered", on_unregistered, _no_broker,
-    ),
-    health_check(
-        "brokers_unfenced", "warning", "state", "KIP-631",
-        "no registered broker is fenced", fenced, _no_broker,
-    ),
-    health_check(
-        "replication_spread", "info", "state", "KIP-36",
-        "replicas of a partition lie in more than one rack, where brokers name racks",
-        one_rack, _no_racks,
-    ),
-    health_check(
-        "replication_single", "info", "state", "KIP-631",
-        "every partition has more than one replica", single, _no_partition,
-    ),
-    health_check(
-        "leaders_balanced", "info", "state", "KIP-631",
-        "no broker that is there leads far fewer partitions than prefer it",
-        leader_balance, _no_partition,
-    ),
-    health_check(
-        "controllers_are_voters", "warning", "state", "KAFKA-20395, KIP-1312",
-        "every registered controller is a voter", ghosts, _no_controller,
-    ),
-    health_check(
-        "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
-        "the state has a metadata.version", features_recorded, _no_node,
-    ),
-    health_check(
-        "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
-        "metadata.version is what every registered node supports, and all support the same",
-        upgradable, _no_range,
-    ),
-)  # fmt: skip

@@ -5,7 +5,7 @@ In: `quorum.joining`. Source: KAFKA-19541, KIP-1219.
 
 from collections.abc import Iterator
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called, counted
 from kraftlog.quorum.joining import (
@@ -28,6 +28,26 @@ def stuck(quorum: Quorum) -> Iterator[Joining]:
     return (one for one in joining(quorum) if one.is_stuck(limit))
 
 
+def _over(quorum: Quorum) -> Coverage:
+    labels = [log.label for log in quorum.peers if is_controller(quorum, log.evidence)]
+    return Coverage(tuple(labels), (), "no copy at hand is of a controller")
+
+
+@check(
+    "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
+    "a controller that needs a snapshot gets it",
+    action="watch", over=_over,
+    meaning="""A controller needs a snapshot that the others have, tries to get it, and does not:
+    all signs of it in one finding. Over a slow link an answer does not arrive within
+    controller.quorum.fetch.timeout.ms; the controller then stands for election, which costs the
+    others their leader, and begins again (KAFKA-19541). A controller that is only switched off
+    knows no new epoch and is not told.""",
+    advice="""Stop that controller while you help it: from Kafka 4.3 on lower
+    controller.quorum.fetch.snapshot.max.bytes (KIP-1219), before that raise
+    controller.quorum.fetch.timeout.ms on it, or copy the snapshot and the log of a healthy
+    controller into its empty folder. kraftlog plan join says step by step how it gets there, and
+    how long that takes over your link.""",
+)  # fmt: skip
 def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
         size = one.wanted.evidence.size_bytes
@@ -78,17 +98,3 @@ def _signs(one: Joining) -> Iterator[str]:
         yield f"{counted(one.elections, 'leader')} of others came since its log ended"
     if one.ahead:
         yield f"its quorum-state is {counted(one.ahead, 'epoch')} above every log"
-
-
-def _over(quorum: Quorum) -> Coverage:
-    labels = [log.label for log in quorum.peers if is_controller(quorum, log.evidence)]
-    return Coverage(tuple(labels), (), "no copy at hand is of a controller")
-
-
-CHECKS = (
-    Check(
-        "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
-        "a controller that needs a snapshot gets it", can_join,
-        _over,
-    ),
-)  # fmt: skip

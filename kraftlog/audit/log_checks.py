@@ -1,6 +1,6 @@
 """Checks of one replica's segments: bytes, headers, offsets, names, epochs.
 
-Each function is a query over a `Quorum`; `CHECKS` declares them. Source: KIP-630 "Design",
+Each function is a query over a `Quorum`; declared above it. Source: KIP-630 "Design",
 "Snapshot Format", KAFKA-1211, copies of running nodes.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check, Severity
+from kraftlog.audit.check import FINDING_LIMIT, BadRow, Severity, check
 from kraftlog.audit.triage import and_more, at_same_place, capped, offsets_of, offsets_text, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
@@ -37,6 +37,18 @@ _TAIL_WORDS = {
 }
 
 
+@check(
+    "batch_crc_valid", "critical", "log", "KIP-630 Snapshot Format, KAFKA-14104",
+    "the CRC-32C over attributes to end equals the header's, in segments and checkpoints",
+    action="refetch", over=coverage.batches,
+    meaning="""The bytes of a record batch are not those that were written: a disk, a copy or a
+    person changed them. Kafka scans the whole log when it opens it, cuts it at this batch, and
+    drops all later segments without a warning.""",
+    advice="""Do not restart the node. The finding says which replicas hold the same offsets
+    intact: if a majority of the voters does, set this node's log folder aside and let it fetch
+    the log again. If no copy is intact, the offsets are lost; keep every folder and look for a
+    backup.""",
+)  # fmt: skip
 def crc(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
@@ -72,6 +84,18 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "batch_header_valid", "critical", "log", "KIP-630 Snapshot Format",
+    "magic is 2, the length is inside the file, record count and last offset agree",
+    action="refetch", over=coverage.batches,
+    meaning="""A batch's header contradicts itself or the file: its magic is not 2, its length
+    leads outside the file, or its number of records and its last offset do not fit each other.
+    Length, base offset and epoch are covered by no CRC, so that they can be damaged while the
+    records are whole; the finding says so where the CRC proves it.""",
+    advice="""Treat it as a batch with a wrong CRC: compare the offsets with the replicas that
+    the finding names, do not restart the node, let it fetch the log again. For a checkpoint,
+    take the file of the same name from another replica.""",
+)  # fmt: skip
 def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         yield from _damaged_headers(quorum, log)
@@ -191,6 +215,17 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     }
 
 
+@check(
+    "file_readable", "warning", "log", "copies of running nodes",
+    "each file under its name is a readable regular file",
+    action="copy", over=coverage.files,
+    meaning="""A file that should be read could not be: permission denied, an error of the disk,
+    a folder or a link in its place. Nothing is known of what it holds. At level info the file
+    vanished while the copy was read, which a live node does to segments and snapshots that it
+    deletes.""",
+    advice="""Make the copy readable or copy the file again, and audit again. If it cannot be
+    read on the node either, check that node's disk and file owners first.""",
+)  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
         unread = {one.path for one in replica.segments if one.problem is not None}
@@ -214,6 +249,17 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "segment_complete", "critical", "log", "KIP-630 Design",
+    "a segment that is not the last ends exactly at a batch's end",
+    action="refetch",
+    meaning="""A segment that later segments follow does not end at a batch's end. Kafka closes a
+    segment only after a whole batch, so that bytes are missing or were added. At its next start
+    the node would cut the log there and delete the later segments.""",
+    advice="""Do not restart the node. If other replicas hold the offsets intact, set this folder
+    aside and let the node fetch the log again; otherwise copy the segment from the node once
+    more.""",
+)  # fmt: skip
 def complete(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for index, segment in enumerate(log.evidence.segments[:-1]):
@@ -235,6 +281,16 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                 )
 
 
+@check(
+    "log_tail_complete", "warning", "log", "KIP-630 Design, copies of running nodes",
+    "the last segment ends at a batch's end",
+    action="restart",
+    meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch.
+    Usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
+    tail when it starts and fetches the rest again.""",
+    advice="""Nothing is to be done where the node was running or killed. If it was stopped
+    cleanly, check its disk and its file system.""",
+)  # fmt: skip
 def tail(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for segment in log.evidence.segments[-1:]:
@@ -257,6 +313,18 @@ def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     )
 
 
+@check(
+    "offsets_contiguous", "critical", "log", "KIP-630 Design",
+    "each batch begins at the offset after the one before it, across segments too",
+    action="refetch",
+    meaning="""Offsets are missing, or batches go back behind others: a segment was deleted or
+    not copied, files of two copies were mixed, or a base offset in a header is damaged. What a
+    replica's state was after a hole is not known, so that state checks are skipped from there
+    on.""",
+    advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
+    Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the
+    offsets; the finding names replicas that do.""",
+)  # fmt: skip
 def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
@@ -336,6 +404,17 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "segment_name_matches", "critical", "log", "KIP-630 Design",
+    "a segment's name is the base offset of its first batch",
+    action="identity",
+    meaning="""A segment's name is not the offset that it begins with, or a file that ends in
+    .log has no offset for a name. Kafka looks offsets up by file name, and refuses to start over
+    a .log file with a foreign name.""",
+    advice="""Give a renamed segment its name back, and its index files too, while the node is
+    stopped; move foreign files elsewhere. If the finding says that the header is damaged, leave
+    the name and see offsets_contiguous.""",
+)  # fmt: skip
 def named(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
@@ -373,6 +452,16 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 )
 
 
+@check(
+    "epochs_monotonic", "critical", "log", "KAFKA-1211",
+    "the leader epoch of batches never decreases",
+    action="refetch",
+    meaning="""The leader epoch in the batches goes back. A leader only ever appends with its
+    own, newer epoch; so either the epoch in a header is damaged (no CRC covers it) or batches
+    were put together from two histories.""",
+    advice="""Compare both batches with the other replicas at the same offset. Let the replica
+    that stands alone fetch its log again.""",
+)  # fmt: skip
 def epochs(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
@@ -394,6 +483,16 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "leader_change_starts_epoch", "critical", "log", "KAFKA-1211",
+    "the first batch of each epoch that begins inside the log is a LeaderChange",
+    action="origin",
+    meaning="""The first batch of an epoch is not a LeaderChange record, although every leader of
+    Kafka writes one before anything else. The record was replaced, or the epoch in the header is
+    wrong.""",
+    advice="""Compare the offset with the other replicas. If they all hold the same, something
+    other than Kafka wrote to the log: keep all folders and look into it before any restart.""",
+)  # fmt: skip
 def leader_change(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
@@ -415,46 +514,3 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 batch_leader_epoch=start.epoch,
                 evidence={"first_record": first},
             )
-
-
-CHECKS = (
-    Check(
-        "batch_crc_valid", "critical", "log", "KIP-630 Snapshot Format, KAFKA-14104",
-        "the CRC-32C over attributes to end equals the header's, in segments and checkpoints", crc,
-        coverage.batches,
-    ),
-    Check(
-        "batch_header_valid", "critical", "log", "KIP-630 Snapshot Format",
-        "magic is 2, the length is inside the file, record count and last offset agree", header,
-        coverage.batches,
-    ),
-    Check(
-        "file_readable", "warning", "log", "copies of running nodes",
-        "each file under its name is a readable regular file", readable,
-        coverage.files,
-    ),
-    Check(
-        "segment_complete", "critical", "log", "KIP-630 Design",
-        "a segment that is not the last ends exactly at a batch's end", complete,
-    ),
-    Check(
-        "log_tail_complete", "warning", "log", "KIP-630 Design, copies of running nodes",
-        "the last segment ends at a batch's end", tail,
-    ),
-    Check(
-        "offsets_contiguous", "critical", "log", "KIP-630 Design",
-        "each batch begins at the offset after the one before it, across segments too", contiguous,
-    ),
-    Check(
-        "segment_name_matches", "critical", "log", "KIP-630 Design",
-        "a segment's name is the base offset of its first batch", named,
-    ),
-    Check(
-        "epochs_monotonic", "critical", "log", "KAFKA-1211",
-        "the leader epoch of batches never decreases", epochs,
-    ),
-    Check(
-        "leader_change_starts_epoch", "critical", "log", "KAFKA-1211",
-        "the first batch of each epoch that begins inside the log is a LeaderChange", leader_change,
-    ),
-)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import FINDING_LIMIT, BadRow, Check
+from kraftlog.audit.check import FINDING_LIMIT, BadRow, check
 from kraftlog.audit.triage import some, told_once
 from kraftlog.log.fault import FaultKind
 from kraftlog.quorum.content import RULES, UNKNOWN
@@ -111,6 +111,16 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     ]
 
 
+@check(
+    "batch_decompresses", "critical", "log", "KIP-630 Snapshot Format",
+    "the codec is known and the batch unpacks within the limit",
+    action="origin", over=coverage.batches, after="batch_header_valid",
+    meaning="""A batch whose CRC is right names an unknown codec, or unpacks to nothing or to
+    more than the limit. KRaft writes its log without compression, so that another program wrote
+    this batch.""",
+    advice="""Find out who wrote it before a node loads it. A limit that is too small for an
+    honest file is raised with decompress_limit_bytes.""",
+)  # fmt: skip
 def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, CODEC_KINDS):
         yield _row(
@@ -122,6 +132,18 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "record_decodes", "critical", "log", "KIP-631",
+    "each record's frame and body decode by its message spec with no bytes left over",
+    action="origin", over=coverage.batches, after="leader_change_starts_epoch",
+    meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
+    the record, bytes are left over, or the number of records is not what the header says.
+    Kafka's metadata loader stops or skips it. A warning at this check means that a batch was
+    larger than batch_limit_bytes and was not read.""",
+    advice="""If other replicas hold the same bytes, the record was written so: look for the
+    version or the tool that wrote it. If they do not, this copy was changed with a matching CRC:
+    do not start the node from it.""",
+)  # fmt: skip
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
         others = _others(quorum, place)
@@ -148,6 +170,17 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
                     )  # fmt: skip
 
 
+@check(
+    "record_type_known", "warning", "log", "KIP-631",
+    "type, version, tagged fields and feature levels of each record are known",
+    action="watch", over=coverage.batches,
+    meaning="""A newer Kafka than this kraftlog knows wrote something: a record of an unknown
+    type or version, a tagged field, a feature or a level of it. Each is told once. It is kept,
+    and applied where its shape is known; what it may have changed is not judged, and the checks
+    of the state say so.""",
+    advice="""Nothing is wrong with the quorum by this. Use a newer kraftlog to have everything
+    judged.""",
+)  # fmt: skip
 def known(quorum: Quorum) -> Iterator[BadRow]:
     """Each thing that is unknown is told once, with all places that hold it."""
     found: dict[str, list[tuple[_Place, RecordIssue]]] = {}
@@ -174,6 +207,16 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
 _RULE_ADVICE = "no KRaft controller writes such a record: find out who did"
 
 
+@check(
+    "record_rules", "warning", "log", "KIP-630 Snapshot Format",
+    "records and the headers of their batches are as a KRaft controller writes them",
+    action="origin", over=coverage.batches,
+    meaning="""A record has headers, a key, a timestamp of its own or no value, or the header of
+    its batch names a producer, a transaction, the time of an append or attributes that this log
+    never has: it decodes, but no KRaft controller writes so.""",
+    advice="""Find out which program wrote it. If it stands in one replica only, see
+    committed_data_consistent for that offset.""",
+)  # fmt: skip
 def rules(quorum: Quorum) -> Iterator[BadRow]:
     yield from told_once(
         _row(
@@ -189,6 +232,18 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
 BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT"))
 
 
+@check(
+    "transactions_well_formed", "critical", "log", "KIP-868",
+    "Begin, End and Abort of metadata transactions pair up and do not nest",
+    action="origin", over=coverage.batches,
+    meaning="""Begin, End and Abort records of metadata transactions do not pair up, and Kafka's
+    loader fails there. At level info a transaction is still open at the log's end: its records
+    have no effect until it ends, which is usual in the moments after the first start of a
+    cluster.""",
+    advice="""Look for the controller that wrote the record, by the leader of that epoch. If an
+    open transaction stays open in the next copy, the active controller is stuck: read its log,
+    and move leadership.""",
+)  # fmt: skip
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
     # A snapshot is never taken inside a transaction: at its end none is open.
     closed = sorted({one.end_offset for one in quorum.credible_snapshots})
@@ -256,32 +311,3 @@ def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) ->
         severity=severity,
         evidence={"batch_id": columns.id_text(place[0]), "record_index": place[1]},
     )
-
-
-CHECKS = (
-    Check(
-        "batch_decompresses", "critical", "log", "KIP-630 Snapshot Format",
-        "the codec is known and the batch unpacks within the limit", decompresses,
-        coverage.batches,
-    ),
-    Check(
-        "record_decodes", "critical", "log", "KIP-631",
-        "each record's frame and body decode by its message spec with no bytes left over", decodes,
-        coverage.batches,
-    ),
-    Check(
-        "record_type_known", "warning", "log", "KIP-631",
-        "type, version, tagged fields and feature levels of each record are known", known,
-        coverage.batches,
-    ),
-    Check(
-        "record_rules", "warning", "log", "KIP-630 Snapshot Format",
-        "records and the headers of their batches are as a KRaft controller writes them", rules,
-        coverage.batches,
-    ),
-    Check(
-        "transactions_well_formed", "critical", "log", "KIP-868",
-        "Begin, End and Abort of metadata transactions pair up and do not nest", transactions,
-        coverage.batches,
-    ),
-)  # fmt: skip

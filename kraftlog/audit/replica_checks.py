@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.joining_checks import stuck
 from kraftlog.audit.triage import called, offsets_text, some
 from kraftlog.quorum import voters as voter_sources
@@ -57,6 +57,16 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
             )
 
 
+@check(
+    "single_leader_per_epoch", "critical", "replica", "KAFKA-15489",
+    "each epoch has one leader over all logs and quorum-state files",
+    action="stop", over=coverage.copies,
+    meaning="""Two nodes are named as leader of one epoch, by LeaderChange records or
+    quorum-state files. Two nodes may have accepted writes at once.""",
+    advice="""Keep all folders and stop before any restart. Compare the logs of both from that
+    epoch on; check that no node id was used twice and that no quorum-state was restored from a
+    backup.""",
+)  # fmt: skip
 def single_leader(quorum: Quorum) -> Iterator[BadRow]:
     by_epoch: dict[int, list[_Claim]] = defaultdict(list)
     for claim in _claims(quorum):
@@ -112,6 +122,17 @@ def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
             yield _Candidate(voter, log, key, reached >= lower, reached)
 
 
+@check(
+    "voter_holds_committed_data", "critical", "replica",
+    "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
+    "no majority of voters could elect a leader that lacks committed data",
+    action="stop", over=coverage.committed_voters,
+    meaning="""Enough voters would elect a leader that lacks committed records; those would then
+    be lost. At level info one voter ends before the committed bound and cannot win by itself: it
+    lags, and catches up when it runs.""",
+    advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do
+    not start only the voters that the finding lists. For info, nothing.""",
+)  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     bounds, candidates = quorum.bounds, list(_candidates(quorum))
     for one in candidates:
@@ -166,6 +187,16 @@ def _copied_before(quorum: Quorum, candidate: _Candidate) -> bool:
     return bool(stamps) and all(copy_explains(quorum, candidate.log, stamp) for stamp in stamps)
 
 
+@check(
+    "meta_properties_valid", "warning", "replica", "KIP-595",
+    "meta.properties is there and readable",
+    action="identity", over=coverage.files,
+    meaning="""meta.properties is missing or cannot be read, so that whose copy this is cannot be
+    told: it counts neither as a voter nor as an observer. On a node, Kafka refuses to start
+    without it.""",
+    advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
+    is missing on the node, write it with kafka-storage format and the same cluster id.""",
+)  # fmt: skip
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
     for replica in quorum.replicas:
@@ -185,6 +216,15 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "cluster_id_agrees", "critical", "replica", "KIP-595",
+    "all meta.properties and quorum-state files name one cluster",
+    action="identity", over=coverage.copies,
+    meaning="""The copies name different clusters. Folders of several clusters were put together,
+    or a file was edited.""",
+    advice="""Audit each cluster by itself (`--each`). If they are one cluster, find the file
+    that was edited before the node restarts; it would refuse to start.""",
+)  # fmt: skip
 def cluster(quorum: Quorum) -> Iterator[BadRow]:
     count = quorum.cluster_ids
     if len(count) < 2:
@@ -208,6 +248,14 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
+    "no two directories claim the same node id and directory id",
+    action="identity", over=coverage.copies,
+    meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
+    clone of a disk. If both start, one voter votes twice.""",
+    advice="""Find out which one runs, and put the other away.""",
+)  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
     seen: dict[tuple[int, str | None], str] = {}
     directories: dict[str, str] = {}
@@ -251,6 +299,15 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
+    "voters by quorum-state, KRaftVoters records and configuration are the same",
+    action="identity", over=coverage.copies,
+    meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
+    controller.quorum.voters. Nodes that disagree count different majorities. Often a change of
+    the voters that was not finished, or a configuration that was not rolled out everywhere.""",
+    advice="""Find the unfinished change and finish it on all nodes before any of them restarts.""",
+)  # fmt: skip
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_file(quorum)
     yield from _sets_by_record(quorum)
@@ -354,6 +411,15 @@ def _odd_ones(group: Iterable[VoterSet]) -> Iterator[BadRow]:
             yield _set_row(one, right)
 
 
+@check(
+    "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
+    "each voter's directory has a readable quorum-state not older than its log",
+    action="identity", over=coverage.voters,
+    meaning="""A voter's quorum-state is missing, unreadable, or older than its log. A voter that
+    has forgotten its vote could vote twice in one epoch.""",
+    advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
+    node, let the node join anew with an empty log folder; do not write one by hand.""",
+)  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
         file = replica.quorum_state
@@ -404,6 +470,17 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "election_storm", "warning", "replica", "KIP-1219, strimzi#11613",
+    "elections per hour and skipped epochs stay under the limits",
+    action="watch",
+    meaning="""Leaders changed very often, or many elections in a row were won by nobody. Usual
+    causes are a controller that cannot fetch within its timeout (a slow link, a large snapshot,
+    KAFKA-19541), an overloaded disk, or pauses of the JVM.""",
+    advice="""Look at the node that is missing from grantingVoters of the LeaderChange records,
+    its link and its disk. For large snapshots on slow links see
+    controller.quorum.fetch.snapshot.max.bytes (KIP-1219).""",
+)  # fmt: skip
 def storm(quorum: Quorum) -> Iterator[BadRow]:
     yield from _epochs_ahead(quorum)
     yield from _elections(quorum)
@@ -463,47 +540,3 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
             "epochs": len(epochs),
         },
     )
-
-
-CHECKS = (
-    Check(
-        "single_leader_per_epoch", "critical", "replica", "KAFKA-15489",
-        "each epoch has one leader over all logs and quorum-state files", single_leader,
-        coverage.copies,
-    ),
-    Check(
-        "voter_holds_committed_data", "critical", "replica",
-        "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
-        "no majority of voters could elect a leader that lacks committed data", committed_held,
-        coverage.committed_voters,
-    ),
-    Check(
-        "meta_properties_valid", "warning", "replica", "KIP-595",
-        "meta.properties is there and readable", meta_valid,
-        coverage.files,
-    ),
-    Check(
-        "cluster_id_agrees", "critical", "replica", "KIP-595",
-        "all meta.properties and quorum-state files name one cluster", cluster,
-        coverage.copies,
-    ),
-    Check(
-        "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
-        "no two directories claim the same node id and directory id", identity,
-        coverage.copies,
-    ),
-    Check(
-        "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
-        "voters by quorum-state, KRaftVoters records and configuration are the same", voter_sets,
-        coverage.copies,
-    ),
-    Check(
-        "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
-        "each voter's directory has a readable quorum-state not older than its log", quorum_state,
-        coverage.voters,
-    ),
-    Check(
-        "election_storm", "warning", "replica", "KIP-1219, strimzi#11613",
-        "elections per hour and skipped epochs stay under the limits", storm,
-    ),
-)  # fmt: skip

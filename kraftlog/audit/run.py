@@ -12,7 +12,7 @@ from kraftlog.audit.brief import REASON_LIMIT, brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, Judged, places
-from kraftlog.audit.end_checks import MISSING
+from kraftlog.audit.end_checks import voters_present
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
 from kraftlog.quorum.model import Quorum
@@ -123,7 +123,7 @@ def audit_of(quorum: Quorum, checks: Sequence[Check] = CATALOGUE) -> AuditResult
     findings.sort(key=lambda one: RANK[one.severity])
     verdict = verdict_of(
         quorum,
-        (one.severity for one in findings if one.check != MISSING),
+        (one.severity for one in findings if one.check != voters_present.name),
         [(one.check, one.reason or "") for one in results if one.is_gap],
         is_complete=_is_complete(results),
         is_broken=any(one.result == ERRORED for one in results),

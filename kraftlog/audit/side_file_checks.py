@@ -10,12 +10,23 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
 
 
+@check(
+    "epoch_checkpoint_agrees", "warning", "log", "KAFKA-1211",
+    "leader-epoch-checkpoint agrees with the epochs of the batches",
+    action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
+    meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
+    wrong, missing or extra. A leader answers from it where an epoch ends, so that followers
+    could be told to cut at a wrong offset. It is normal that it begins at the oldest snapshot's
+    end, and that its last entry names an epoch without a batch; both are no findings.""",
+    advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
+    batches. A missing file needs nothing.""",
+)  # fmt: skip
 def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         file = log.evidence.epoch_checkpoint
@@ -106,6 +117,16 @@ def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> It
         yield entry, "missing", text
 
 
+@check(
+    "index_agrees", "warning", "log", "KIP-595",
+    "each entry of an index points at the batch that it names",
+    action="rebuild", over=coverage.indexes,
+    meaning="""An entry of .index or .timeindex points at no batch's start, or at one of another
+    offset or time; or an index has no segment beside it. Zeros at the end of an index are space
+    that Kafka allocates ahead, and are no finding.""",
+    advice="""Stop the node, delete the index, start it: Kafka builds it anew. For an index
+    without a segment, look for the missing segment first.""",
+)  # fmt: skip
 def indexes(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         segments = {one.base_offset: one for one in log.evidence.segments}
@@ -234,6 +255,16 @@ def _time_entries(
     return np.flatnonzero(~hits), "names a time that the batch at that offset does not have"
 
 
+@check(
+    "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, confluentinc/kafka#302",
+    "no batch has an epoch above that of quorum-state",
+    action="identity", over=coverage.quorum_states,
+    meaning="""The log holds batches of a later epoch than quorum-state knows. The node could
+    vote again in an epoch in which it has already taken part. In a copy of a running node the
+    file may simply have been copied before an election.""",
+    advice="""Copy the node again, quorum-state last. If the finding stays, restore the file, or
+    let the node join anew with an empty log folder.""",
+)  # fmt: skip
 def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         state = log.evidence.state_file
@@ -256,22 +287,3 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
             epoch,
             evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},
         )
-
-
-CHECKS = (
-    Check(
-        "epoch_checkpoint_agrees", "warning", "log", "KAFKA-1211",
-        "leader-epoch-checkpoint agrees with the epochs of the batches", epoch_checkpoint,
-        coverage.epoch_checkpoints,
-    ),
-    Check(
-        "index_agrees", "warning", "log", "KIP-595",
-        "each entry of an index points at the batch that it names", indexes,
-        coverage.indexes,
-    ),
-    Check(
-        "epoch_within_quorum_state", "warning", "log", "KAFKA-18723, confluentinc/kafka#302",
-        "no batch has an epoch above that of quorum-state", within_quorum_epoch,
-        coverage.quorum_states,
-    ),
-)  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
 from kraftlog.log import names
 from kraftlog.quorum.copies import copy_explains
@@ -34,6 +34,16 @@ ALLOWED = frozenset(
 _REPLACE = "take the file of the same name, or an older snapshot, from another replica"
 
 
+@check(
+    "snapshot_header_first", "critical", "snapshot", "KIP-630 Snapshot Control Records",
+    "the first record is a SnapshotHeader, and the only one",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""A checkpoint does not begin with its SnapshotHeader record, or holds more than
+    one. How new its state is cannot be told, and two snapshots may have been joined.""",
+    advice="""Set the file aside and take the one of the same name, or an older one, from another
+    replica. The node also starts without it where its log reaches back far enough: see
+    log_start_covered.""",
+)  # fmt: skip
 def header_first(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         if one.evidence.problem is not None or (one.starts_damaged and one.evidence.size_bytes):
@@ -57,6 +67,16 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "snapshot_footer_last", "critical", "snapshot", "KIP-630 Snapshot Control Records",
+    "the last record is a SnapshotFooter, and nothing follows",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete. No
+    reader of Kafka asks for the footer, so that a node would load what is there and miss the
+    rest in silence.""",
+    advice="""Do not start a node from it. Copy the complete file from the replica that the
+    finding names, or remove it where an older snapshot and the log cover the same offsets.""",
+)  # fmt: skip
 def footer_last(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         if one.evidence.problem is not None or one.ends_with_footer or one.ends_damaged:
@@ -95,6 +115,15 @@ def _complete_peer(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
     return next((s for s in same if s.is_complete), None)
 
 
+@check(
+    "snapshot_name_valid", "warning", "snapshot", "KIP-630 Snapshot Format",
+    "a snapshot's name has the shipped form of 20 and 10 digits",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""A checkpoint's name has not the shipped form of 20 digits, a hyphen and 10 digits;
+    it may have the form of KIP-630's text. Kafka reads fixed columns of the name and would fail,
+    or take another epoch for it.""",
+    advice="""Rename the file to the name that the finding gives, or move it out of the folder.""",
+)  # fmt: skip
 def name_valid(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         if one.evidence.name_form != names.SHIPPED:
@@ -131,6 +160,15 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
             yield log, index
 
 
+@check(
+    "snapshot_epoch_agrees", "critical", "snapshot", "KIP-630 Snapshot Format",
+    "the epoch in a snapshot's name is that of its last offset in every log",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""The epoch in a checkpoint's name is not the epoch that the logs have at its last
+    offset, or not that of its own batches. A node that starts from it would claim a history that
+    never was, and might win an election with it.""",
+    advice="""Set the file aside before the node starts. Take another replica's snapshot.""",
+)  # fmt: skip
 def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
@@ -158,6 +196,16 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619",
+    "a snapshot's end offset is a batch's boundary in every log that holds it",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""A snapshot ends inside a record batch. A node whose log begins there asks for the
+    middle of the batch, is sent the whole, and stops with UnexpectedAppendOffsetException, again
+    at each start (seen with Kafka 4.4.0).""",
+    advice="""Remove this snapshot while the node is stopped, where log_start_covered holds
+    without it, and let the node take another one.""",
+)  # fmt: skip
 def aligned(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         inside = {
@@ -179,6 +227,16 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "snapshot_timestamp_agrees", "warning", "snapshot", "KIP-630 Snapshot Control Records",
+    "LastContainedLogTimestamp is that of the last record contained",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""The header's LastContainedLogTimestamp is not the time of the last record before
+    the snapshot's end. Kafka's retention of snapshots goes by it; and a file whose header was
+    changed may be changed elsewhere.""",
+    advice="""Look at snapshot_equals_replay for the same file. If that holds, only retention by
+    time is off, and the next snapshot ends it.""",
+)  # fmt: skip
 def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         stamp = one.last_contained_timestamp
@@ -202,6 +260,17 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             break
 
 
+@check(
+    "snapshot_within_committed", "critical", "snapshot",
+    "KIP-630 Loading State and Frequency of Compaction, KIP-630 Validation of Snapshot and Log",
+    "no snapshot ends above the upper committed bound",
+    action="stop", over=coverage.snapshots,
+    meaning="""A snapshot ends above everything that can be committed. Kafka only takes snapshots
+    of committed records, so that it is of another log, or committed records are missing from
+    every copy. At level info its logs were copied a moment before it.""",
+    advice="""Copy the quorum again. If the finding stays, set the snapshot aside before the node
+    starts, and find out where it comes from.""",
+)  # fmt: skip
 def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     bounds = quorum.bounds
     ends = [log.end_offset or 0 for log in quorum.peers if not log.is_empty]
@@ -233,6 +302,16 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "log_start_covered", "critical", "snapshot",
+    "KIP-630 Motivation, KIP-630 Validation of Snapshot and Log, KAFKA-14238",
+    "a log that begins above 0 has a complete snapshot that reaches its start",
+    action="refetch",
+    meaning="""A log begins above offset 0 and no complete snapshot reaches its start. The state
+    of the offsets between is lost on this replica, and Kafka refuses to start it.""",
+    advice="""Copy a snapshot from a replica that the finding names. If none has one, the node
+    must join anew with an empty log folder, while a majority of the others is up.""",
+)  # fmt: skip
 def start_covered(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         start = log.start_offset
@@ -260,6 +339,18 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "snapshot_ahead_of_log", "warning", "snapshot",
+    "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
+    "a snapshot past the log's end has an empty log",
+    action="refetch", over=coverage.snapshots,
+    meaning="""The newest snapshot ends after the log's end, and the log is not empty. This is
+    the state between fetching a snapshot and dropping the old log; at its next start the node
+    drops the log and begins at the snapshot's end. At level info the log was copied before the
+    snapshot was taken.""",
+    advice="""Nothing if a majority holds the discarded offsets. Otherwise copy the log folder
+    before the node starts, and find out where the end of its log went.""",
+)  # fmt: skip
 def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         own = quorum.snapshots_of(log.label)
@@ -299,6 +390,14 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "snapshot_below_log_start", "info", "snapshot", "KIP-630 When to Delete Snapshots",
+    "no snapshot ends below the log start offset",
+    action="know", over=coverage.snapshots,
+    meaning="""A snapshot ends before the log starts: nothing can be replayed on it. Kafka
+    deletes such files when it starts.""",
+    advice="""Nothing.""",
+)  # fmt: skip
 def below_start(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         start = log.start_offset
@@ -314,6 +413,16 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
                 )
 
 
+@check(
+    "snapshot_leftover", "info", "snapshot",
+    "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
+    "no .part and no .deleted file is left",
+    action="know", over=coverage.files,
+    meaning="""A snapshot that was never finished (.part) or that waits for its removal
+    (.deleted). Usual in copies of running nodes.""",
+    advice="""Nothing. A .part that grows in no later copy, together with election_storm, points
+    to a node that cannot fetch a snapshot within its timeout (KAFKA-19541).""",
+)  # fmt: skip
 def leftover(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.every_snapshot:
         evidence = one.evidence
@@ -355,6 +464,16 @@ def _idle_ms(quorum: Quorum, one: SnapshotView) -> int | None:
     return now - one.evidence.modified_ms if now > one.evidence.modified_ms else None
 
 
+@check(
+    "snapshot_too_large_to_fetch", "warning", "snapshot", "KIP-1219",
+    "a snapshot is smaller than 2 GiB",
+    action="watch", over=coverage.snapshots,
+    meaning="""A snapshot of more than 2 GiB cannot reach a follower: positions in FetchSnapshot
+    end there. At level info it is only larger than the usual 10 MiB, and new nodes take longer
+    to join.""",
+    advice="""Above 2 GiB, copy the file by hand to nodes that need it, and find out what fills
+    the metadata with the column records_by_type of the table snapshots.""",
+)  # fmt: skip
 def too_large(quorum: Quorum) -> Iterator[BadRow]:
     limits = quorum.thresholds
     for one in quorum.snapshots:
@@ -377,6 +496,14 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+@check(
+    "snapshot_record_allowed", "warning", "snapshot", "KIP-630 Snapshot Format",
+    "a snapshot holds only record types that Kafka's images write",
+    action="snapshot", over=coverage.snapshots,
+    meaning="""A snapshot holds records of a type that Kafka writes to logs only, never to
+    snapshots.""",
+    advice="""Somebody else wrote this file: set it aside, and take another replica's.""",
+)  # fmt: skip
 def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         found = one.evidence.first_of_type
@@ -394,6 +521,14 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+@check(
+    "snapshot_headers_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
+    "batches of a checkpoint are numbered from 0 on, in one epoch",
+    action="snapshot", over=coverage.every_snapshot,
+    meaning="""Batches of a checkpoint are not numbered from 0 on, or are of several epochs.
+    Kafka gives these numbers no meaning, but does not write them so; a header may be damaged.""",
+    advice="""Compare the file with another replica's, and see snapshot_equals_replay.""",
+)  # fmt: skip
 def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.every_snapshot:
         batches = one.evidence.batches
@@ -418,80 +553,3 @@ def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
                 batch_leader_epoch=epoch,
                 evidence={"base_offset": base, "expected": int(due[row])},
             )
-
-
-CHECKS = (
-    Check(
-        "snapshot_header_first", "critical", "snapshot", "KIP-630 Snapshot Control Records",
-        "the first record is a SnapshotHeader, and the only one", header_first,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_footer_last", "critical", "snapshot", "KIP-630 Snapshot Control Records",
-        "the last record is a SnapshotFooter, and nothing follows", footer_last,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_name_valid", "warning", "snapshot", "KIP-630 Snapshot Format",
-        "a snapshot's name has the shipped form of 20 and 10 digits", name_valid,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_epoch_agrees", "critical", "snapshot", "KIP-630 Snapshot Format",
-        "the epoch in a snapshot's name is that of its last offset in every log", epoch_agrees,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619",
-        "a snapshot's end offset is a batch's boundary in every log that holds it", aligned,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_timestamp_agrees", "warning", "snapshot", "KIP-630 Snapshot Control Records",
-        "LastContainedLogTimestamp is that of the last record contained", timestamp_agrees,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_within_committed", "critical", "snapshot",
-        "KIP-630 Loading State and Frequency of Compaction, KIP-630 Validation of Snapshot and Log",
-        "no snapshot ends above the upper committed bound", within_committed,
-        coverage.snapshots,
-    ),
-    Check(
-        "log_start_covered", "critical", "snapshot",
-        "KIP-630 Motivation, KIP-630 Validation of Snapshot and Log, KAFKA-14238",
-        "a log that begins above 0 has a complete snapshot that reaches its start", start_covered,
-    ),
-    Check(
-        "snapshot_ahead_of_log", "warning", "snapshot",
-        "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
-        "a snapshot past the log's end has an empty log", ahead_of_log,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_below_log_start", "info", "snapshot", "KIP-630 When to Delete Snapshots",
-        "no snapshot ends below the log start offset", below_start,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_leftover", "info", "snapshot",
-        "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
-        "no .part and no .deleted file is left", leftover,
-        coverage.files,
-    ),
-    Check(
-        "snapshot_too_large_to_fetch", "warning", "snapshot", "KIP-1219",
-        "a snapshot is smaller than 2 GiB", too_large,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_record_allowed", "warning", "snapshot", "KIP-630 Snapshot Format",
-        "a snapshot holds only record types that Kafka's images write", record_allowed,
-        coverage.snapshots,
-    ),
-    Check(
-        "snapshot_headers_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
-        "batches of a checkpoint are numbered from 0 on, in one epoch", headers_in_order,
-        coverage.every_snapshot,
-    ),
-)  # fmt: skip

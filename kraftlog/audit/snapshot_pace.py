@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
 from kraftlog.quorum.logview import LogView
@@ -45,6 +45,23 @@ def _newest(quorum: Quorum, log: LogView) -> SnapshotView | None:
     return next(reversed(kept_snapshots(quorum, log.label)), None)
 
 
+def _over(quorum: Quorum) -> Coverage:
+    return Coverage(tuple(log.label for log in _nodes(quorum)), (), "no node's log is at hand")
+
+
+@check(
+    "snapshot_taken", "warning", "snapshot", "KIP-630 When to Snapshot, KIP-876, KAFKA-14286",
+    "each replica takes snapshots as time passes",
+    action="watch", over=_over, after="retention_keeps_up",
+    meaning="""Kafka takes a snapshot every hour, and this replica has taken none for a day and
+    more of a running log. Its log cannot be cut before its newest snapshot, and each start
+    replays more. What it has written since does not matter here: retention_keeps_up goes by
+    that.""",
+    advice="""Look in the node's log and metrics for a fault in loading or applying metadata,
+    after which Kafka takes no more snapshots until it is restarted, and for a full disk. Where
+    the finding names a node that came back within the hour, wait for its next snapshot. The
+    limit is snapshot_stale_ms.""",
+)  # fmt: skip
 def taken(quorum: Quorum) -> Iterator[BadRow]:
     for log in _nodes(quorum):
         newest = _newest(quorum, log)
@@ -88,6 +105,23 @@ def _running_ms(quorum: Quorum, log: LogView, start: int) -> int:
     return int(steps[steps <= quorum.thresholds.idle_gap_ms].sum())
 
 
+def _over_pairs(quorum: Quorum) -> Coverage:
+    held = [one.replica for one in quorum.snapshots if one.is_complete and one.end_offset > 0]
+    twice = tuple(label for label in dict.fromkeys(held) if held.count(label) > 1)
+    return Coverage(twice, (), "no replica holds two snapshots")
+
+
+@check(
+    "snapshot_not_too_often", "info", "snapshot", "KAFKA-13968",
+    "no replica takes a snapshot with every few records",
+    action="watch", over=_over_pairs,
+    meaning="""A replica takes a snapshot of the whole state every few records. That is no
+    damage, but it wears the disk, and old snapshots push each other out before a slow node has
+    fetched one.""",
+    advice="""Look at metadata.log.max.record.bytes.between.snapshots and
+    metadata.log.max.snapshot.interval.ms of this node; the table snapshot_advice says what each
+    interval costs a day.""",
+)  # fmt: skip
 def apart(quorum: Quorum) -> Iterator[BadRow]:
     for log in _nodes(quorum):
         if _own(log, INTERVAL) is not None or _own(log, BYTES) is not None:
@@ -117,6 +151,16 @@ def _is_close(log: LogView, one: SnapshotView, after: SnapshotView) -> bool:
     return times[1] - times[0] < CLOSE_MS and size < CLOSE_BYTES  # type: ignore[operator]
 
 
+@check(
+    "snapshot_times_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
+    "a later snapshot of a replica is not older by its header",
+    action="snapshot", over=_over_pairs,
+    meaning="""By their headers a later snapshot of a replica is older than an earlier one. Kafka
+    writes the time of the last record that a snapshot holds; it goes back where a controller's
+    clock was set back.""",
+    advice="""Check the clocks of the controllers. Where the log still holds the offsets,
+    snapshot_timestamp_agrees tells whether a header was changed.""",
+)  # fmt: skip
 def forward(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for one, after in pairwise(kept_snapshots(quorum, log.label)):
@@ -137,29 +181,3 @@ def forward(quorum: Quorum) -> Iterator[BadRow]:
 def _told(stamp: int | None) -> str:
     at = moment(stamp or 0)
     return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(stamp)
-
-
-def _over(quorum: Quorum) -> Coverage:
-    return Coverage(tuple(log.label for log in _nodes(quorum)), (), "no node's log is at hand")
-
-
-def _over_pairs(quorum: Quorum) -> Coverage:
-    held = [one.replica for one in quorum.snapshots if one.is_complete and one.end_offset > 0]
-    twice = tuple(label for label in dict.fromkeys(held) if held.count(label) > 1)
-    return Coverage(twice, (), "no replica holds two snapshots")
-
-
-CHECKS = (
-    Check(
-        "snapshot_taken", "warning", "snapshot", "KIP-630 When to Snapshot, KIP-876, KAFKA-14286",
-        "each replica takes snapshots as time passes", taken, _over,
-    ),
-    Check(
-        "snapshot_not_too_often", "info", "snapshot", "KAFKA-13968",
-        "no replica takes a snapshot with every few records", apart, _over_pairs,
-    ),
-    Check(
-        "snapshot_times_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
-        "a later snapshot of a replica is not older by its header", forward, _over_pairs,
-    ),
-)  # fmt: skip

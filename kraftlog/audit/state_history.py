@@ -19,6 +19,8 @@ from itertools import pairwise
 import numpy as np
 from blake3 import blake3
 
+from kraftlog.audit import state_checks
+from kraftlog.audit.check import declared_in
 from kraftlog.audit.coverage import BASE
 from kraftlog.audit.images import Image, Images, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
@@ -45,12 +47,8 @@ from kraftlog.state.known import Known
 from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.window import RecordWindow
 
-EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
-RULE_CHECKS = (
-    "references_exist", "isr_within_replicas", "leader_in_isr", "partition_epochs_step",
-    "topic_identity_unique", "broker_epoch_is_offset", "producer_ids_increase", "mass_deletion",
-    "record_replays",
-)  # fmt: skip
+EQUALS, AGREE = state_checks.SNAPSHOT_EQUALS_REPLAY.name, state_checks.SNAPSHOTS_AGREE.name
+RULE_CHECKS = tuple(one.name for one in declared_in(state_checks) if one.scope == "state")
 
 _CHANGED = "a file has changed since it was looked at: audit it again"
 

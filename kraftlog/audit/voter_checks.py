@@ -7,7 +7,7 @@ KAFKA-19850, strimzi/proposals#203, KAFKA-14616.
 
 from collections.abc import Iterator
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import Reason, health_check, row, since_text
 from kraftlog.message.spec import ZERO_UUID
@@ -17,6 +17,23 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.voters import Members, disjoint_majorities, log_voter_changes
 
 
+def _over_directories(quorum: Quorum) -> Coverage:
+    if not _named_directories(quorum):
+        return Coverage((), (), "the voter set names no directories (kraft.version 0)")
+    labels = [one.label for copies in _copies_of_voters(quorum).values() for one in copies]
+    return Coverage(tuple(labels), (), "no voter's meta.properties with a directory.id is at hand")
+
+
+@check(
+    "voter_directories_agree", "warning", "replica", "KIP-853, strimzi/proposals#203",
+    "the disk of each voter at hand is the one that the voter set names",
+    action="identity", over=_over_directories,
+    meaning="""A voter is an id and the id of its directory (KIP-853). The disk of this node has
+    another directory id than the voter set names, as after a disk was replaced or formatted
+    anew: the node is an observer, whatever its node id, and the quorum has one vote less.""",
+    advice="""If the old disk is gone for good: kafka-metadata-quorum remove-controller with the
+    old directory id, then add-controller on the node. Do it before another voter fails.""",
+)  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
     """A voter is an id and a directory: a node on a new disk is none, whatever its id."""
     named, known = _named_directories(quorum), _copies_of_voters(quorum)
@@ -72,17 +89,20 @@ def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
     return held
 
 
-def _over_directories(quorum: Quorum) -> Coverage:
-    if not _named_directories(quorum):
-        return Coverage((), (), "the voter set names no directories (kraft.version 0)")
-    labels = [one.label for copies in _copies_of_voters(quorum).values() for one in copies]
-    return Coverage(tuple(labels), (), "no voter's meta.properties with a directory.id is at hand")
-
-
 def _no_voters(quorum: Quorum, found: Health) -> Reason:
     return None if found.voters else "no KRaftVoters record names the voters"
 
 
+@health_check(
+    "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
+    "a voter that was removed has not joined again, and does not by itself",
+    action="identity", nothing=_no_voters,
+    meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
+    with controller.quorum.auto.join.enable a controller that is no voter asks to be one
+    (KAFKA-19850). At level info it came back so late that a person may have added it.""",
+    advice="""If it was to stay away: stop the node, or switch controller.quorum.auto.join.enable
+    off on it, and remove it after that.""",
+)  # fmt: skip
 def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     """Voters that came again after they were removed, and those that will."""
     for (voter, directory), (left, back) in sorted(found.past.voters_back.items()):
@@ -134,6 +154,23 @@ def _joins(quorum: Quorum, voter: int, directory: str) -> bool:
     return any((one.setting(AUTO_JOIN) or "").strip().lower() == "true" for one in copies)
 
 
+def _over_changes(quorum: Quorum) -> Coverage:
+    labels = [log.label for log in quorum.peers if any(log_voter_changes(log))]
+    return Coverage(tuple(labels), (), "no log at hand names the voters twice")
+
+
+@check(
+    "voter_changes_overlap", "warning", "replica", "KIP-853, KAFKA-17608, bitnami/charts#29167",
+    "any majority of the voters before a change shares a voter with any after it",
+    action="identity", over=_over_changes, after="voter_sets_agree",
+    meaning="""The voters changed by more than one at a time, so that a majority of the old
+    voters and a majority of the new ones need not share a voter: for a while two leaders could
+    be elected, and both could commit. A static quorum that is scaled out by its configuration
+    does this; controllers that are added and removed with kafka-metadata-quorum cannot.""",
+    advice="""Copy the disks of all old and new voters before any of them starts, and look for
+    two histories (committed_data_consistent). If there is one, it was luck: change voters one at
+    a time, each when the last one has caught up.""",
+)  # fmt: skip
 def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
     """Voters change one at a time, so that any two majorities share a voter: a change of more lets
     the old set and the new one decide differently. A change is told once, however many hold it.
@@ -165,27 +202,3 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
                     "disjoint_majorities": [one, other],
                 },
             )
-
-
-def _over_changes(quorum: Quorum) -> Coverage:
-    labels = [log.label for log in quorum.peers if any(log_voter_changes(log))]
-    return Coverage(tuple(labels), (), "no log at hand names the voters twice")
-
-
-CHECKS = (
-    Check(
-        "voter_directories_agree", "warning", "replica", "KIP-853, strimzi/proposals#203",
-        "the disk of each voter at hand is the one that the voter set names", directories,
-        _over_directories,
-    ),
-    health_check(
-        "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
-        "a voter that was removed has not joined again, and does not by itself", rejoined,
-        _no_voters,
-    ),
-    Check(
-        "voter_changes_overlap", "warning", "replica", "KIP-853, KAFKA-17608, bitnami/charts#29167",
-        "any majority of the voters before a change shares a voter with any after it",
-        changes_overlap, _over_changes,
-    ),
-)  # fmt: skip

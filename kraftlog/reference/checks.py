@@ -1,6 +1,6 @@
 """Checks as pages: the table of all of them, their limits, and the auditor's entry for each.
 
-In: the catalogue, its guidance, the texts of the options that limit them. Out: Markdown.
+In: the catalogue, the texts of the options that limit them. Out: Markdown.
 """
 
 from dataclasses import fields
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check
-from kraftlog.audit.guidance import guidance_of
 from kraftlog.config import option_texts
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.reference.markdown import code, page, table
@@ -80,10 +79,9 @@ def _entries() -> str:
 
 
 def _entry(check: Check) -> str:
-    told = guidance_of(check.name)
     return (
         f"#### {check.name}\n\n"
         f"*{check.severity}* · holds when {check.holds_when}\n\n"
-        f"{told.meaning}\n\n"
-        f"**What to do.** {told.advice}"
+        f"{check.meaning}\n\n"
+        f"**What to do.** {check.advice}"
     )

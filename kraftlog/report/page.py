@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from kraftlog.audit.guidance import guidance_of
+from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.plain import printable
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
@@ -141,7 +141,7 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
             if rows
         ],
         "more": len(findings) - len(told),
-        "guidance": [(check, guidance_of(check)) for check in checks],
+        "guidance": [(check, BY_NAME.get(check)) for check in checks],
         "worst": findings[0]["severity"],
     }
 

@@ -43,7 +43,7 @@ def snapshot_transfer_rows(
         timeout_ms = min(set_ones, default=FETCH_TIMEOUT_MS)
     if chunks is None:
         chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
-    stuck, stormy = sorted(unfinished(quorum)), next(storm(quorum), None) is not None
+    stuck, stormy = sorted(unfinished(quorum)), any(storm.query(quorum))
     for log in quorum.peers:
         snapshot = _latest(quorum, log.label)
         if snapshot is None:

@@ -83,7 +83,6 @@ def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
         "kraftlog/conf/kraftlog.toml",
         "kraftlog/schemas/TopicRecord.json",
         "kraftlog/jobs/pipeline.py",
-        "kraftlog/audit/guidance.toml",
         "pyspark_kraftlog.py",
         f"kraftlog-{__version__}.dist-info/licenses/LICENSE",
     } <= names

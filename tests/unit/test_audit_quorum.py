@@ -6,12 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kraftlog.audit.check import BadRow, Check
+from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.run import audit_of, limited
@@ -247,14 +249,18 @@ def _fails(quorum: Quorum) -> Iterator[BadRow]:
     yield BadRow("2", "bad")
 
 
+TOLD: Any = {"meaning": "-", "advice": "-", "action": "know"}
+
+
 def test_a_broken_check_is_errored_and_hides_no_other(tmp_path: Path) -> None:
     quorum(tmp_path)
     evidence = evidence_of(tmp_path)
+    declared = partial(check, scope="log", source="-", holds_when="-", **TOLD)
     checks = [
-        Check("breaks", "info", "log", "-", "-", _breaks),
-        Check("skips", "info", "log", "-", "-", _holds, _nothing),
-        Check("half", "critical", "log", "-", "-", _holds, _half),
-        Check("fails", "warning", "log", "-", "-", _fails),
+        declared("breaks", "info")(_breaks),
+        declared("skips", "info", over=_nothing)(_holds),
+        declared("half", "critical", over=_half)(_holds),
+        declared("fails", "warning")(_fails),
     ]
     result = audit_of(Quorum(evidence), checks=checks)
     told = [
