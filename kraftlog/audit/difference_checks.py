@@ -15,7 +15,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.triage import called, counted, offsets_text, some
-from kraftlog.quorum.divergence import DESCRIBED_BATCHES, Comparison, Run, truncation_offset
+from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
@@ -216,8 +216,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0
     cut = min(start, truncation_offset(log, leader))
-    lost = _lost(log, start)
-    types = _types(quorum, log, run.rows)
+    lost = _lost(log, cut)
+    types = _types(quorum, log, cut, lost["records"])
     side = _Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
     epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
@@ -281,7 +281,7 @@ def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
-    rows = log.rows[log.base >= start]
+    rows = log.rows[log.last >= start]
     columns = log.evidence.log
     return {
         "records": int(columns.record_counts[rows].sum()),
@@ -289,24 +289,31 @@ def _lost(log: LogView, start: int) -> dict[str, int]:
     }
 
 
-def _types(
-    quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]"
-) -> Counter[str]:
-    """Record types in the batches that were put into words."""
+NOT_READ = "NOT_READ"
+"""In place of the type of records that were not put into words."""
+_UNTOLD = {"NO_OP_RECORD", NOT_READ}
+
+
+def _types(quorum: Quorum, log: LogView, start: int, records: int) -> Counter[str]:
+    """Records by type from an offset on; all of them, as what was not put into words (behind the
+    other log's end, or unreadable) stands as such.
+    """
     words = quorum.evidence.words
-    ids = [log.evidence.log.id_text(row) for row in rows[:DESCRIBED_BATCHES].tolist()]
-    return Counter(text.split("(")[0] for one in ids for text in words.get(one, ()))
+    ids = [log.evidence.log.id_text(row) for row in log.rows[log.last >= start].tolist()]
+    types = Counter(text.split("(")[0] for one in ids for text in words.get(one, ()))
+    types[NOT_READ] = records - types.total()
+    return +types
 
 
 def _types_in_words(types: Counter[str], records: int) -> str:
-    """The types that matter to people, the most frequent first. Records behind the other log's end
-    are not put into words, so that nothing is said of all of them.
+    """The types that matter to people, the most frequent first. Of records that were not read
+    nothing is said.
     """
-    meant = [(kind, count) for kind, count in types.most_common() if kind != "NO_OP_RECORD"]
+    meant = [(kind, count) for kind, count in types.most_common() if kind not in _UNTOLD]
     listed = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
     if listed:
         return f", among them {listed}"
-    return ", all of them no-ops" if types.total() == records else ""
+    return ", all of them no-ops" if types["NO_OP_RECORD"] == records else ""
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:

@@ -487,16 +487,19 @@ def storm(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def busiest_hour(log: LogView) -> tuple[int, EpochStart | None]:
-    """The most elections that a log holds within an hour, and the first of them."""
+    """The most elections that a log holds within an hour, and the first of them in the log."""
     starts = [one for one in log.epoch_starts if one.certain][1:]
     rows = np.array([one.row for one in starts], np.int64)
     if not len(rows):
         return 0, None
     # As floats: a wild time does not wrap around.
-    times = np.sort(log.evidence.log.base_timestamps[rows].astype(np.float64))
+    times = log.evidence.log.base_timestamps[rows].astype(np.float64)
+    order = np.argsort(times)
+    times = times[order]
     within = np.searchsorted(times, times + 3_600_000, "left") - np.arange(len(times))
     busiest = int(within.argmax())
-    return int(within[busiest]), starts[busiest]
+    most = int(within[busiest])
+    return most, starts[int(order[busiest : busiest + most].min())]
 
 
 def _elections(quorum: Quorum) -> Iterator[BadRow]:
@@ -517,7 +520,7 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
     shortest = int(tenures.min()) if len(tenures) else None
     held = (
-        f"; the shortest led for {tenures.min() / 1000:,.1f} s, half of them for less than "
+        f"; the shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most "
         f"{np.median(tenures) / 1000:,.1f} s"
         if len(tenures)
         else ""

@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import ActionKey, BadRow, Check, Query, Scope, Severity, check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.triage import at_same_place, some
+from kraftlog.audit.triage import at_same_place, counted, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
@@ -91,11 +91,12 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
 
 def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
+    places = counted(one.difference_count, "place")
     note = image_note(quorum, one.differences, one.end_offset)
     return BadRow(
         one.replica,
-        f"{_file(one)} differs from {one.basis} in {one.difference_count} places: {listed}; a node "
-        "that loads it goes on with a wrong state: set it aside and take another replica's "
+        f"{_file(one)} differs from {one.basis} in {places}: {listed}; a node that loads it goes "
+        "on with a wrong state: set it aside and take another replica's "
         f"snapshot{'; ' + note if note else ''}",
         one.path,
         offset=one.end_offset,

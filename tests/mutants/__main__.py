@@ -27,6 +27,7 @@ from tests.mutants.changes import changes  # noqa: E402
 from tests.mutants.reasons import reason  # noqa: E402
 from tests.mutants.rooms import COPIED, IGNORED, ROOMS, TESTS  # noqa: E402
 
+NOT_JUDGED = {"unreached": "no test reaches it", "open": "time was up before all tests were asked"}
 COPY, REACH, FATES = PLACE / "copy", PLACE / "reach", PLACE / "fates.jsonl"
 
 
@@ -120,16 +121,19 @@ def drawn(name: str, most: int, seed: int) -> tuple[int, list[str]]:
 def judged(keys: Sequence[str], seconds: int, *, again: bool) -> dict[str, dict[str, object]]:
     """What became of each change."""
     known = _known()
-    left = [
-        one
-        for one in keys
-        if one not in known or (again and known[one]["fate"] in ("lived", "unreached"))
-    ]
+    left = [one for one in keys if one not in known or _is_due(known[one], seconds, again=again)]
     if left:
         with FATES.open("a") as fates:
             run("judge", str(REACH), str(seconds), *test_files(), told="\n".join(left),
                 out=fates.fileno())  # fmt: skip
     return _known()
+
+
+def _is_due(told: dict[str, object], seconds: int, *, again: bool) -> bool:
+    """Whether a change is asked about anew; what time did not suffice for, when there is more."""
+    if told["fate"] == "open" and seconds > float(str(told["most"])):
+        return True
+    return again and told["fate"] in ("lived", "open", "unreached")
 
 
 def _known() -> dict[str, dict[str, object]]:
@@ -147,7 +151,7 @@ def report(name: str, made: int, keys: Sequence[str], fates: dict[str, dict[str,
     seen = ends["killed"] + ends["timeout"]
     share = seen / max(len(ran), 1)
     error = 1.96 * math.sqrt(share * (1 - share) / max(len(ran), 1)) if len(ran) < made else 0
-    cells = [f"{made:,}", len(ran), ends["killed"], ends["timeout"], ends["lived"],
+    cells = [f"{made:,}", len(ran), ends["killed"], ends["timeout"], ends["lived"], ends["open"],
              ends["unreached"], f"{100 * share:.1f} % ± {100 * error:.1f}"]  # fmt: skip
     print(f"| {name} | " + " | ".join(map(str, cells)) + " |")
 
@@ -155,10 +159,10 @@ def report(name: str, made: int, keys: Sequence[str], fates: dict[str, dict[str,
 def survivors(keys: Iterable[str], fates: dict[str, dict[str, object]]) -> Iterator[str]:
     """What lived, by place."""
     ran = [fates[one] for one in keys if one in fates]
-    lived = [one for one in ran if one["fate"] in ("lived", "unreached")]
+    lived = [one for one in ran if one["fate"] in ("lived", "open", "unreached")]
     for one in sorted(lived, key=lambda one: (str(one["key"]).split(" ")[0], one["line"])):
         path, function = str(one["key"]).split(" ", 2)[:2]
-        why = reason(str(one["key"])) or ("no test reaches it" if one["fate"] != "lived" else "")
+        why = reason(str(one["key"])) or NOT_JUDGED.get(str(one["fate"]), "")
         yield f"- {path}:{one['line']} {function} `{one['old']}` → `{one['new']}` {why}".rstrip()
 
 
@@ -168,7 +172,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="rooms or files; all rooms by default")
     parser.add_argument("--most", type=int, default=300, help="changes of each (default 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
-    parser.add_argument("--seconds", type=int, default=20, help="of tests per change (default 20)")
+    parser.add_argument(
+        "--seconds", type=int, default=20, help="of tests per change, as without it (20)"
+    )
     parser.add_argument("--again", action="store_true", help="ask anew about what has lived")
     parser.add_argument("--told", action="store_true", help="tell what is known, run nothing")
     asked = parser.parse_args()
@@ -179,8 +185,8 @@ def main() -> None:
     draws = {name: drawn(name, asked.most, asked.seed) for name in names}
     keys = [key for _, ones in draws.values() for key in ones]
     fates = _known() if asked.told else judged(keys, asked.seconds, again=asked.again)
-    print("| place | changes | drawn | killed | by time | lived | not reached | noticed |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| place | changes | drawn | killed | by time | lived | open | not reached | noticed |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, (made, ones) in draws.items():
         report(name, made, ones, fates)
     print("", *survivors(keys, fates), sep="\n")

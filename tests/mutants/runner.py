@@ -3,8 +3,11 @@
 `record` runs every test once and writes which lines each of them reaches, and how long it takes;
 `judge` reads changes from stdin and tells on stdout, a JSON line each, which test failed, if any.
 Only tests that reach a changed line are run: first those that saw other changes of the function,
-then the quick ones, until one fails or the time for a change is over. What is left then has lived.
-A fork puts the changed code into the function that is there, wherever that is already held.
+then one of each kind, then the rest, until one fails or the tests' own time is up: what they cost
+without any change, on the processor, whatever else the machine does. A change has lived when all of
+them have been run; when time was up before, it is open, not lived.
+A fork puts the changed code into the function that is there, wherever that is already held, and
+empties the caches, which may hold what the code made before.
 """
 
 import functools
@@ -32,6 +35,7 @@ from tests.mutants.rooms import CHOSEN, ROOMS
 ARGUMENTS = ["-q", "--tb=no", "-k", CHOSEN]
 ARGUMENTS += [f"-pno:{one}" for one in ("cacheprovider", "xdist", "warnings")]
 KILLED, TIMED_OUT, LIVED, UNREACHED = "killed", "timeout", "lived", "unreached"
+OPEN = "open"
 MEMORY = 5 << 30
 CLEARED = ("tests.", *(f"kraftlog.{room}." for room in ROOMS))
 
@@ -57,12 +61,7 @@ class Recorder:
 
     def pytest_collection_finish(self) -> None:
         """Find the caches of what has been imported."""
-        self.caches = [
-            one.cache_clear
-            for one in gc.get_objects()
-            if isinstance(one, functools._lru_cache_wrapper)
-            and str(getattr(one, "__module__", "")).startswith(CLEARED)
-        ]
+        self.caches = _caches()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -123,6 +122,15 @@ class Recorder:
             "names": list(names),
             "lines": reached,
         }
+
+
+def _caches() -> list[Callable[[], None]]:
+    return [
+        one.cache_clear
+        for one in gc.get_objects()
+        if isinstance(one, functools._lru_cache_wrapper)
+        and str(getattr(one, "__module__", "")).startswith(CLEARED)
+    ]
 
 
 def _shared(item: pytest.Item) -> list[Any]:
@@ -196,7 +204,9 @@ class Judge:
         self.root, self.keys, self.reach, self.most, self.told = root, keys, reach, most, told
         self.is_child = False
         self.killers: Counter[tuple[str, str]] = Counter()
+        self.slow: set[str] = set()
         self.items: dict[str, pytest.Item] = {}
+        self.caches: list[Callable[[], None]] = []
 
     def pytest_collection(self) -> None:
         """No example is kept, as what one change has found must not help against the next."""
@@ -211,6 +221,7 @@ class Judge:
         for path in {one.split(" ", 1)[0] for one in self.keys}:
             importlib.import_module(path.removesuffix(".py").replace("/", "."))
         functions = _functions(self.root)
+        self.caches = _caches()
         gc.freeze()
         paths = sorted({one.split(" ", 1)[0] for one in self.keys})
         wanted = set(self.keys)
@@ -221,14 +232,16 @@ class Judge:
                     if self.is_child:
                         return None
         killers = sorted({by for _, by in self.killers if by})
-        while killers:
-            status, by, _ = self._run(session, killers, lambda: None)
-            if self.is_child:
-                return None
-            if not status:
-                break
-            print(json.dumps({"false": by}), file=self.told, flush=True)
-            killers.remove(by)
+        # What took too long is asked alone: another test may have paid for what it needs.
+        for asked in (killers, *([one] for one in sorted(self.slow))):
+            while asked:
+                status, by, _ = self._run(session, asked, lambda: None)
+                if self.is_child:
+                    return None
+                if not status:
+                    break
+                print(json.dumps({"false": by}), file=self.told, flush=True)
+                asked.remove(by)
         return True
 
     def _judge(
@@ -236,7 +249,8 @@ class Judge:
     ) -> None:
         found, is_import = self.reach.tests(change)
         function = functions.get((change.path, change.function))
-        left = self._order(change, [one for one in found if one in self.items])
+        here = [one for one in found if one in self.items]
+        left = self._order(change, here)
         began, fate, by, used = time.monotonic(), UNREACHED, "", 0.0
         if left and function is not None:
             code = change.code()
@@ -244,41 +258,51 @@ class Judge:
             if self.is_child:
                 return
             fate = TIMED_OUT if status < 0 else KILLED if status else LIVED
+            if fate == LIVED and len(left) < len(here):
+                fate = OPEN
+        if fate == TIMED_OUT:
+            self.slow.add(by)
         if fate == KILLED:
             self.killers[change.path + change.function, by] += 1
             self.killers[change.path, by] += 1
         old, new = change.difference()
         row = {
             "key": change.key, "line": min(change.lines), "old": old, "new": new, "fate": fate,
-            "by": by, "tests": len(found), "run": len(left), "import": is_import,
+            "by": by, "tests": len(found), "run": len(left), "most": self.most, "import": is_import,
             "seconds": round(time.monotonic() - began, 1), "cpu": round(used, 1),
         }  # fmt: skip
         print(json.dumps(row), file=self.told, flush=True)
 
     def _order(self, change: Change, tests: list[str]) -> list[str]:
         """Those that are likely to see it first: that saw others near it, or have the module's name
-        or one of its checks' in their own; then the quick ones, as far as time allows.
+        or one of its checks' in their own; then one of each function of tests, and all others; of
+        each the quick ones, as far as time allows.
         """
 
         words = _words(change.path)
-
-        def place(test: str) -> tuple[Any, ...]:
+        kinds: Counter[str] = Counter()
+        places: dict[str, tuple[Any, ...]] = {}
+        for test in sorted(tests, key=lambda one: (self.reach.cost(one), one)):
+            cost = self.reach.cost(test)
             seen = self.killers[change.path + change.function, test]
             near = self.killers[change.path, test]
-            cost = self.reach.cost(test)
+            kind = test.partition("[")[0]
+            kinds[kind] += 1
+            rank = 2 if any(word in test for word in words) else 3 if kinds[kind] == 1 else 4
             if seen and cost < 3:
-                return 0, -seen, cost
-            if near and cost < 1:
-                return 1, -near, cost
-            named = any(word in test for word in words)
-            return 2 if named else 3, cost, _case(test)
+                places[test] = 0, -seen, cost
+            elif near and cost < 1:
+                places[test] = 1, -near, cost
+            else:
+                places[test] = rank, cost, _case(test)
 
         chosen, total, begun = [], 0.0, set()
-        for test in sorted(tests, key=place):
-            total += 0.0 if _case(test) in begun else self.reach.cost(test)
+        for test in sorted(tests, key=lambda one: places[one]):
+            costs = 0.0 if _case(test) in begun else self.reach.cost(test)
+            if chosen and total + costs > self.most:
+                continue
+            total += costs
             begun.add(_case(test) if test in self.reach.sharing else (test, ""))
-            if chosen and total > self.most:
-                break
             chosen.append(test)
         return chosen
 
@@ -297,6 +321,8 @@ class Judge:
             session.testscollected = len(tests)
             session.config.option.maxfail = 1
             swap()
+            for clear in self.caches:
+                clear()
             return 0, "", 0.0
         os.close(writing)
         with os.fdopen(reading) as told:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -50,6 +51,7 @@ from tests.unit.faults import (  # noqa: F401  (they declare faults)
     replica,
     snapshots,
     state,
+    told,
 )
 from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
@@ -517,18 +519,26 @@ def findings_of(one: Fault, result: AuditResult) -> list[Finding]:
     ]
 
 
-Audited = Callable[[Fault], tuple[AuditResult, list[Used]]]
+class Audit(NamedTuple):
+    """What the audit of a quorum with a fault finds, by which rules, and where the quorum lies."""
+
+    result: AuditResult
+    used: list[Used]
+    root: Path
+
+
+Audited = Callable[[Fault], Audit]
 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """What the audit of a quorum with a fault finds, and by which rules; each once."""
+    """The audit of a quorum with each fault, once."""
 
     @cache
-    def results(one: Fault) -> tuple[AuditResult, list[Used]]:
+    def results(one: Fault) -> Audit:
         root = tmp_path_factory.mktemp("fault")
         one.damage(quorum(root))
-        return used_by(partial(audit, root, limits=one.limits))
+        return Audit(*used_by(partial(audit, root, limits=one.limits)), root)
 
     return results
 
@@ -537,7 +547,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
 def test_a_fault_is_found_where_it_is_and_nothing_else_is_critical(
     one: Fault, audited: Audited
 ) -> None:
-    result, _ = audited(one)
+    result = audited(one).result
     told = [(row.check, row.severity, row.row.offset, row.row.message) for row in result.findings]
     assert findings_of(one, result), told
     critical = {row.check for row in result.findings if row.severity == "critical"}
@@ -553,7 +563,7 @@ MOVED = {"offsets_contiguous", "batch_header_valid", "batch_crc_valid", "epochs_
 @pytest.mark.parametrize("one", FAULTS, ids=case)
 def test_a_finding_says_where_it_is(one: Fault, audited: Audited) -> None:
     """Its place in a log leads to the batch that it tells of: by offset, epoch and replica."""
-    result, _ = audited(one)
+    result = audited(one).result
     for finding in result.findings:
         row = finding.row
         assert row.offset is None or row.end_offset is None or row.offset < row.end_offset
@@ -585,7 +595,7 @@ def test_a_finding_says_where_it_is(one: Fault, audited: Audited) -> None:
 @pytest.mark.parametrize("one", FAULTS, ids=case)
 def test_evidence_keeps_its_names(one: Fault, audited: Audited) -> None:
     """A new name is declared in `faults.evidence`."""
-    result, _ = audited(one)
+    result = audited(one).result
     for finding in result.findings:
         shapes, told = EVIDENCE[finding.check], finding.row.evidence
         assert told.keys() <= shapes.keys(), finding.check
@@ -600,7 +610,7 @@ SLIPS = re.compile(
 
 @pytest.mark.parametrize("one", FAULTS, ids=case)
 def test_a_message_is_a_sentence(one: Fault, audited: Audited) -> None:
-    result, _ = audited(one)
+    result = audited(one).result
     for finding in result.findings:
         text = finding.row.message
         slip = SLIPS.search(text)
@@ -608,10 +618,18 @@ def test_a_message_is_a_sentence(one: Fault, audited: Audited) -> None:
         assert text.count("(") == text.count(")"), text
 
 
+@pytest.mark.parametrize("name", told.names())
+def test_a_damage_is_told_in_these_words(name: str, audited: Audited) -> None:
+    """What stands in `faults/told`: every word, place and number of the check's findings."""
+    one = told.names()[name]
+    result, _, root = audited(one)
+    assert told.told(result, root, one.check) == told.sections(told.scope_of(one))[name]
+
+
 def test_every_name_of_the_evidence_is_seen(audited: Audited) -> None:
     seen: dict[str, set[str]] = {check: set() for check in EVIDENCE}
     for one in FAULTS:
-        for finding in audited(one)[0].findings:
+        for finding in audited(one).result.findings:
             seen[finding.check] |= finding.row.evidence.keys()
     assert seen == {check: set(shapes) for check, shapes in EVIDENCE.items()}
 
@@ -628,7 +646,7 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
 def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
     told = set()
     for one in FAULTS:
-        result, used = audited(one)
+        result, used, _ = audited(one)
         sentences = [finding.row.message for finding in findings_of(one, result)]
         told |= {place.rule for place in used if any(place.text in text for text in sentences)}
     untold = [rule for rules in DECLARED.values() for rule in rules if rule not in told]
@@ -638,6 +656,7 @@ def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
 def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     quorum(tmp_path)
     result = audit(tmp_path)
+    assert told.told(result, tmp_path, told.HEALTHY) == told.sections(told.HEALTHY)[told.HEALTHY]
     assert [row.row.message for row in result.findings] == []
     # What the small folders do not hold (indexes, leftovers) was not judged, and is no gap.
     assert {one.result for one in result.results} == {"passed", "skipped"}

@@ -16,6 +16,7 @@ import pytest
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.replica_checks import busiest_hour
 from kraftlog.audit.run import audit_of, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -182,6 +183,25 @@ def test_what_a_tail_loses_without_its_state(tmp_path: Path, tail: list[bytes], 
         if one.check == "uncommitted_tail_diverged"
     ]  # fmt: skip
     assert f"Lost: {lost}." in told.message
+
+
+def test_the_busiest_hour_begins_where_its_first_leader_does_in_the_log(tmp_path: Path) -> None:
+    """The leader of epoch 3 had a clock that went ahead: by time it comes last, and not first."""
+    hour = 3_600_000
+    for name, times, busiest in (
+        ("ahead", (9 * hour, 0, 1, 2), (3, 13)),
+        ("together", (2, 0, 9 * hour, 1), (3, 12)),
+        ("on the edge", (0, hour - 1, 5 * hour, 9 * hour), (2, 12)),
+        ("behind it", (hour, 0, 5 * hour, 9 * hour), (1, 8)),
+    ):
+        node = Node(tmp_path / name, 1)
+        # The election of epoch 2, at offset 8, lies hours before.
+        node.write(healthy_log())
+        first = START_MS + 100 * hour
+        node.append(*(leader_change(12 + n, 3 + n, 1, first + ms) for n, ms in enumerate(times)))
+        most, at = busiest_hour(quorum_of(tmp_path / name).by_label["1"])
+        assert at is not None
+        assert (most, at.start_offset) == busiest, name
 
 
 def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> None:
