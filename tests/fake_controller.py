@@ -22,11 +22,9 @@ from kraftlog.message.catalogue import request_specs
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Answer as Fetched
-from kraftlog.simulate.fetch import leader_fetch, validate_leader
-from kraftlog.simulate.response import fetch_response
-from kraftlog.simulate.snapshot_messages import decode_ask, encode_piece
-from kraftlog.simulate.snapshot_server import Server, fetch_snapshot
+from kraftlog.simulate.fetch import leader_fetch
 from kraftlog.state.encode import encode_message
+from tests.leader_messages import Leader, decode_ask, encode_piece, fetch_response, validate_leader
 from tests.pulled import PARTITION, batches
 
 FETCH, API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT, DESCRIBE_CLUSTER = 1, 18, 55, 59, 60
@@ -85,8 +83,8 @@ class FakeController:
         if api_key == FETCH_SNAPSHOT:
             ask = decode_ask(body, version)
             files = {one: self.snapshot_bytes(one) for one in self.snapshots()}
-            server = Server(files, self.epoch, cluster_id=self.cluster_id)
-            return encode_piece(fetch_snapshot(server, ask), self.node_id, self.epoch, version)
+            piece = Leader(files, self.epoch, self.cluster_id).piece(ask)
+            return encode_piece(piece, self.node_id, self.epoch, version)
         told = {
             FETCH: self._fetch,
             DESCRIBE_QUORUM: self._describe,
@@ -102,7 +100,7 @@ class FakeController:
         one = asked["topics"][0]["partitions"][0]
         offset, extent = one["fetchOffset"], self.extent
         same = asked["clusterId"] in (None, self.cluster_id)
-        error = validate_leader(True, self.epoch, one["currentLeaderEpoch"], same)
+        error = validate_leader(self.epoch, one["currentLeaderEpoch"], same)
         found = Fetched(error) if error else leader_fetch(extent, offset, one["lastFetchedEpoch"])
         limit = min(one["partitionMaxBytes"], self.answer_bytes)
         records = b""

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from kraftlog.decode.interpreter import read_message
 from kraftlog.message.catalogue import request_specs
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, decode_ask
+from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT
 from kraftlog.wire import unsigned_varint
 from tests.cutting_proxy import frame
+from tests.leader_messages import decode_ask
 
 FETCH = 1
 

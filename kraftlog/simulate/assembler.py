@@ -62,7 +62,6 @@ class Assembler:
 
     folder: Path
     snapshot: SnapshotId
-    dialect: Dialect = Dialect.ADOPTED
 
     @property
     def target(self) -> Path:
@@ -103,12 +102,12 @@ class Assembler:
             file.write(piece.content)
             file.flush()
             os.fsync(file.fileno())
-        return self._finish() if self._is_last(piece) else None
+        return self._finish() if self.position == piece.size_bytes else None
 
     def _check(self, piece: Piece) -> None:
         name = self.target.name
         if piece.error is not None:
-            raise AssemblyError(f"{name}: {piece.error}; {recovery(piece.error, self.dialect)}")
+            raise AssemblyError(f"{name}: {piece.error}; {recovery(piece.error)}")
         if piece.snapshot != self.snapshot:
             raise AssemblyError(f"{name}: the piece is of another snapshot, {piece.snapshot}")
         if piece.position != self.position:
@@ -116,24 +115,15 @@ class Assembler:
                 f"{name}: the piece begins at byte {piece.position}, and {self.position} is next"
             )
         end = piece.position + len(piece.content)
-        if self.dialect != Dialect.V19 and end > piece.size_bytes:
+        if end > piece.size_bytes:
             raise AssemblyError(f"{name}: {end} bytes are more than its {piece.size_bytes}")
 
-    def _is_last(self, piece: Piece) -> bool:
-        """By its size; in version 19 by the flag that says whether more follows."""
-        if self.dialect == Dialect.V19:
-            return not piece.has_more
-        return self.position == piece.size_bytes
-
     def _finish(self) -> Path:
-        """Validate, rename, and make the name last. Version 19 validates nothing, and so keeps what
-        was damaged on the way.
-        """
-        if self.dialect != Dialect.V19:
-            reason = why_invalid(self.part)
-            if reason is not None:
-                self.part.unlink()
-                raise AssemblyError(f"{self.target.name}: {reason}; it must be fetched again")
+        """Validate, rename, and make the name last."""
+        reason = why_invalid(self.part)
+        if reason is not None:
+            self.part.unlink()
+            raise AssemblyError(f"{self.target.name}: {reason}; it must be fetched again")
         self.part.replace(self.target)
         with suppress(OSError):  # some file systems cannot sync a folder
             handle = os.open(self.folder, os.O_RDONLY)

@@ -48,21 +48,6 @@ def leader_fetch(
     return _RULES[dialect](leader, fetch_offset, last_fetched_epoch)
 
 
-def validate_leader(
-    is_leader: bool, leader_epoch: int, current_leader_epoch: int, same_cluster: bool = True
-) -> str | None:
-    """The error of a fetch that is no question for this node: wrong cluster, epoch or leader; None
-    where it is one. Source: KafkaRaftClient.validateLeaderOnlyRequest.
-    """
-    if not same_cluster:
-        return "INCONSISTENT_CLUSTER_ID"
-    if current_leader_epoch < leader_epoch:
-        return "FENCED_LEADER_EPOCH"
-    if current_leader_epoch > leader_epoch:
-        return "UNKNOWN_LEADER_EPOCH"
-    return None if is_leader else "NOT_LEADER_OR_FOLLOWER"
-
-
 def _shipped(leader: Extent, offset: int, epoch: int) -> Answer:
     """Kafka 4.3.1. It sends a snapshot in three cases beyond the KIP: for offset 0 as soon as there
     is a real one, for the log start under another epoch, and for an epoch older than all snapshots.

@@ -20,10 +20,11 @@ from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
 from kraftlog.simulate import follower as takeover
 from kraftlog.simulate.assembler import recovery
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
-from kraftlog.simulate.chunks import Span, log_chunks, snapshot_chunks
+from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
 from kraftlog.simulate.liveness import Link, least_bandwidth, recommended_chunk_bytes
+from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot
 
 CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""
@@ -40,7 +41,8 @@ _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 class Leader:
     """What the leader holds: its extent, the size of each snapshot in bytes, and of each batch of
     its log the end offset (exclusive), the size in bytes, and the number of its segment: one answer
-    is read from one segment.
+    is read from one segment. `response_limit_bytes` is its replica.fetch.response.max.bytes, which
+    the adopted text alone asks.
     """
 
     extent: Extent
@@ -48,6 +50,7 @@ class Leader:
     batch_ends: Longs
     batch_sizes: Longs
     batch_segments: Longs
+    response_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class _Joiner:
                 yield self._step("truncated" if goes_on else "stuck")
             else:
                 goes_on = False
-                yield self._step("refused", note=f"after {answer.kind}: {recovery(answer.kind)}")
+                yield self._step("refused", note=self._after(answer.kind))
             if not goes_on:
                 return
 
@@ -206,16 +209,26 @@ class _Joiner:
         return "Kafka compares the size alone; a damaged byte is found when the snapshot is loaded"
 
     def _download(self, extent: Extent, snapshot: SnapshotId) -> _Goes:
-        """Piece after piece; False (returned) where one never arrives in time."""
-        size = self.leader.snapshot_sizes[snapshot]
-        for span in snapshot_chunks(size, self.way.chunk_bytes):
-            asked = self._ask(extent, snapshot, span)
+        """Piece after piece; False (returned) where one never arrives in time, or is refused."""
+        server = Server(self.leader.snapshot_sizes, self.leader.response_limit_bytes)
+        epoch, dialect = self.leader.extent.vector.last_epoch, self.way.dialect
+        part, has_more = 0, True
+        while has_more:
+            ask = Ask(snapshot, part, self.way.chunk_bytes, epoch)
+            error, span, has_more = fetch_snapshot(server, ask, dialect)
+            asked = self._ask(extent, snapshot, span if error is None else Span(part, 0))
+            if error is not None:
+                yield self._step("refused", asked, part, snapshot, note=self._after(error))
+                return False
             if not self._arrives(span):
                 yield self._late(asked, self._advice())
                 return False
             part = span.position + span.size_bytes
             yield self._step(PIECE, asked, part, snapshot)
         return True
+
+    def _after(self, error: str) -> str:
+        return f"after {error}: {recovery(error, self.way.dialect)}"
 
     # --- the log ---------------------------------------------------------------------------------
 

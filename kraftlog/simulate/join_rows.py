@@ -32,6 +32,8 @@ from kraftlog.simulate.rows import Plans
 Row = dict[str, Any]
 NEW = "new"
 """The follower that nobody has seen: a new observer with an empty disk."""
+RESPONSE_BYTES = "replica.fetch.response.max.bytes"
+DEFAULT_RESPONSE_BYTES = 10 << 20
 EMPTY = Disk(0, EpochVector((), 0))
 
 
@@ -100,9 +102,10 @@ def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int]) -> Leader:
     ends = log.last + 1
     kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
     columns, rows = log.evidence.log, log.rows[kept]
-    return Leader(
-        booted.extent, sizes, ends[kept], columns.sizes[rows], columns.file[rows].astype(np.int64)
-    )
+    segments = columns.file[rows].astype(np.int64)
+    limit = log.evidence.whole_setting(RESPONSE_BYTES) or 0
+    limit = limit if limit > 0 else DEFAULT_RESPONSE_BYTES
+    return Leader(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit)
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:

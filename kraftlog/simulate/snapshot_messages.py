@@ -1,10 +1,11 @@
-"""FetchSnapshot on the wire: the simulator's asks and pieces as Kafka's messages, and back.
+"""FetchSnapshot on the wire: an ask as Kafka's message, and Kafka's answer as a piece.
 
-In: an `Ask` or a `Piece`, or the bytes of a message. Out: the other one. The bytes are those of the
-message after its header. Source: KIP-630 "Fetching Snapshots" as adopted, version 1 by KIP-853.
+In: an `Ask`, or the bytes of a response. Out: the bytes of a request, or a `Piece`. The bytes are
+those of the message after its header. Source: KIP-630 "Fetching Snapshots" as adopted, version 1
+by KIP-853.
 """
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from typing import Any
 
 from kraftlog.decode.interpreter import read_message
@@ -21,8 +22,6 @@ OBSERVER = -1
 """ReplicaId of a reader that is no replica: it is answered, and not counted."""
 
 _NAMES = {code: name for name, code in ERROR_CODES.items()}
-_TOP_LEVEL = frozenset({"INCONSISTENT_CLUSTER_ID", "INVALID_REQUEST"})
-"""Errors of the whole request, which name no partition."""
 _NO_SNAPSHOT = SnapshotId(-1, -1)
 
 
@@ -44,45 +43,8 @@ def encode_ask(ask: Ask, version: int = 1, directory_id: str = ZERO_UUID) -> byt
     return encode_message(request_specs()[FETCH_SNAPSHOT][0].at(version), message)
 
 
-def decode_ask(raw: bytes, version: int = 1) -> Ask:
-    """The request for the metadata partition.
-
-    Raises DecodeError where the bytes are none, or ask for anything else."""
-    message = _read(request_specs()[FETCH_SNAPSHOT][0].at(version), raw)
-    one = _partition(message)
-    return Ask(
-        _snapshot(one),
-        one["position"],
-        message["maxBytes"],
-        one["currentLeaderEpoch"],
-        message["clusterId"],
-    )
-
-
-def encode_piece(piece: Piece, leader_id: int, leader_epoch: int, version: int = 1) -> bytes:
-    """A response, with who leads."""
-    code = piece.error_code
-    whole = piece.error in _TOP_LEVEL
-    partition = {
-        "index": PARTITION,
-        "errorCode": code,
-        "snapshotId": _id(piece.snapshot),
-        "size": piece.size_bytes,
-        "position": piece.position,
-        "unalignedRecords": b64encode(piece.content).decode(),
-        "currentLeader": {"leaderId": leader_id, "leaderEpoch": leader_epoch},
-    }
-    message = {
-        "throttleTimeMs": 0,
-        "errorCode": code if whole else 0,
-        "topics": [] if whole else [{"name": TOPIC, "partitions": [partition]}],
-        "nodeEndpoints": [],
-    }
-    return encode_message(request_specs()[FETCH_SNAPSHOT][1].at(version), message)
-
-
 def decode_piece(raw: bytes, version: int = 1) -> Piece:
-    """A response. Whether more follows is told by its size.
+    """A response.
 
     Raises DecodeError where the bytes are none, or answer for anything else."""
     message = _read(request_specs()[FETCH_SNAPSHOT][1].at(version), raw)
@@ -92,8 +54,7 @@ def decode_piece(raw: bytes, version: int = 1) -> Piece:
     if one["errorCode"]:
         return Piece(_error(one["errorCode"]), _snapshot(one))
     content = b64decode(one["unalignedRecords"] or "")
-    has_more = one["position"] + len(content) < one["size"]
-    return Piece(None, _snapshot(one), one["size"], one["position"], content, has_more)
+    return Piece(None, _snapshot(one), one["size"], one["position"], content)
 
 
 def _read(spec: VersionSpec, raw: bytes) -> dict[str, Any]:

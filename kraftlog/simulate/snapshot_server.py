@@ -1,17 +1,17 @@
-"""What a leader answers to FetchSnapshot: a piece of a snapshot, or an error.
+"""What a leader answers to FetchSnapshot: which bytes of a snapshot, or an error.
 
-In: a node, its snapshots' bytes, and one request. Out: a `Piece` per partition. Pure but for the
-reads of the snapshots. Source: KIP-630 "Fetching Snapshots" in version 19 and as adopted; Kafka
-4.3.1's KafkaRaftClient.handleFetchSnapshotRequest.
+In: the sizes of a leader's snapshots, and one request. Out: a `Reply`. Pure. Source: KIP-630
+"Fetching Snapshots" in version 19 and as adopted; of Kafka 4.3.1
+KafkaRaftClient.handleFetchSnapshotRequest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from kraftlog.simulate.chunks import shares
+from kraftlog.simulate.chunks import Span
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
-from kraftlog.simulate.fetch import Dialect, validate_leader
+from kraftlog.simulate.fetch import Dialect
 
 ERROR_CODES = {
     "UNKNOWN_SERVER_ERROR": -1,
@@ -35,24 +35,13 @@ LARGEST_POSITION = (1 << 31) - 1
 """Kafka slices a snapshot by 32-bit positions: what lies beyond 2 GiB cannot be fetched."""
 
 
-class Bytes(Protocol):
-    """A snapshot's file, as `log.storage` opens it."""
-
-    size_bytes: int
-
-    def read(self, position: int, size_bytes: int) -> bytes: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The node that is asked. `limit_bytes` is its own limit of one response (adopted text:
-    replica.fetch.response.max.bytes); Kafka ships none.
+    """A leader's snapshots and their sizes in bytes. `limit_bytes` is its own limit of one response
+    (adopted text: replica.fetch.response.max.bytes); Kafka ships none.
     """
 
-    snapshots: Mapping[SnapshotId, Bytes]
-    leader_epoch: int
-    is_leader: bool = True
-    cluster_id: str | None = None
+    sizes: Mapping[SnapshotId, int]
     limit_bytes: int | None = None
 
 
@@ -66,9 +55,19 @@ class Ask(NamedTuple):
     cluster_id: str | None = None
 
 
+class Reply(NamedTuple):
+    """What a leader grants: an error's name (None for none), or these bytes of the snapshot.
+    `has_more` is version 19's Continue; the adopted text sends the snapshot's size instead.
+    """
+
+    error: str | None
+    span: Span = Span(0, 0)
+    has_more: bool = False
+
+
 class Piece(NamedTuple):
-    """The answer for one partition: an error's name (None for none), or bytes at a position of a
-    snapshot of `size_bytes`. `has_more` is version 19's Continue, which has no size.
+    """An answer as it comes: an error's name (None for none), or bytes at a position of a snapshot
+    of `size_bytes`.
     """
 
     error: str | None
@@ -76,67 +75,27 @@ class Piece(NamedTuple):
     size_bytes: int = 0
     position: int = 0
     content: bytes = b""
-    has_more: bool = False
 
     @property
     def error_code(self) -> int:
         return ERROR_CODES[self.error or "NONE"]
 
 
-def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED) -> Piece:
-    """Answer for one partition, with exactly as many bytes as were asked for while there are as
-    many: a snapshot is not cut at its batches.
+def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED) -> Reply:
+    """Exactly as many bytes as are asked for while there are as many: a snapshot is not cut at its
+    batches.
     """
-    refused = refusal(server, ask, dialect)
-    if refused is not None:
-        return Piece(refused, ask.snapshot)
-    limit = ask.max_bytes
+    size = server.sizes.get(ask.snapshot)
+    if size is None or (dialect == Dialect.SHIPPED and ask.snapshot == BOOTSTRAP):
+        return Reply("SNAPSHOT_NOT_FOUND")
+    error = _bad_position(ask.position, size, dialect)
+    if error is not None:
+        return Reply(error)
+    limit = max(ask.max_bytes, 0)
     if dialect == Dialect.ADOPTED and server.limit_bytes is not None:
         limit = min(limit, server.limit_bytes)
-    return _piece(server, ask, limit)
-
-
-def fetch_snapshots(server: Server, asks: Sequence[Ask], max_bytes: int) -> list[Piece]:
-    """Answer for several partitions in one response, as adopted: what one needs less than the
-    average is given to the others. Kafka ships a server of one partition only.
-    """
-    limit = max_bytes if server.limit_bytes is None else min(max_bytes, server.limit_bytes)
-    refused = [refusal(server, ask, Dialect.ADOPTED) for ask in asks]
-    left = [
-        0 if error else server.snapshots[ask.snapshot].size_bytes - ask.position
-        for ask, error in zip(asks, refused, strict=True)
-    ]
-    return [
-        Piece(error, ask.snapshot) if error else _piece(server, ask, share)
-        for ask, error, share in zip(asks, refused, shares(limit, left), strict=True)
-    ]
-
-
-def _piece(server: Server, ask: Ask, limit: int) -> Piece:
-    source = server.snapshots[ask.snapshot]
-    content = source.read(ask.position, max(limit, 0))
-    has_more = ask.position + len(content) < source.size_bytes
-    return Piece(None, ask.snapshot, source.size_bytes, ask.position, content, has_more)
-
-
-def refusal(server: Server, ask: Ask, dialect: Dialect) -> str | None:
-    """The error of a request; None where bytes follow. Version 19 knows neither the cluster's id
-    nor the leader's epoch.
-    """
-    if dialect == Dialect.V19:
-        if not server.is_leader:
-            return "NOT_LEADER_OR_FOLLOWER"
-    else:
-        known = ask.cluster_id is None or ask.cluster_id == server.cluster_id
-        error = validate_leader(
-            server.is_leader, server.leader_epoch, ask.current_leader_epoch, known
-        )
-        if error is not None:
-            return error
-    source = server.snapshots.get(ask.snapshot)
-    if source is None or (dialect == Dialect.SHIPPED and ask.snapshot == BOOTSTRAP):
-        return "SNAPSHOT_NOT_FOUND"
-    return _bad_position(ask.position, source.size_bytes, dialect)
+    span = Span(ask.position, min(limit, size - ask.position))
+    return Reply(None, span, span.position + span.size_bytes < size)
 
 
 def _bad_position(position: int, size_bytes: int, dialect: Dialect) -> str | None:

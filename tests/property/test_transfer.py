@@ -1,5 +1,5 @@
-"""Transfers whatever the sizes: pieces make the same bytes again, shares keep the limit, and the
-messages that carry them say the same in both directions.
+"""Transfers whatever the sizes: pieces make the same bytes again, a log goes in whole batches, and
+the messages that carry them say the same in both directions.
 """
 
 from __future__ import annotations
@@ -21,27 +21,18 @@ from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.simulate.assembler import Assembler
-from kraftlog.simulate.chunks import log_chunks, shares, snapshot_chunks
+from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot, fetch_snapshots
+from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot
 from kraftlog.state.encode import encode_message
 from kraftlog.wire import FIXED, uuid_text
 from tests.golden.cases import Replica
+from tests.leader_messages import Leader, Memory
 
 LIVE = Replica("steady-live", "1").file("00000000000000001587-0000000004.checkpoint").read_bytes()
 ID = SnapshotId(4, 1587)
 BOTH = [spec for pair in request_specs().values() for spec in pair]
-
-
-class Memory:
-    """A snapshot's bytes."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content, self.size_bytes = content, len(content)
-
-    def read(self, position: int, size_bytes: int) -> bytes:
-        return self._content[position : position + size_bytes]
 
 
 # --- Snapshots ----------------------------------------------------------------------------------
@@ -50,44 +41,53 @@ class Memory:
 @settings(max_examples=25, deadline=None)
 @given(
     limits=st.lists(st.integers(500, 40_000), min_size=1, max_size=40),
-    own_limit=st.integers(700, 40_000) | st.none(),
     dialect=st.sampled_from(Dialect),
     random=st.randoms(use_true_random=False),
 )
 def test_any_chunks_and_crashes_make_the_same_bytes(
-    limits: list[int], own_limit: int | None, dialect: Dialect, random: Random
+    limits: list[int], dialect: Dialect, random: Random
 ) -> None:
     """Each request has another limit; after some, the node dies, and its file may have lost its
     last bytes. A node that names no more limits asks for what its last one was.
     """
-    server = Server({ID: Memory(LIVE)}, 5, limit_bytes=own_limit)
+    leader = Leader({ID: Memory(LIVE)})
     with tempfile.TemporaryDirectory() as folder:
         found = None
         asked = 0
         while found is None:
-            one = Assembler(Path(folder), ID, dialect)
+            one = Assembler(Path(folder), ID)
             if asked < len(limits) and one.position and random.random() < 0.3:
                 with one.part.open("r+b") as file:
                     file.truncate(random.randrange(one.position))
             limit = limits[min(asked, len(limits) - 1)]
-            found = one.take(fetch_snapshot(server, one.ask(limit, 5), dialect))
+            found = one.take(leader.piece(one.ask(limit, 5), dialect))
             asked += 1
         assert found.read_bytes() == LIVE
         assert list(Path(folder).iterdir()) == [found]
 
 
-@given(st.integers(0, 5000), st.integers(1, 700), st.integers(0, 5000))
-def test_spans_cover_a_snapshot_once(size_bytes: int, limit: int, position: int) -> None:
-    spans = list(snapshot_chunks(size_bytes, limit, position))
-    assert b"".join(bytes(span.size_bytes) for span in spans) == bytes(
-        max(size_bytes - position, 0)
-    )
-    assert all(span.size_bytes == limit for span in spans[:-1])
-    at = position
-    for span in spans:
-        assert span.position == at
-        assert 0 < span.size_bytes <= limit
-        at += span.size_bytes
+@given(
+    size=st.integers(1, 5000),
+    limit=st.integers(1, 700),
+    own_limit=st.integers(1, 700) | st.none(),
+    dialect=st.sampled_from(Dialect),
+)
+def test_replies_cover_a_snapshot_once(
+    size: int, limit: int, own_limit: int | None, dialect: Dialect
+) -> None:
+    """By the flag of version 19, or by the size: both end at the last byte."""
+    server, spans = Server({ID: size}, own_limit), [Span(0, 0)]
+    has_more = True
+    while has_more:
+        ask = Ask(ID, sum(spans[-1]), limit, 5)
+        error, span, has_more = fetch_snapshot(server, ask, dialect)
+        assert error is None
+        assert span.position == sum(spans[-1])
+        spans.append(span)
+    assert sum(spans[-1]) == size
+    most = min(limit, own_limit or limit) if dialect == Dialect.ADOPTED else limit
+    assert all(span.size_bytes == most for span in spans[1:-1])
+    assert 0 < spans[-1].size_bytes <= most
 
 
 @given(st.lists(st.integers(1, 400), max_size=60), st.integers(1, 900))
@@ -105,30 +105,6 @@ def test_a_log_goes_in_whole_batches(sizes: list[int], limit: int) -> None:
     for one, following in pairwise(spans):
         next_border = min(b for b in borders if b > following.position)
         assert one.size_bytes + next_border - following.position > limit  # nothing more fitted
-
-
-@given(st.integers(0, 3000), st.lists(st.integers(0, 1000), max_size=9))
-def test_shares_keep_the_limit_and_reach_it(limit: int, remaining: list[int]) -> None:
-    found = shares(limit, remaining)
-    assert sum(found) == min(limit, sum(remaining))
-    average = limit // len(remaining) if remaining else 0
-    for share, left in zip(found, remaining, strict=True):
-        assert min(average, left) <= share <= left
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=5), st.integers(1, 100))
-def test_several_snapshots_arrive_together(sizes: list[int], limit: int) -> None:
-    whole = {SnapshotId(1, 1 + i): bytes([i]) * size for i, size in enumerate(sizes)}
-    server = Server({name: Memory(content) for name, content in whole.items()}, 5)
-    got = dict.fromkeys(whole, b"")
-    while waiting := [name for name in whole if len(got[name]) < len(whole[name])]:
-        asks = [Ask(name, len(got[name]), limit, 5) for name in waiting]
-        pieces = fetch_snapshots(server, asks, limit)
-        assert 0 < sum(len(one.content) for one in pieces) <= limit
-        for piece in pieces:
-            got[piece.snapshot] += piece.content
-    assert got == whole
 
 
 # --- Messages -----------------------------------------------------------------------------------

@@ -25,8 +25,9 @@ MISSING: set[str] = set()
 EXPLAINED = {
     "Keep snapshots in Kafka's own Log",
     "Why not Kafka's Log: the format, or that it never ends",
+    "Several partitions share a response",
 }
-"""Reasons for a design that was not taken: there is nothing to reach."""
+"""Designs that were not taken, or that no quorum can show: there is nothing to reach."""
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.decode.interpreter import read_message
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.pull import leader, puller
@@ -132,6 +133,38 @@ def test_a_connection_that_is_cut_at_any_request(kept: float, tmp_path: Path) ->
         assert_same_bytes(out, SOURCE)
         assert ends(out) == ends(SOURCE)
         assert not list(out.rglob("*.part"))
+
+
+@dataclass
+class Reelected(FakeController):
+    """It leads in the next epoch from its n-th fetch on, of log or snapshot, and says so."""
+
+    at: int = 0
+    refused: list[int] = field(default_factory=list)
+
+    def answer(self, api_key: int, version: int, body: bytes) -> bytes:
+        if api_key in (FETCH, FETCH_SNAPSHOT):
+            self.at -= 1
+            self.epoch += self.at == 0
+        raw = super().answer(api_key, version, body)
+        if api_key in (FETCH, FETCH_SNAPSHOT):
+            spec = request_specs()[api_key][1].at(version)
+            told, _, _ = read_message(spec, raw, 0, len(raw))
+            (topic,) = told["responses" if api_key == FETCH else "topics"]
+            self.refused += [one["errorCode"] for one in topic["partitions"] if one["errorCode"]]
+        return raw
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("at", [2, 8])
+def test_a_leader_whose_epoch_has_passed_is_looked_for_again(at: int, tmp_path: Path) -> None:
+    """FENCED_LEADER_EPOCH (74) is an answer to one request; the pull goes on in the new epoch."""
+    leads = Reelected(SOURCE, at=at)
+    with serving(leads) as address:
+        pull_once(address, tmp_path)
+    assert 74 in leads.refused
+    assert leads.asked[-1][1].get("topics", [{}])[0]["partitions"][0]["currentLeaderEpoch"] == 3
+    assert_same_bytes(tmp_path, SOURCE)
 
 
 @pytest.mark.usefixtures("small_answers")

@@ -13,7 +13,6 @@ from kraftlog.simulate.fetch import (
     Peer,
     fetch_pairs,
     leader_fetch,
-    validate_leader,
 )
 from kraftlog.simulate.follower import Step, crash_after, fetch_snapshot
 from kraftlog.simulate.truncation import truncate
@@ -111,22 +110,6 @@ def test_an_empty_log_answers_with_its_snapshots_epoch() -> None:
     assert leader_fetch(empty, 150, 4) == RECORDS
     assert leader_fetch(empty, 160, 5) == diverging(4, 150)
     assert leader_fetch(empty, 140, 3).snapshot == LATEST
-
-
-@pytest.mark.parametrize(
-    ("is_leader", "asked", "same", "error"),
-    [
-        (True, 5, True, None),
-        (False, 5, True, "NOT_LEADER_OR_FOLLOWER"),
-        (True, 4, True, "FENCED_LEADER_EPOCH"),
-        (True, 6, True, "UNKNOWN_LEADER_EPOCH"),
-        (True, 5, False, "INCONSISTENT_CLUSTER_ID"),
-    ],
-)
-def test_a_question_for_another_node(
-    is_leader: bool, asked: int, same: bool, error: str | None
-) -> None:
-    assert validate_leader(is_leader, 5, asked, same) == error
 
 
 def test_pairs_of_two_clusters_refuse_each_other() -> None:

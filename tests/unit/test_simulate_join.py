@@ -11,7 +11,7 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import PIECE, JoinStep, Leader, Way, after_crash, join
+from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, Leader, Way, after_crash, join
 from kraftlog.simulate.join_rows import in_words
 from kraftlog.simulate.liveness import Link
 
@@ -106,6 +106,44 @@ def test_a_follower_of_another_history_is_cut_first() -> None:
     assert steps[2].disk.vector == EpochVector(((2, 100),), 110)
     assert steps[1].note == "in the leader's log epoch 2 ends at offset 110"
     assert steps[-1].disk.vector == LEADER.extent.vector
+
+
+def test_a_snapshot_of_more_than_two_gibibytes_never_comes_whole() -> None:
+    """Kafka reads a snapshot at positions of 32 bits; the text knows no such end."""
+    large = replace(LEADER, snapshot_sizes={NAMED: 3 << 30})
+    fast = replace(WAY, link=Link(1 << 30, 0), chunk_bytes=1 << 30)
+    *_, piece, last = join(EMPTY, large, fast)
+    assert (piece.name, piece.part_bytes, last.name) == ("piece", 2 << 30, "refused")
+    assert last.note == "after UNKNOWN_SERVER_ERROR: stop"
+    assert names(list(join(EMPTY, large, replace(fast, dialect=Dialect.ADOPTED))))[-1] == CAUGHT_UP
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sizes"),
+    [
+        (Dialect.SHIPPED, [1_000, 1_000, 500]),
+        (Dialect.V19, [1_000, 1_000, 500]),
+        (Dialect.ADOPTED, [900, 900, 700]),
+    ],
+)
+def test_the_leader_has_a_limit_of_its_own_in_the_adopted_text(
+    dialect: Dialect, sizes: list[int]
+) -> None:
+    limited = replace(LEADER, response_limit_bytes=900)
+    steps = [
+        one.request for one in join(EMPTY, limited, replace(WAY, dialect=dialect)) if one.request
+    ]
+    assert [one.span.size_bytes for one in steps if one.snapshot == NAMED] == sizes
+
+
+def test_an_empty_file_is_no_snapshot() -> None:
+    """Kafka refuses its first byte, which is its end; both texts grant nothing, and all of it."""
+    empty = replace(LEADER, snapshot_sizes={NAMED: 0})
+    last = list(join(EMPTY, empty, WAY))[-1]
+    assert last.name == "refused"
+    assert last.note == "after POSITION_OUT_OF_RANGE: fetch_from_own_log_end"
+    for dialect in (Dialect.V19, Dialect.ADOPTED):
+        assert names(list(join(EMPTY, empty, replace(WAY, dialect=dialect))))[-1] == CAUGHT_UP
 
 
 def test_a_node_at_the_leaders_end_asks_once() -> None:
