@@ -1,10 +1,13 @@
 """State and churn in charts: partitions per broker, record types over time, snapshot sizes,
 elections.
 
-In: `PageData`, a width in pixels. Out: SVG elements, or None where there is nothing to draw.
+In: `PageData`, a width in pixels. Out: SVG elements, or a sentence where there is nothing to draw.
+A new chart is one declaration above the function that draws it.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +21,51 @@ BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
 OTHER = "other types"
 LEAST_POINTS = 2
 """One point says nothing by where it stands: a sentence says it better."""
+
+_NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
+
+Draw = Callable[[PageData, int], Any]
+"""(data, width in pixels) → a chart of Altair, or None where there is nothing to draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of the page: its title, what to know when one looks at it, and what is said where
+    there is nothing to draw. `words` says in a sentence what a chart of one point would show;
+    `legend` names colours.
+    """
+
+    title: str
+    note: str
+    nothing: str
+    draw: Draw
+    needs_lake: bool
+    words: Callable[[PageData], str | None]
+    legend: Callable[[PageData], dict[str, str]]
+
+    def svg(self, data: PageData, width: int) -> str | None:
+        """The drawing; None where there is nothing to draw."""
+        found = self.draw(data, width)
+        return None if found is None else drawn(found, self.title)
+
+    def instead(self, data: PageData) -> str:
+        """What is said where nothing is drawn."""
+        why = _NEEDS_LAKE if self.needs_lake and not data.has_lake else self.nothing
+        return self.words(data) or why
+
+
+def chart(
+    title: str,
+    note: str,
+    nothing: str,
+    *,
+    needs_lake: bool = False,
+    words: Callable[[PageData], str | None] = lambda data: None,
+    legend: Callable[[PageData], dict[str, str]] = lambda data: {},
+) -> Callable[[Draw], Chart]:
+    """Declare the chart that the function which follows draws."""
+    return lambda draw: Chart(title, note, nothing, draw, needs_lake, words, legend)
+
 
 _LABEL = alt.Description("label:N")
 _COLOUR = alt.Color("colour:N", scale=None)
@@ -38,7 +86,14 @@ def _count(field: str, title: str, form: str = ",d") -> Any:
     return alt.Y(f"{field}:Q", axis=axis)
 
 
-def loads_svg(data: PageData, width: int) -> str | None:
+@chart(
+    "Partitions per broker",
+    "Newest state: partitions that a broker leads (dark), follows (light), and holds while nobody "
+    "leads them (red).",
+    "The state holds no partition.",
+    needs_lake=True,
+)
+def loads(data: PageData, width: int) -> Any:
     """Partitions per broker: those that it leads, those that it follows, those without a leader."""
     shown = sorted(data.loads, key=lambda one: -(one.leads + one.follows))[:BROKER_LIMIT]
     if not shown:
@@ -64,31 +119,16 @@ def loads_svg(data: PageData, width: int) -> str | None:
         height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions"
     )
     names = alt.Axis(title=None, ticks=False, domain=False, labelPadding=6)
-    chart = bars.encode(
+    found = bars.encode(
         x=alt.X("start:Q", axis=axis), x2="end:Q", y=alt.Y("broker:N", sort=None, axis=names),
         color=_COLOUR, description=_LABEL,
     )  # fmt: skip
-    return drawn(chart.properties(width=width - 70, height={"step": 24}), "Partitions per broker")
+    return found.properties(width=width - 70, height={"step": 24})
 
 
-def in_words(data: PageData, name: str) -> str | None:
-    """What a chart of one point would show, as a sentence; None where there is no point either."""
-    if name == "snapshots":
-        ends = sorted(
-            {one["end_offset"] for one in data.snapshots if one["end_offset"] is not None}
-        )
-        sizes = {one["size_bytes"] for one in data.snapshots if one["size_bytes"] is not None}
-        if len(ends) == 1 and sizes:
-            return f"One snapshot, of the offsets below {ends[0]:,}: {max(sizes):,} bytes."
-    if name == "elections" and len(found := elections(data)) == 1:
-        (one,) = found
-        leader = "unknown" if one["leader"] is None else one["leader"]
-        since = f"{one['when']:%Y-%m-%d %H:%M:%S} UTC"
-        return f"One epoch, {one['epoch']}, since {since}; leader {leader}."
-    if name == "types" and data.type_counts:
-        total = sum(one.count for one in data.type_counts)
-        return f"All {total:,} records are of one moment."
-    return None
+def _all_at_once(data: PageData) -> str | None:
+    total = sum(one.count for one in data.type_counts)
+    return f"All {total:,} records are of one moment." if total else None
 
 
 def type_colours(data: PageData) -> dict[str, str]:
@@ -105,7 +145,15 @@ def type_colours(data: PageData) -> dict[str, str]:
     }
 
 
-def types_svg(data: PageData, width: int) -> str | None:
+@chart(
+    "Records over time, by type",
+    "Records of the logs, each content once, whichever replica holds it.",
+    "No log holds a record with a time.",
+    needs_lake=True,
+    words=_all_at_once,
+    legend=type_colours,
+)
+def types(data: PageData, width: int) -> Any:
     """Records over time, stacked by type."""
     colours = type_colours(data)
     slices: dict[tuple[datetime, datetime], Counter[str]] = {}
@@ -130,14 +178,28 @@ def types_svg(data: PageData, width: int) -> str | None:
     bars = layer(rows).mark_rect(
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
     )
-    chart = bars.encode(
+    found = bars.encode(
         x=_time("start", width), x2="end:T", y=_count("low", "records"), y2="high:Q",
         color=_COLOUR, description=_LABEL,
     )  # fmt: skip
-    return drawn(chart.properties(width=width - 60, height=180), "Records over time, by type")
+    return found.properties(width=width - 60, height=180)
 
 
-def snapshots_svg(data: PageData, width: int) -> str | None:
+def _one_snapshot(data: PageData) -> str | None:
+    ends = {one["end_offset"] for one in data.snapshots if one["end_offset"] is not None}
+    sizes = [one["size_bytes"] for one in data.snapshots if one["size_bytes"] is not None]
+    if len(ends) != 1 or not sizes:
+        return None
+    return f"One snapshot, of the offsets below {ends.pop():,}: {max(sizes):,} bytes."
+
+
+@chart(
+    "Snapshot sizes",
+    "By end offset; equal files of several replicas are one mark.",
+    "No replica holds a snapshot.",
+    words=_one_snapshot,
+)
+def snapshots(data: PageData, width: int) -> Any:
     """Sizes of the snapshots by their end offset; equal ones of several replicas are one mark."""
     found: dict[tuple[int, int], list[Row]] = {}
     for one in data.snapshots:
@@ -157,14 +219,14 @@ def snapshots_svg(data: PageData, width: int) -> str | None:
         ariaRoleDescription="snapshot size",
     )  # fmt: skip
     axis = alt.Axis(title="end offset", format=",d", tickMinStep=1, tickCount=max(2, width // 110))
-    chart = points.encode(
+    sizes = points.encode(
         x=alt.X("at:Q", axis=axis, scale=alt.Scale(zero=False)),
         y=_count("size", "bytes", "~s"), description=_LABEL,
     )  # fmt: skip
-    return drawn(chart.properties(width=width - 60, height=180), "Snapshot sizes")
+    return sizes.properties(width=width - 60, height=180)
 
 
-def elections(data: PageData) -> list[Row]:
+def _epochs(data: PageData) -> list[Row]:
     """The first time at which each epoch is seen, and its leader; the newest epochs only."""
     first: dict[int, datetime] = {}
     leaders: dict[int, int] = {}
@@ -180,9 +242,24 @@ def elections(data: PageData) -> list[Row]:
     ]
 
 
-def elections_svg(data: PageData, width: int) -> str | None:
+def _one_epoch(data: PageData) -> str | None:
+    found = _epochs(data)
+    if len(found) != 1:
+        return None
+    leader = "unknown" if found[0]["leader"] is None else found[0]["leader"]
+    since = f"{found[0]['when']:%Y-%m-%d %H:%M:%S} UTC"
+    return f"One epoch, {found[0]['epoch']}, since {since}; leader {leader}."
+
+
+@chart(
+    "Leader epochs over time",
+    "Each point is an election; the number is the leader's node id.",
+    "No log tells when an epoch began.",
+    words=_one_epoch,
+)
+def elections(data: PageData, width: int) -> Any:
     """Leader epochs over time, as steps; each point is an election."""
-    found = elections(data)
+    found = _epochs(data)
     if len(found) < LEAST_POINTS:
         return None
     rows = [
@@ -204,9 +281,14 @@ def elections_svg(data: PageData, width: int) -> str | None:
         filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election"
     )
     texts = layer(rows).mark_text(dy=-11, fontSize=11, color="var(--ink)", aria=False)
-    chart = alt.layer(
+    layers = alt.layer(
         steps.encode(x=x, y=y),
         points.encode(x=x, y=y, description=_LABEL),
         texts.encode(x=x, y=y, text="text:N"),
     )
-    return drawn(chart.properties(width=width - 60, height=180), "Leader epochs over time")
+    return layers.properties(width=width - 60, height=180)
+
+
+def charts() -> list[Chart]:
+    """The charts, in the order of their declarations."""
+    return [one for one in globals().values() if isinstance(one, Chart)]

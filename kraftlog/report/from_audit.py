@@ -15,8 +15,6 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.report.view import PageData, Row
 
-_NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
-
 
 def page_of_audit(
     quorum: Quorum,
@@ -45,5 +43,5 @@ def page_of_audit(
         checks=tuple(checks),
         snapshots=tuple(snapshot_rows(quorum)),
         restart=tuple(restart),
-        missing={"loads": _NEEDS_LAKE, "types": _NEEDS_LAKE},
+        has_lake=False,
     )

@@ -27,12 +27,6 @@ def page_of_lake(lake: Lake) -> PageData:
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
     names = ("replicas", "epochs", "findings", "check_results", "snapshots", "contract_results")
     tables = {name: tuple(lake.rows_of_run(name, run["run_id"])) for name in names}
-    loads, counts = broker_loads(lake), type_counts(lake)
-    missing = {}
-    if not loads:
-        missing["loads"] = "The state holds no partition."
-    if not counts:
-        missing["types"] = "No log holds a record with a time."
     return PageData(
         version=run["kraftlog_version"],
         created=run["finished"],
@@ -44,9 +38,8 @@ def page_of_lake(lake: Lake) -> PageData:
         findings=tables["findings"],
         checks=tables["check_results"],
         snapshots=tables["snapshots"],
-        loads=loads,
-        type_counts=counts,
-        missing=missing,
+        loads=broker_loads(lake),
+        type_counts=type_counts(lake),
         contracts=tables["contract_results"],
         restart=recorded_restart(lake, run["run_id"]),
     )

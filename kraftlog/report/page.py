@@ -34,8 +34,6 @@ SNAPSHOTS_SHOWN = 4
 _WIDE, _NARROW = 500, 340
 _CODE = re.compile("`([^`]+)`")
 
-Drawing = dict[str, str | None]
-
 
 def render_page(data: PageData) -> str:
     """The page as HTML."""
@@ -51,8 +49,6 @@ def render_page(data: PageData) -> str:
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),
-        chart_words={name: churn_charts.in_words(data, name) for name in CHARTS},
-        type_colours=churn_charts.type_colours(data),
         results=Counter(row["result"] for row in data.checks),
         contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip
@@ -189,19 +185,19 @@ def _drawing(data: PageData, window: Window, title: str) -> dict[str, Any]:
     }
 
 
-CHARTS = ("loads", "types", "snapshots", "elections")
+def _charts(data: PageData) -> list[dict[str, Any]]:
+    """Each chart at both widths, or what is said instead."""
+    return [
+        {
+            "chart": chart,
+            "wide": _marked(chart.svg(data, _WIDE)),
+            "narrow": _marked(chart.svg(data, _NARROW)),
+            "legend": chart.legend(data),
+            "instead": chart.instead(data),
+        }
+        for chart in churn_charts.charts()
+    ]
 
 
-def _charts(data: PageData) -> dict[str, Drawing]:
-    """Each chart at both widths; None where there is nothing to draw."""
-    draw = {
-        "loads": churn_charts.loads_svg,
-        "types": churn_charts.types_svg,
-        "snapshots": churn_charts.snapshots_svg,
-        "elections": churn_charts.elections_svg,
-    }
-    found: dict[str, Drawing] = {}
-    for name, function in draw.items():
-        drawings = (("wide", function(data, _WIDE)), ("narrow", function(data, _NARROW)))
-        found[name] = {size: None if one is None else Markup(one) for size, one in drawings}
-    return found
+def _marked(svg: str | None) -> Markup | None:
+    return None if svg is None else Markup(svg)

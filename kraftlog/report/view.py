@@ -6,8 +6,8 @@ HTML. Offsets are log offsets, sizes bytes, times UTC.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -42,7 +42,7 @@ class TypeCount:
 
 @dataclass(frozen=True)
 class PageData:
-    """Everything on the page. `missing` says, by the name of a chart, why it is left out.
+    """Everything on the page; without a lake, but for what needs every record decoded.
 
     `verdict` is `Verdict.as_row`, `restart` are `restart_rows`; `scale` is what was read, in words.
     """
@@ -59,7 +59,7 @@ class PageData:
     snapshots: tuple[Row, ...]
     loads: tuple[BrokerLoad, ...] = ()
     type_counts: tuple[TypeCount, ...] = ()
-    missing: Mapping[str, str] = field(default_factory=dict)
+    has_lake: bool = True
     contracts: tuple[Row, ...] = ()
     restart: tuple[Row, ...] = ()
 

@@ -1,7 +1,5 @@
-"""Each kind of thing is declared once: a block of text in one place of a copy of the package makes
-a new one appear wherever its kind is told.
-
-The copy runs in a process of its own. `WHERE` says which file a kind is declared in.
+"""Each kind of thing is declared once: a block of text at one place of a copy of the package makes
+a new one appear wherever its kind is told. The copy runs in processes of its own.
 """
 
 import json
@@ -12,75 +10,104 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from kraftlog.audit.catalogue import CATALOGUE
 from tests.documents import ROOT
 
 NAMES = [one.name for one in CATALOGUE]
 QUORUM = ROOT / "examples" / "quorum"
 
+CHECK = """
+@check(
+    "made_up", "warning", "log", "nobody", "no log is at hand",
+    action="rebuild", over=coverage.logs, after="batch_crc_valid",
+    meaning="Made-up meaning.", advice="Made-up advice.",
+)
+def made_up(quorum: Quorum) -> Iterator[BadRow]:
+    for log in quorum.logs:
+        if log.evidence.segments:
+            yield BadRow(log.label, "a made-up finding")
+"""
+CHART = """
+@chart("Made-up chart", "A made-up note.", "Nothing is made up.")
+def made_up(data: PageData, width: int) -> Any:
+    if len(data.replicas) == 1:
+        return None
+    rows = [{"x": 1, "label": "a made-up mark"}]
+    return layer(rows).mark_point().encode(x="x:Q", description=_LABEL)
+"""
+BLOCKS = {"audit/log_checks.py": CHECK, "report/churn_charts.py": CHART}
+"""What is added at the end of which file."""
 
-def copy_with(folder: Path, file: str, block: str) -> Path:
-    """A copy of the package with a block of text more at the end of one file."""
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with one more of each kind."""
+    folder = tmp_path_factory.mktemp("copy")
     for name in ("kraftlog", "schemas", "conf"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    path = folder / "kraftlog" / file
-    path.write_text(f"{path.read_text()}\n\n{dedent(block).strip()}\n")
+    for file, block in BLOCKS.items():
+        with (folder / "kraftlog" / file).open("a") as opened:
+            opened.write(f"\n\n{block.strip()}\n")
     return folder
 
 
-def told_by(copy: Path, program: str) -> Any:
-    """What a program that imports the copy prints, as JSON."""
+def told_by(copy: Path, program: str, **given: object) -> Any:
+    """What a program that imports the copy prints, as JSON; `given` are names that it may use."""
     done = subprocess.run(
-        [sys.executable, "-c", dedent(program)],
-        cwd=copy, env={"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "PATH": ""},
-        capture_output=True, text=True,
+        [sys.executable, "-c", _BEFORE + dedent(program), json.dumps(given)],
+        cwd=copy, env={"PYTHONPATH": str(copy), "PATH": ""}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_a_check(tmp_path: Path) -> None:
-    block = '''
-        @check(
-            "made_up", "warning", "log", "nobody", "no log is at hand",
-            action="rebuild", over=coverage.logs, after="batch_crc_valid",
-            meaning="Made-up meaning.", advice="Made-up advice.",
-        )
-        def made_up(quorum: Quorum) -> Iterator[BadRow]:
-            for log in quorum.logs:
-                if log.evidence.segments:
-                    yield BadRow(log.label, "a made-up finding")
-    '''  # fmt: skip
-    copy = copy_with(tmp_path, "audit/log_checks.py", block)
-    program = f"""
-        import contextlib, io, json
-        from pathlib import Path
+_BEFORE = '''
+import contextlib, io, json, sys
+from pathlib import Path
+from kraftlog.cli import main
+from kraftlog.reference.pages import PAGES
+
+globals().update(json.loads(sys.argv[1]))
+
+def printed(*words):
+    """What a command prints, and its exit code."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code
+    return said.getvalue(), code
+
+'''
+
+
+def test_a_check(copy: Path) -> None:
+    program = """
         from kraftlog.audit.catalogue import CATALOGUE
-        from kraftlog.cli import main
         from kraftlog.contracts.suites import audit_suite
-        from kraftlog.reference.pages import PAGES
 
         def audit(root, *words):
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said):
-                code = main(["audit", "--input", root, "--format", "json", *words])
-            rows = [json.loads(line) for line in said.getvalue().splitlines()]
+            text, code = printed("audit", "--input", root, "--format", "json", *words)
+            rows = [json.loads(line) for line in text.splitlines()]
             return code, [row for row in rows if row.get("check") == "made_up"]
 
         empty = Path("empty/1/__cluster_metadata-0")
         empty.mkdir(parents=True)
-        (empty / "quorum-state").write_text("{{}}")
-        print(json.dumps({{
-            "found": audit({str(QUORUM)!r}, "--fail-on", "warning", "--report", "page.html"),
+        (empty / "quorum-state").write_text("{}")
+        print(json.dumps({
+            "found": audit(quorum, "--fail-on", "warning", "--report", "page.html"),
             "of_nothing": audit("empty"),
             "order": [one.name for one in CATALOGUE],
             "page": Path("page.html").read_text(),
             "checks": PAGES["reference/checks.md"](),
             "auditor": PAGES["auditor.md"](),
             "contracts": [one.arguments["column"] for one in audit_suite().contracts],
-        }}))
+        }))
     """
-    told = told_by(copy, program)
+    told = told_by(copy, program, quorum=str(QUORUM))
     assert told["order"] == [NAMES[0], "made_up", *NAMES[1:]]
     code, found = told["found"]
     assert code == 1
@@ -96,3 +123,19 @@ def test_a_check(tmp_path: Path) -> None:
     assert "#### made_up" in told["auditor"]
     assert "Made-up advice." in told["auditor"]
     assert "made_up" in told["contracts"]
+
+
+def test_a_chart(copy: Path) -> None:
+    program = """
+        def page(root):
+            assert printed("audit", "--input", root, "--report", "page.html")[1] == 0
+            return Path("page.html").read_text()
+
+        print(json.dumps({"drawn": page(quorum), "not_drawn": page(f"{quorum}/1")}))
+    """
+    told = told_by(copy, program, quorum=str(QUORUM))
+    assert "<figcaption>Made-up chart</figcaption>" in told["drawn"]
+    assert told["drawn"].count("a made-up mark") >= 2  # for wide windows, and for narrow ones
+    assert "A made-up note." in told["drawn"]
+    assert "<b>Made-up chart</b>: Nothing is made up." in told["not_drawn"]
+    assert "A made-up note." not in told["not_drawn"]
