@@ -7,7 +7,7 @@ on to (see `parquet.write_file`). Memory is that of one group.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,11 +27,30 @@ class Rewritten:
     removed: tuple[str, ...]
 
 
-def merged(table_path: str, files: Iterable[tuple[Row, Row]], least: int) -> Iterator[Rewritten]:
-    """One file for each group of at least so many."""
+def merged(
+    table_path: str, files: Sequence[tuple[Row, Row]], least: int, most_bytes: int
+) -> Iterator[Rewritten]:
+    """One file for each group of at least so many; several where it would hold more bytes of files
+    than `most_bytes`.
+    """
+    sizes = {file["path"]: int(file["size_bytes"]) for file, _ in files}
     for (values, _), paths in _groups(table_path, files).items():
         if len(paths) >= least:
-            yield _rewritten(table_path, dict(values), paths, None)
+            for some in _bounded(paths, sizes, most_bytes):
+                yield _rewritten(table_path, dict(values), some, None)
+
+
+def _bounded(paths: list[str], sizes: Mapping[str, int], most_bytes: int) -> Iterator[list[str]]:
+    """Neighbours of so many bytes together; none that would stay alone."""
+    some: list[str] = []
+    held = 0
+    for path in paths:
+        if some and held + sizes[path] > most_bytes:
+            yield from [some] if len(some) > 1 else []
+            some, held = [], 0
+        some.append(path)
+        held += sizes[path]
+    yield from [some] if len(some) > 1 else []
 
 
 class Without(NamedTuple):

@@ -21,8 +21,10 @@ from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.rewrite import Without, merged, without
 from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, RUNS, TableSpec
 
-SMALL_BYTES = 32 << 20
-"""Larger files are left as they are."""
+SMALL_BYTES = 8 << 20
+"""Larger files are left as they are: what a run writes of a large log is read well as it is."""
+MERGED_BYTES = 8 * SMALL_BYTES
+"""So many bytes of files become one at most: what is merged is held in memory."""
 _LOG = "_delta_log"
 _ENTRIES = 4
 """When the log has so many commits before the oldest version that is kept, that version gets a
@@ -40,7 +42,7 @@ def compact(lake: Lake, spec: TableSpec, least: int) -> int:
     small = [one for one in lake.files(spec.name) if one[0]["size_bytes"] < SMALL_BYTES]
     if len(small) < least:
         return 0
-    done = list(merged(lake.path(spec.name), small, least))
+    done = list(merged(lake.path(spec.name), small, least, MERGED_BYTES))
     if done:
         lake.replace(spec, done)
     return sum(len(one.removed) for one in done)

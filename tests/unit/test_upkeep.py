@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
+from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages
 from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
@@ -57,6 +58,22 @@ def test_small_files_become_one_and_the_rows_stay(lake: Lake) -> None:
     assert rows(lake) == before
     assert len(lake.files("findings")) == 1
     assert lake.run_number("findings") == 20, "the step has been done, still"
+    assert compact(lake, FINDINGS, 2) == 0
+
+
+def test_what_becomes_one_is_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven files fill one, twice; six are left."""
+    sizes = [file["size_bytes"] for file, _ in lake.files("findings")]
+    monkeypatch.setattr(upkeep, "MERGED_BYTES", 7 * max(sizes))
+    before = rows(lake)
+    assert compact(lake, FINDINGS, 8) == 20
+    assert len(lake.files("findings")) == 3
+    assert rows(lake) == before
+
+
+def test_large_files_are_not_touched(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [file["size_bytes"] for file, _ in lake.files("findings")]
+    monkeypatch.setattr(upkeep, "SMALL_BYTES", min(sizes))
     assert compact(lake, FINDINGS, 2) == 0
 
 
