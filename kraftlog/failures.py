@@ -148,13 +148,31 @@ _SYSTEM_S = re.compile(r"(?:java\.io\.\w*Exception|OSError): ((?!java)[^\n]*)")
 """How the system's refusals stand in what Spark says: its own, and those of its Python workers."""
 
 
+_LACKS = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(3\.\d+).*?(3\.\d+)")
+_HAS_ENDED = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped SparkContext")
+
+
 def _of_spark(error: Exception) -> str | None:
-    """A refusal of the system that Spark has met, by itself or in a task; of nothing else, as what
-    tasks say may hold what lies in a file. Spark cannot be imported here.
+    """What Spark, or a Python of its workers, has met that a user can mend; of nothing else, as
+    what tasks say may hold what lies in a file. Spark cannot be imported here.
     """
-    if type(error).__name__ != "Py4JJavaError":
+    if type(error).__name__ not in ("Py4JJavaError", "PythonException"):
         return None
-    found = _SYSTEM_S.findall(str(error))
+    said = str(error)
+    if lacks := _LACKS.search(said):
+        return (
+            f"the Python of Spark's workers has no {lacks[1]}: ship kraftlog by --py-files and the "
+            "packages by --archives, or install both there"
+        )
+    if versions := _OTHER_PYTHON.search(said):
+        return (
+            f"Spark's workers have Python {versions[1]} and this is {versions[2]}: name one of the "
+            "same version in PYSPARK_PYTHON"
+        )
+    if _HAS_ENDED.search(said):
+        return "Spark has ended before its work was done: its master does not answer, or stopped it"
+    found = _SYSTEM_S.findall(said)
     if not found:
         return None
     why = found[-1].strip()[:_TEXT_LIMIT]

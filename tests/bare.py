@@ -12,12 +12,14 @@ import venv
 import zipfile
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PathDistribution, distribution
+from importlib.metadata import PathDistribution, distribution, packages_distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
+AUDIT = ("blake3", "google_crc32c", "javaproperties", "numpy", "pyarrow", "rich")
+"""The modules that reading, auditing, comparing and planning need, and no others."""
 
 
 def built_wheel(folder: Path) -> Path:
@@ -27,9 +29,7 @@ def built_wheel(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def environment(
-    folder: Path, wheel: Path, packages: Iterable[str], *, copies: bool = False
-) -> Path:
+def environment(folder: Path, wheel: Path, wanted: Iterable[str], *, copies: bool = False) -> Path:
     """The Python of a new environment with kraftlog, these packages, and what they require; copies
     instead of links, where the environment is to go elsewhere.
     """
@@ -37,7 +37,7 @@ def environment(
     site = next(folder.glob("lib/python3*/site-packages"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    for name in closed(packages):
+    for name in closed(wanted):
         for source in _top_level(name):
             link = site / source.name
             if link.exists():
@@ -66,9 +66,19 @@ def required(wheel: Path, extra: str = "") -> set[str]:
     return found
 
 
-def closed(packages: Iterable[str]) -> set[str]:
+def packages(*modules: str) -> list[str]:
+    """The packages that bring some modules."""
+    return [_distributions()[module][0].lower() for module in modules]
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return {name.lower(): list(held) for name, held in packages_distributions().items()}
+
+
+def closed(wanted: Iterable[str]) -> set[str]:
     """The packages and everything that they require, by the names that they have on disk."""
-    found, waiting = set[str](), list(packages)
+    found, waiting = set[str](), list(wanted)
     while waiting:
         name = waiting.pop()
         if name not in found:

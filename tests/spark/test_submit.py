@@ -1,7 +1,8 @@
-"""The built wheel: in plain spark-submit as the documents write it, in a bare environment, and a
+"""The built wheel: in plain spark-submit as the documents write it, in bare environments, and a
 cluster whose executors share nothing with the driver.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,13 +10,14 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from kraftlog import __version__
-from tests.bare import ROOT, built_wheel, environment, required
+from tests.bare import AUDIT, ROOT, built_wheel, closed, environment, packages, required
 from tests.bare import run as bare_run
 from tests.documents import arguments, commands, documents
 
@@ -102,17 +104,82 @@ def test_the_command_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
     assert run([command, "audit", "--input", quorum, "--fail-on", "warning"], tmp_path).returncode
 
 
-def test_a_run_without_the_page(wheel: Path, tmp_path: Path) -> None:
-    """With the plain dependencies and no extra: only the page is missing, in one sentence."""
-    python = str(environment(tmp_path / "plain", wheel, required(wheel)))
-    words = ["run", "--input", str(ROOT / "examples/quorum"), "--lake", "lake"]
-    done = run([python, "-m", "kraftlog", *words], tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"))
+@dataclass(frozen=True)
+class Written:
+    """A folder with a lake, as the checkout has them after `make run`, and what its run said."""
+
+    folder: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def written(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """By the plain dependencies and no extra."""
+    folder = tmp_path_factory.mktemp("written")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    python = str(environment(folder / "plain", wheel, required(wheel)))
+    words = ["run", "--input", "examples/quorum", "--lake", ".lake"]
+    done = run([python, "-m", "kraftlog", *words], folder, PYSPARK_PYTHON=python)
     assert done.returncode == 0, done.stderr
-    assert "tail from offset 176" in done.stdout
-    assert "Page:" not in done.stdout
-    (told,) = (line for line in done.stderr.splitlines() if line.startswith("kraftlog: "))
+    return Written(folder, done.stdout, done.stderr)
+
+
+def test_a_run_without_the_page(written: Written) -> None:
+    """Only the page is missing, in one sentence."""
+    assert "tail from offset 176" in written.out
+    assert "Page:" not in written.out
+    (told,) = (line for line in written.err.splitlines() if line.startswith("kraftlog: "))
     assert "python -m pip install 'kraftlog[page]' brings it" in told
-    assert DeltaTable(str(tmp_path / "lake/records")).to_pyarrow_dataset().count_rows() == 455
+    assert (
+        DeltaTable(str(written.folder / ".lake/records")).to_pyarrow_dataset().count_rows() == 455
+    )
+
+
+def test_sql_needs_its_extra_and_no_spark(wheel: Path, written: Written, tmp_path: Path) -> None:
+    wanted = {*packages(*AUDIT), "deltalake", *required(wheel, "sql")}
+    assert "pyspark" not in closed(wanted)
+    python = str(environment(tmp_path / "sql", wheel, wanted))
+    words = ["sql", "SELECT count(*) AS counted FROM records", "--lake", ".lake"]
+    done = run([python, "-m", "kraftlog", *words, "--format", "json"], written.folder)
+    assert (done.returncode, done.stdout) == (0, '{"counted":455}\n'), done.stderr
+
+
+RUN_NOTEBOOK = """
+import nbformat
+from nbclient import NotebookClient
+
+ran = nbformat.read("analyst.ipynb", as_version=4)
+NotebookClient(ran, timeout=600).execute()
+nbformat.write(ran, "ran.ipynb")
+"""
+
+
+def test_the_notebook_in_a_kernel_of_its_extra(
+    wheel: Path, written: Written, tmp_path: Path
+) -> None:
+    wanted = {*required(wheel), *required(wheel, "notebook"), *required(wheel, "page")}
+    python = str(environment(tmp_path / "notebook", wheel, wanted))
+    examples = written.folder / "examples"
+    variables = {"PYSPARK_PYTHON": python, "KRAFTLOG_JARS": str(ROOT / ".jars")}
+    done = run([python, "-c", RUN_NOTEBOOK], examples, **variables)
+    assert done.returncode == 0, done.stderr
+    ran, stored = printed(examples / "ran.ipynb"), printed(examples / "analyst.ipynb")
+    assert ran == stored
+    assert "ghost-topic-a" in "".join(stored)
+
+
+def printed(notebook: Path) -> list[str]:
+    """What its cells have printed, or given as text."""
+    told = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        for one in cell.get("outputs", []):
+            data = one.get("data", {})
+            if one.get("name") == "stdout":
+                told.append("".join(one["text"]))
+            elif "image/png" not in data:
+                told.append("".join(data.get("text/plain", "")))
+    return [one for one in told if one]
 
 
 def test_the_data_source_is_there_without_registering(bare: Path, tmp_path: Path) -> None:

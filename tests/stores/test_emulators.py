@@ -55,7 +55,7 @@ def served(command: list[str], port: int, variables: dict[str, str]) -> Iterator
 
 def put(uri: str) -> None:
     filesystem, inner = filesystem_of(uri)
-    pafs.copy_files(str(ISOLATED), inner, destination_filesystem=filesystem)
+    pafs.copy_files(str(ISOLATED), inner, destination_filesystem=filesystem, use_threads=False)
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,14 @@ class Py4JJavaError(Exception):
     [
         ("OSError: [Errno 28] No space left on device: '/lake/a'", "No space left on device: '/la"),
         ("java.io.IOException: File too large", "refused by the system: File too large; it"),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "Spark's workers has no pyarrow: ship"),
+        (
+            "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
+            "version: 3.12 than that in driver: 3.11, PySpark cannot run with these.",
+            "Spark's workers have Python 3.12 and this is 3.11",
+        ),
+        ("java.lang.IllegalStateException: SparkContext has been shutdown", "Spark has ended"),
+        ("Job 3 cancelled because SparkContext was shut down", "Spark has ended before its work"),
         ("ValueError: hunter2", "this is a defect of kraftlog"),
         ("java.lang.IllegalStateException: hunter2", "this is a defect of kraftlog"),
     ],
