@@ -41,9 +41,8 @@ def chain(quorum: Quorum) -> Chain:
 
 def whole(log: LogView) -> Chain:
     """All usable batches of one log."""
-    rows = np.asarray(log.rows, np.int64)
-    base, end = np.asarray(log.base, np.int64), np.asarray(log.last, np.int64) + 1
-    return Chain((log,), base, end, log.evidence.log.ids[rows], np.zeros_like(rows), rows)
+    ids = log.evidence.log.ids[log.rows]
+    return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)
 
 
 def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
@@ -66,13 +65,12 @@ def _counted(quorum: Quorum, log: LogView, index: int) -> tuple[Longs, ...]:
     """A copy's batches but those of its uncommitted tail."""
     tail = quorum.tail_starts.get(log.label)
     count = len(log.rows) if tail is None else int((log.base < tail).sum())
-    base = np.asarray(log.base[:count], np.int64)
     return (
-        base,
-        np.asarray(log.last[:count], np.int64) + 1,
-        np.full(count, index, np.int64),
-        np.asarray(log.rows[:count], np.int64),
-        np.asarray(log.epochs[:count], np.int64),
+        log.base[:count],
+        log.last[:count] + 1,
+        np.full(count, index),
+        log.rows[:count],
+        log.epochs[:count],
     )
 
 

@@ -7,7 +7,8 @@ then one of each kind, then the rest, until one fails or the tests' own time is 
 without any change, on the processor, whatever else the machine does. A change has lived when all of
 them have been run; when time was up before, it is open, not lived.
 A fork puts the changed code into the function that is there, wherever that is already held, and
-empties the caches, which may hold what the code made before.
+into the functions that it has made by then; it empties the caches, which may hold what the code
+made before.
 """
 
 import functools
@@ -220,7 +221,11 @@ class Judge:
         self.items = {one.nodeid: one for one in session.items}
         for path in {one.split(" ", 1)[0] for one in self.keys}:
             importlib.import_module(path.removesuffix(".py").replace("/", "."))
-        functions = _functions(self.root)
+        here = _functions(self.root)
+        functions = {(_file(one, self.root), one.__code__.co_qualname): one for one in here}
+        made: dict[int, list[FunctionType]] = {}
+        for one in here:
+            made.setdefault(id(one.__code__), []).append(one)
         self.caches = _caches()
         gc.freeze()
         paths = sorted({one.split(" ", 1)[0] for one in self.keys})
@@ -228,7 +233,7 @@ class Judge:
         for path in paths:
             for change in changes(Path(path), self.root):
                 if change.key in wanted:
-                    self._judge(session, change, functions)
+                    self._judge(session, change, functions, made)
                     if self.is_child:
                         return None
         killers = sorted({by for _, by in self.killers if by})
@@ -245,7 +250,11 @@ class Judge:
         return True
 
     def _judge(
-        self, session: pytest.Session, change: Change, functions: dict[tuple[str, str], Any]
+        self,
+        session: pytest.Session,
+        change: Change,
+        functions: dict[tuple[str, str], FunctionType],
+        made: dict[int, list[FunctionType]],
     ) -> None:
         found, is_import = self.reach.tests(change)
         function = functions.get((change.path, change.function))
@@ -254,7 +263,7 @@ class Judge:
         began, fate, by, used = time.monotonic(), UNREACHED, "", 0.0
         if left and function is not None:
             code = change.code()
-            status, by, used = self._run(session, left, lambda: _put(function, code))
+            status, by, used = self._run(session, left, lambda: _put(function, code, made))
             if self.is_child:
                 return
             fate = TIMED_OUT if status < 0 else KILLED if status else LIVED
@@ -340,18 +349,42 @@ class Judge:
         os.write(self.writing, f"{item.nodeid}\n".encode())
 
 
-def _functions(root: Path) -> dict[tuple[str, str], FunctionType]:
+def _functions(root: Path) -> list[FunctionType]:
     here = f"{root.resolve()}/"
-    found = {}
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(here):
-            path = one.__code__.co_filename.removeprefix(here)
-            found[path, one.__code__.co_qualname] = one
-    return found
+    return [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(here)
+    ]
 
 
-def _put(function: FunctionType, code: CodeType) -> None:
+def _file(function: FunctionType, root: Path) -> str:
+    return function.__code__.co_filename.removeprefix(f"{root.resolve()}/")
+
+
+def _put(function: FunctionType, code: CodeType, made: dict[int, list[FunctionType]]) -> None:
+    """Into a function, and into those that were made by it while modules were imported."""
+    inner = dict(_inner(code))
+    for place, old in _inner(function.__code__):
+        for one in made.get(id(old), ()):
+            if place in inner and inner[place].co_freevars == old.co_freevars:
+                one.__code__ = inner[place]
     function.__code__ = code
+
+
+def _inner(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    """The codes within a code, each by its name and its place among those of that name."""
+    seen: Counter[str] = Counter()
+    for one in _within(code):
+        yield (one.co_qualname, seen[one.co_qualname]), one
+        seen[one.co_qualname] += 1
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _within(one)
 
 
 def main() -> None:

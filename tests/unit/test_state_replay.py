@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kraftlog.state.declare import KEEP, ReplayFault, coded
 from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.shapes import KNOWN_LEVELS, newer_level
 from kraftlog.state.state import State
@@ -169,6 +170,28 @@ def test_epochs_of_a_partition(log: Log) -> None:
     (partition,) = log.rows("partitions")
     assert (partition["partitionEpoch"], partition["leaderEpoch"]) == (3, 2)
     assert (partition["leader"], partition["isr"]) == (-1, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0, 1), (2**31 - 1, -(2**31)), (2**31 - 2, 2**31 - 1)]
+)
+def test_an_epoch_goes_up_as_an_int_of_java(log: Log, before: int, after: int) -> None:
+    log("TOPIC_RECORD", name="orders", topicId=TOPIC)
+    log(
+        "PARTITION_RECORD", topicId=TOPIC, partitionId=0, replicas=[1, 2], isr=[1, 2],
+        removingReplicas=[], addingReplicas=[], leader=1, leaderEpoch=before,
+        partitionEpoch=before, leaderRecoveryState=0,
+    )  # fmt: skip
+    log.change(leader=2)
+    (row,) = log.rows("partitions")
+    assert (row["leaderEpoch"], row["partitionEpoch"]) == (after, after)
+
+
+def test_a_code_without_a_meaning_is_named() -> None:
+    with pytest.raises(ReplayFault) as told:
+        coded("leaderRecoveryState", {0: 0, 1: 1, -1: KEEP})(0, 5)
+    text = "leaderRecoveryState is 5, which Kafka knows no meaning for"
+    assert (told.value.kind, str(told.value)) == ("bad_value", text)
 
 
 def test_the_name_points_to_the_newer_topic(log: Log) -> None:

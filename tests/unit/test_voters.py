@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.voters import Members, VoterSet, current, disjoint_majorities
+from kraftlog.quorum.voters import (
+    Members,
+    VoterSet,
+    by_describe,
+    current,
+    disjoint_majorities,
+)
 from tests.unit.audit_logs import (
     LIMITS,
     START_MS,
@@ -97,6 +104,29 @@ def test_by_records_of_the_log_and_of_a_snapshot(tmp_path: Path) -> None:
         node.checkpoint(20, 2).write_bytes(raw)
     found = voters_of(tmp_path)
     assert (found.members, found.source, found.seen) == (named(2, 3), ahead, (20, 2)[::-1])
+
+
+def test_a_snapshot_that_ends_with_the_record_says_the_same(tmp_path: Path) -> None:
+    """Both are of one place; the snapshot's counts, and is as far as its log."""
+    nodes = quorum(tmp_path)
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER))
+        node.checkpoint(13, 2).write_bytes(snapshot(stored, 2, LATER, voters=(1, 2)))
+    path = nodes[0].checkpoint(13, 2)
+    name = f"the KRaftVoters record of {path.name}"
+    assert voters_of(tmp_path) == VoterSet(named(1, 2), name, "1", str(path), 13, (2, 13))
+
+
+def test_by_a_describe() -> None:
+    told = Described(40, 2, 5, (1, 3))
+    members: Members = ((1, None), (3, None))
+    only = VoterSet(members, "the describe", "the leader", None, None, (5, 40))
+    assert list(by_describe(told)) == [only]
+    (bare,) = by_describe(Described(None, voters=(1, 3)))
+    assert bare.seen == (0, 0)
+    assert list(by_describe(Described(40, 2, 5))) == []
+    assert list(by_describe(None)) == []
 
 
 def seen(members: Members, epoch: int, end: int, label: str = "1") -> VoterSet:

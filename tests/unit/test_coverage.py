@@ -1,0 +1,322 @@
+"""What checks say that they have looked at, and why not at more; and the verdict that follows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit import coverage
+from kraftlog.audit.collect import collect
+from kraftlog.audit.coverage import BASE, Coverage, Judged, places
+from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.evidence import StateEvidence
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.thresholds import Thresholds
+from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
+from tests.unit.faults.table import LATER
+
+
+def quorum_of(
+    root: Path, thresholds: Thresholds | None = None, vanish: tuple[Path, ...] = ()
+) -> Quorum:
+    """The quorum below a folder, of which some files are gone after they were listed."""
+    replicas = find_replicas([str(root)])
+    for path in vanish:
+        path.unlink()
+    limits = thresholds or Thresholds()
+    found = collect(replicas, LIMITS, Redactor(None), replay=False, thresholds=limits)
+    return Quorum(found)
+
+
+def test_a_reason_names_what_lacks_each_once() -> None:
+    assert Coverage(("1",)).reason is None
+    assert Coverage(("1",), (), "there is none").reason is None
+    assert Coverage((), (), "there is none").reason == "there is none"
+    assert Coverage(()).reason == "there is nothing of that kind"
+    gaps = (("1", "torn"), (None, "no copy"), ("2", "torn"), ("1", "torn"))
+    told = "1: torn; no copy; 2: torn"
+    assert Coverage(("3",), gaps).reason == Coverage((), gaps).reason == told
+
+
+ALL = ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("subject", "nothing"),
+    [
+        (coverage.logs, None),
+        (coverage.files, None),
+        (coverage.snapshots, None),
+        (coverage.every_snapshot, None),
+        (coverage.batches, None),
+        (coverage.copies, None),
+        (coverage.epoch_checkpoints, None),
+        (coverage.quorum_states, None),
+        (coverage.pairs, None),
+        (coverage.voters, None),
+        (coverage.committed_voters, None),
+        (coverage.indexes, "no index is at hand"),
+    ],
+)
+def test_the_whole_quorum(tmp_path: Path, subject: coverage.Subject, nothing: str | None) -> None:
+    quorum(tmp_path)
+    found = subject(quorum_of(tmp_path))
+    assert found.judged == (() if nothing else ALL)
+    assert (found.gaps, found.reason) == ((), nothing)
+
+
+def _gone(*patterns: str) -> Callable[[list[Node]], None]:
+    """Files of node 2 that are not there."""
+
+    def damage(nodes: list[Node]) -> None:
+        for pattern in patterns:
+            for path in (*nodes[1].home.glob(pattern), *nodes[1].folder.glob(pattern)):
+                path.unlink()
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("subject", "damage", "gaps"),
+    [
+        (coverage.logs, _gone("*.log"), ()),
+        (coverage.snapshots, _gone("*.checkpoint"), ()),
+        (coverage.every_snapshot, _gone("*.checkpoint"), ()),
+        (coverage.batches, _gone("*.checkpoint", "*.log"), ()),
+        (coverage.epoch_checkpoints, _gone("leader-epoch-checkpoint"), ()),
+        (coverage.quorum_states, _gone("quorum-state"), ()),
+        (coverage.pairs, _gone("*.log"), ()),
+        (coverage.voters, _gone("meta.properties"), ((None, "no copy of voter 2 is at hand"),)),
+    ],
+)
+def test_what_one_node_lacks(
+    tmp_path: Path,
+    subject: coverage.Subject,
+    damage: Callable[[list[Node]], None],
+    gaps: tuple[coverage.Gap, ...],
+) -> None:
+    damage(quorum(tmp_path))
+    found = subject(quorum_of(tmp_path))
+    assert (found.judged, found.gaps) == (("1", "3"), gaps)
+
+
+@pytest.mark.parametrize(
+    ("subject", "nothing"),
+    [
+        (coverage.logs, "no log segment is at hand"),
+        (coverage.snapshots, "no checkpoint is at hand"),
+        (coverage.every_snapshot, "no checkpoint is at hand"),
+        (coverage.batches, "no log segment and no checkpoint is at hand"),
+        (coverage.epoch_checkpoints, "no leader-epoch-checkpoint is at hand"),
+        (coverage.quorum_states, "no quorum-state is at hand"),
+        (coverage.indexes, "no index is at hand"),
+        (coverage.pairs, "no copy holds a record batch"),
+    ],
+)
+def test_where_there_is_nothing_of_a_kind(
+    tmp_path: Path, subject: coverage.Subject, nothing: str
+) -> None:
+    for node in quorum(tmp_path):
+        for path in (*node.folder.iterdir(), node.home / "meta.properties"):
+            path.unlink()
+        (node.folder / "00000000000000000000.snapshot").write_bytes(b"")
+    found = subject(quorum_of(tmp_path))
+    assert (found.judged, found.gaps, found.reason) == ((), (), nothing)
+
+
+def test_one_copy_of_three(tmp_path: Path) -> None:
+    Node(tmp_path, 1).write(healthy_log())
+    found = quorum_of(tmp_path)
+    lacking = "no copies of voters 2 and 3 are at hand"
+    alone = ((None, f"only one copy is at hand; {lacking}"),)
+    assert coverage.copies(found) == coverage.pairs(found) == Coverage((), alone)
+    assert coverage.voters(found) == Coverage(("1",), ((None, lacking),))
+    assert coverage.committed_voters(found) == coverage.voters(found)
+    assert coverage.missing_voters_text(found) == lacking
+
+
+def test_the_only_voter(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write(healthy_log())
+    node.quorum_state(leaderId=1, leaderEpoch=2, currentVoters=[{"voterId": 1}])
+    found = quorum_of(tmp_path)
+    assert found.bounds.missing_voters == ()
+    for subject in (coverage.copies, coverage.pairs):
+        assert subject(found) == Coverage((), (), "only one copy is at hand")
+
+
+def test_copies_without_an_offset_in_common(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node, kept in zip(nodes, (0, 6, None), strict=True):
+        for base in {0, 6} - {kept}:
+            node.segment(base).unlink()
+    found = coverage.pairs(quorum_of(tmp_path))
+    assert (found.judged, found.reason) == ((), "no two copies hold the same offsets")
+
+
+def test_where_nothing_is_known_to_be_committed(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write(healthy_log())
+    node.checkpoint(6, 1).unlink()
+    quorum_here = quorum_of(tmp_path)
+    assert quorum_here.bounds.lower == 0
+    found = coverage.committed_voters(quorum_here)
+    assert found == Coverage((), ((None, quorum_here.bounds.lower_reason),))
+
+
+def test_who_votes_is_not_known(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write([one for one in healthy_log() if one.base not in (0, 8)])
+    (node.folder / "quorum-state").unlink()
+    gaps = ((None, "nothing at hand says who votes"),)
+    assert coverage.voters(quorum_of(tmp_path)) == Coverage((), gaps)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[1]
+    logs = (node.segment(0), node.segment(6))
+    found = quorum_of(tmp_path, vanish=(logs[0], node.checkpoint(6, 1)))
+    # Of a log in part the rest can be judged; of a snapshot nothing.
+    snapshot = ("2", "a checkpoint cannot be read (the file is gone)")
+    assert coverage.logs(found) == Coverage(ALL, (), "no log segment is at hand")
+    assert coverage.snapshots(found).judged == coverage.every_snapshot(found).judged == ("1", "3")
+    assert coverage.snapshots(found).gaps == coverage.every_snapshot(found).gaps == (snapshot,)
+    assert coverage.batches(found).judged == ALL
+    assert coverage.batches(found).gaps == (snapshot,)
+    assert coverage.voters(found) == Coverage(ALL)
+
+
+def test_a_log_of_which_nothing_can_be_read(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[1]
+    found = quorum_of(tmp_path, vanish=(node.segment(0), node.segment(6)))
+    gap = ("2", "its log cannot be read (the file is gone)")
+    assert coverage.logs(found) == Coverage(("1", "3"), (gap,), "no log segment is at hand")
+    assert coverage.voters(found) == Coverage(ALL, (gap,))
+    assert coverage.batches(found).judged == ("1", "3", "2")
+    assert coverage.batches(found).gaps == (gap,)
+    # Nor is it said to lag.
+    assert lagging(found) == ()
+
+
+def test_what_the_replay_has_judged(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    plain = quorum_of(tmp_path)
+    subject = coverage.state("references_exist")
+    assert subject(plain) == Coverage((), ((None, "the records were not replayed"),))
+    begins = f"x {BASE}"
+    skipped = (
+        ("references_exist", "1", "torn"),
+        ("leader_in_isr", "2", "also torn"),
+        ("references_exist", "3", begins),
+    )
+    for judged in ((), ("references_exist",), ("leader_in_isr",)):
+        state = StateEvidence(judged=frozenset(judged), skipped=skipped, ranges=((0, 6), (8, 12)))
+        found = Quorum(replace(plain.evidence, state=state))
+        nothing = "no record that it looks at is at hand"
+        own = judged == ("references_exist",)
+        # Where it has judged anything, what lies before the replay is no gap.
+        gaps = (("1", "torn"),) if own else (("1", "torn"), ("3", begins))
+        assert subject(found) == Coverage(ALL if own else (), gaps, nothing)
+        both = (Judged(None, 0, 6), Judged(None, 8, 12))
+        assert places(found, subject(found), of_state=True) == (both if own else ())
+
+
+def test_where_a_check_has_looked(tmp_path: Path) -> None:
+    quorum(tmp_path)[1].segment(0).unlink()
+    found = quorum_of(tmp_path)
+    told = (Judged("2", 6, 12), Judged("1", 0, 12))
+    assert places(found, Coverage(("2", "1")), of_state=False) == told
+    # Where nothing was replayed a check of the state tells the logs, too.
+    assert places(found, Coverage(("2", "1")), of_state=True) == told
+
+
+# --- the verdict ---------------------------------------------------------------------------------
+
+
+def graded(found: Quorum, *severities: str, complete: bool = True, broken: bool = False) -> Verdict:
+    return verdict_of(
+        found, severities, [("a", "why")], is_complete=complete, is_broken=broken
+    )  # fmt: skip
+
+
+def test_grades(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    found = quorum_of(tmp_path)
+    assert graded(found) == Verdict(Grade.SOUND, (1, 2, 3), (), (("a", "why"),), 12, None, ())
+    assert graded(found, "info").grade == Grade.SOUND
+    assert graded(found, "info", complete=False).grade == Grade.INCOMPLETE
+    assert graded(found, "warning", complete=False).grade == Grade.ATTENTION
+    assert graded(found, broken=True).grade == Grade.ATTENTION
+    assert graded(found, "info", "critical", "warning").grade == Grade.CRITICAL
+
+
+def test_without_a_voters_copy_nothing_is_sound(tmp_path: Path) -> None:
+    Node(tmp_path, 1).write(healthy_log())
+    found = graded(quorum_of(tmp_path))
+    assert (found.grade, found.missing_voters) == (Grade.INCOMPLETE, (2, 3))
+    assert found.as_row() == {
+        "verdict": "incomplete", "voters": [1, 2, 3], "missing_voters": [2, 3],
+        "not_judged": [["a", "why"]], "committed_lower": 6, "committed_upper": None, "lagging": [],
+    }  # fmt: skip
+
+
+def test_without_voters_nothing_is_sound(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write([one for one in healthy_log() if one.base not in (0, 8)])
+    (node.folder / "quorum-state").unlink()
+    found = graded(quorum_of(tmp_path))
+    assert (found.grade, found.voters) == (Grade.INCOMPLETE, None)
+    assert found.as_row()["voters"] is None
+
+
+def behind(root: Path, lag: int) -> tuple[Lag, ...]:
+    return lagging(quorum_of(root, Thresholds(lag_offsets=lag)))
+
+
+def test_who_lags(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    observer = Node(tmp_path, 9)
+    observer.write(healthy_log())
+    for node in nodes[:2]:
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER + n) for n in range(5)))
+    mine = Lag("3", "controller 3", 5, False, True)
+    other = Lag("9", "broker 9", 5, False, False)
+    assert behind(tmp_path, 4) == (mine, other)
+    assert behind(tmp_path, 5) == ()
+    # A snapshot of its own is as good as the log below it.
+    observer.checkpoint(14, 2).write_bytes(observer.checkpoint(6, 1).read_bytes())
+    assert behind(tmp_path, 4) == (mine,)
+    assert behind(tmp_path, 2)[1] == Lag("9", "broker 9", 3, False, False)
+
+
+def test_who_needs_a_snapshot_lags_however_little_it_lacks(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.segment(0).unlink()
+    nodes[2].segment(6).unlink()
+    nodes[2].checkpoint(6, 1).unlink()
+    assert behind(tmp_path, 1000) == ()  # it ends at 6, where the others begin
+    first = nodes[2].segment(0)
+    first.write_bytes(first.read_bytes()[: -len(healthy_log()[3].raw())])
+    assert behind(tmp_path, 1000) == (Lag("3", "controller 3", 8, True, True),)
+    found = quorum_of(tmp_path)
+    assert graded(found).grade == Grade.ATTENTION
+    nodes[2].meta(node_id=9, directory=9)
+    (lag,) = behind(tmp_path, 1000)
+    assert (lag.who, lag.is_voter) == ("broker 9 (3)", False)
+
+
+def test_a_lag_as_a_row(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    one = Lag("3", "controller 3", 8, True, False)
+    row = replace(graded(quorum_of(tmp_path)), lagging=(one,), committed_upper=13).as_row()
+    assert row["committed_upper"] == 13
+    assert row["lagging"] == [
+        {
+            "replica": "3", "who": "controller 3", "behind": 8, "needs_snapshot": True,
+            "is_voter": False,
+        }
+    ]  # fmt: skip

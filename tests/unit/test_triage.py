@@ -1,0 +1,267 @@
+"""What a damaged range means for a log, in offsets and in words, computed by hand on the small
+quorum: offsets 0 to 11, batches at 0, 1 (two records), 3, 4 (two), 6, 7, 8, 9, 10 and 11.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kraftlog.audit.check import BadRow
+from kraftlog.audit.collect import collect
+from kraftlog.audit.triage import (
+    and_more,
+    at_same_place,
+    called,
+    capped,
+    counted,
+    head,
+    intact_elsewhere,
+    offsets_of,
+    offsets_text,
+    remedy,
+    some,
+    told_once,
+)
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    Batch,
+    Node,
+    healthy_log,
+    overwrite,
+    quorum,
+    replace_batch,
+    snapshot,
+)
+from tests.unit.faults.table import AT, END_POSITION, LATER
+
+
+def quorum_of(root: Path) -> Quorum:
+    return Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+
+
+@pytest.mark.parametrize(
+    ("segment", "position", "offsets"),
+    [
+        (0, 0, (0, 0)),
+        (0, AT[1], (1, 1)),
+        (0, AT[1] + 1, (3, 3)),
+        (0, AT[4], (4, 4)),
+        (0, AT[4] + 1, (6, 6)),
+        (1, 0, (6, 6)),
+        (1, AT[9] - 1, (9, 9)),
+        (1, END_POSITION, (12, None)),
+    ],
+)
+def test_offsets_of_a_range(
+    tmp_path: Path, segment: int, position: int, offsets: tuple[int, int | None]
+) -> None:
+    quorum(tmp_path)
+    assert offsets_of(quorum_of(tmp_path).by_label["1"], segment, position) == offsets
+
+
+def test_offsets_that_a_damaged_batch_held(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    for base in (0, 4):
+        overwrite(node.segment(0), AT[base] + 17, b"\xaa\xbb\xcc")
+    log = quorum_of(tmp_path).by_label["1"]
+    assert offsets_of(log, 0, AT[0]) == (0, 1)
+    assert offsets_of(log, 0, AT[4]) == (4, 6)
+
+
+def test_who_holds_offsets_intact(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for number in (11, 4):
+        Node(tmp_path, number).write(healthy_log())
+    overwrite(nodes[1].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    found = quorum_of(tmp_path)
+    # Of node 2 the batch of offsets 4 and 5 is damaged; names are in the order of their numbers.
+    assert intact_elsewhere(found, "1", 0, 4) == ["2", "3", "4", "11"]
+    assert intact_elsewhere(found, "1", 3, 5) == ["3", "4", "11"]
+    assert intact_elsewhere(found, "1", 5, 6) == ["3", "4", "11"]
+    assert intact_elsewhere(found, "1", 6, 12) == ["2", "3", "4", "11"]
+    assert intact_elsewhere(found, "1", 6, 13) == []
+    # Without an end, or with an empty range, one offset is asked for.
+    assert intact_elsewhere(found, "3", 11, None) == ["1", "2", "4", "11"]
+    assert intact_elsewhere(found, "3", 4, 4) == ["1", "4", "11"]
+    assert intact_elsewhere(found, "3", 4, 3) == ["1", "4", "11"]
+    assert intact_elsewhere(found, "3", 12, None) == []
+
+
+def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    rest = (
+        "the same offsets intact: before this node starts, set its log folder aside and let it "
+        "fetch the log again"
+    )
+    both = quorum_of(tmp_path)
+    assert remedy(both, "1", 3, 4) == (f"2 and 3 hold {rest}", {"held_intact_by": ["2", "3"]})
+    for node in nodes[1:]:
+        overwrite(node.segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    overwrite(nodes[1].segment(0), AT[3] + 17, b"\xaa\xbb\xcc")
+    found = quorum_of(tmp_path)
+    assert remedy(found, "1", 3, 4) == (f"3 holds {rest}", {"held_intact_by": ["3"]})
+    path = str(nodes[0].checkpoint(6, 1))
+    covered = (
+        f"no other replica's log at hand holds them, but the state after them is in "
+        f"{nodes[0].checkpoint(6, 1).name} of 1: keep both before this node starts"
+    )
+    for end in (6, 5, None):
+        told = {"held_intact_by": [], "covered_by_snapshot": path}
+        assert remedy(found, "1", 4, end) == (covered, told), end
+    nothing = (
+        "no other replica at hand holds them: keep a copy of this folder before the node starts, "
+        "because Kafka cuts its log at the first bad batch",
+        {"held_intact_by": []},
+    )
+    assert remedy(found, "1", 4, 7) == nothing
+    assert remedy(found, "1", 12, None) == nothing
+
+
+def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    nodes[1].checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    words, evidence = remedy(quorum_of(tmp_path), "1", 11, 12)
+    assert evidence == {"held_intact_by": ["2", "3"]}
+    for node in nodes[1:]:
+        overwrite(node.segment(6), AT[6] + 17, b"\xaa\xbb\xcc")
+    words, evidence = remedy(quorum_of(tmp_path), "1", 6, 7)
+    assert evidence["covered_by_snapshot"] == str(nodes[1].checkpoint(12, 2))
+    assert f"{nodes[1].checkpoint(12, 2).name} of 2: keep both" in words
+
+
+def test_what_others_hold_at_the_same_place(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    rest = "another batch there: before this node starts, set its log folder aside and let it "
+    other = Batch(7, 1, (NO_OP,), None, LATER)
+    replace_batch(nodes[0], 7, lambda one: other.raw())
+    row = 5  # of offset 7: batches at 0, 1, 3, 4, 6 come before
+    found = quorum_of(tmp_path)
+    words, evidence = at_same_place(found, found.by_label["1"], row)
+    assert words == f"2 and 3 hold {rest}fetch the log again"
+    assert evidence == {"same_bytes_on": [], "other_bytes_on": ["2", "3"]}
+    words, evidence = at_same_place(found, found.by_label["2"], row)
+    assert words == "3 holds the same bytes, so that its leader wrote it"
+    assert evidence == {"same_bytes_on": ["3"], "other_bytes_on": ["1"]}
+    for node in nodes[1:]:
+        replace_batch(node, 7, lambda one: other.raw())
+    found = quorum_of(tmp_path)
+    words, evidence = at_same_place(found, found.by_label["2"], row)
+    assert words == "1 and 3 hold the same bytes, so that its leader wrote it"
+    nodes[2].segment(6).unlink()
+    nodes[1].segment(6).unlink()
+    found = quorum_of(tmp_path)
+    words, evidence = at_same_place(found, found.by_label["1"], row)
+    assert words == "no other copy at hand holds that offset"
+    assert evidence == {"same_bytes_on": [], "other_bytes_on": []}
+
+
+def test_one_other_copy_with_another_batch(tmp_path: Path) -> None:
+    nodes = [Node(tmp_path, number) for number in (1, 2)]
+    for node in nodes:
+        node.write(healthy_log())
+    replace_batch(nodes[0], 7, lambda one: Batch(7, 1, (NO_OP,), None, LATER).raw())
+    found = quorum_of(tmp_path)
+    words, _ = at_same_place(found, found.by_label["1"], 5)
+    assert words.startswith("2 holds another batch there: before this node starts")
+
+
+@pytest.mark.parametrize(
+    ("labels", "limit", "told"),
+    [
+        ([], 4, ""),
+        (["1"], 4, "1"),
+        (["1", "2"], 4, "1 and 2"),
+        (["1", "2", "3"], 4, "1, 2 and 3"),
+        (list("12345"), 4, "1, 2, 3, 4 and 5"),
+        (list("123456"), 4, "1, 2, 3, 4 and 2 more"),
+        (list("1234"), 2, "1, 2 and 2 more"),
+    ],
+)
+def test_labels_in_words(labels: list[str], limit: int, told: str) -> None:
+    assert some(labels, limit) == told
+    if limit == 4:
+        assert some(labels) == told
+
+
+def test_the_last_row_that_is_told_counts_the_rest() -> None:
+    assert list(capped(np.array([], np.int64))) == []
+    assert list(capped(np.array([7, 8], np.int64))) == [(7, 0), (8, 0)]
+    twenty = [(row, 0) for row in range(20)]
+    assert list(capped(np.arange(20))) == twenty
+    assert list(capped(np.arange(23))) == [*twenty[:-1], (19, 3)]
+
+
+def test_equal_rows_of_several_replicas_are_one() -> None:
+    rows = [
+        BadRow("1", "bad", offset=3, evidence={"batch_id": "a", "n": 1}),
+        BadRow("2", "bad", offset=3, evidence={"batch_id": "a", "n": 2}),
+        BadRow("2", "bad", offset=3, evidence={"batch_id": "a"}),
+        BadRow("3", "bad", offset=4, evidence={"batch_id": "a"}),
+        BadRow("3", "bad", offset=3, evidence={"batch_id": "b"}),
+        BadRow("3", "worse", offset=3, evidence={"batch_id": "a"}),
+        BadRow("3", "bad", offset=3, severity="info", evidence={"batch_id": "a"}),
+        BadRow(None, "bad", offset=3, evidence={"batch_id": "a"}),
+    ]
+    told = [(one.replica, one.message, dict(one.evidence)) for one in told_once(rows)]
+    assert told[0] == (
+        "1", "bad (held by 1 and 2)", {"batch_id": "a", "n": 1, "replicas": ["1", "2"]},
+    )  # fmt: skip
+    assert told[1:] == [
+        ("3", "bad", {"batch_id": "a", "replicas": ["3"]}),
+        ("3", "bad", {"batch_id": "b", "replicas": ["3"]}),
+        ("3", "worse", {"batch_id": "a", "replicas": ["3"]}),
+        ("3", "bad", {"batch_id": "a", "replicas": ["3"]}),
+    ]
+
+
+def test_replicas_as_people_call_them(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    Node(tmp_path, 12).write(healthy_log())
+    (tmp_path / "12").rename(tmp_path / "at home")
+    found = quorum_of(tmp_path)
+    names = {label: called(found, log) for label, log in found.by_label.items()}
+    assert names["1"] == "controller 1"
+    assert names["at home"] == "broker 12 (at home)"
+    # Two copies of one node are told apart by their folders.
+    nodes[1].meta(node_id=1)
+    again = quorum_of(tmp_path)
+    assert called(again, again.by_label["1"]) == "controller 1 (1)"
+    assert called(again, again.by_label["2"]) == "controller 1 (2)"
+    (nodes[2].home / "meta.properties").unlink()
+    without = quorum_of(tmp_path)
+    assert called(without, without.by_label["3"]) == "3"
+
+
+def test_small_words() -> None:
+    assert [counted(one, "finding") for one in (0, 1, 2, 1234)] == [
+        "0 findings", "1 finding", "2 findings", "1,234 findings",
+    ]  # fmt: skip
+    assert offsets_text(3, None) == "offset 3 and what follows"
+    assert [offsets_text(3, end) for end in (3, 4, 5)] == ["offset 3", "offset 3", "offsets 3 to 4"]
+    assert and_more(0) == ""
+    assert and_more(1234) == " (1,234 more like it on this replica)"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("it ends here: look at it", "it ends here"),
+        ("it ends here; look at it", "it ends here"),
+        ("it ends here. Look at it", "it ends here"),
+        ("it ends here.", "it ends here"),
+        ("it ends (here) now", "it ends"),
+        ("it ends, so that it is over", "it ends"),
+        ("at 12:30 of 1.5 it ends", "at 12:30 of 1.5 it ends"),
+        ("x" * 140, "x" * 140),
+        ("x" * 141, "x" * 139 + "…"),
+    ],
+)
+def test_a_message_in_a_few_words(message: str, told: str) -> None:
+    assert head(message) == told
