@@ -286,7 +286,7 @@ def overdue(root: Path, properties: str = "", **limits: int) -> list[str]:
         (root / "1" / "server.properties").write_text(properties)
     found = collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False)
     with_limits = replace(found, thresholds=Thresholds(**limits))
-    return [row.message for row in taken(Quorum(with_limits)) if row.replica == "1"]
+    return [row.message for row in taken.query(Quorum(with_limits)) if row.replica == "1"]
 
 
 def test_time_without_a_snapshot(tmp_path: Path) -> None:
