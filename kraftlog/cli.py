@@ -7,17 +7,16 @@ progress and messages go to stderr.
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
 from kraftlog import __version__
 from kraftlog.commands import manual
-from kraftlog.commands.examples import add_examples
+from kraftlog.commands.command import Formatter, add_commands, declared_in
 from kraftlog.failures import DEBUG, guarded, without_choice, without_debug
 from kraftlog.plain import tell
 
-Command = Callable[[argparse.Namespace], int]
 COLOR = "--color"
 
 _EXAMPLES = """examples:
@@ -46,8 +45,8 @@ def _run(words: list[str]) -> int:
     words, color = without_choice(words, COLOR, COLORS)
     choose_color(color or AUTO)
     chosen = build_parser(words[0] if words else "").parse_args(words)
-    command: Command = chosen.command
-    return command(chosen)
+    code: int = chosen.command(chosen)
+    return code
 
 
 class _Parser(argparse.ArgumentParser):
@@ -66,7 +65,7 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         prog="kraftlog",
         description="Audit and analyse copies of Kafka's KRaft metadata logs.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
     )
     parser.add_argument("--version", action="version", version=f"kraftlog {__version__}")
     what = "show the trace of a failure; may stand anywhere"
@@ -78,10 +77,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         help="colours: on a terminal without NO_COLOR, always, or never; may stand anywhere",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for family in _families(command):
-        family.add_commands(commands)
-    manual.add_commands(commands, parser)
-    add_examples(parser)
+    declared = [one for family in _families(command) for one in declared_in(family)]
+    add_commands(commands, (*declared, *manual.about(parser)))
     return parser
 
 
@@ -89,11 +86,11 @@ def _families(command: str) -> tuple[ModuleType, ...]:
     """The modules that a command line needs."""
     from kraftlog.commands import listing
 
-    if command in ("batches", "records"):
+    if command in [one.name for one in declared_in(listing)]:
         return (listing,)
     from kraftlog.commands import state
 
-    if command in ("state", "diff", "checkpoint"):
+    if command in [one.name for one in declared_in(state)]:
         return (state,)
     from kraftlog.commands import (
         audit,
@@ -102,6 +99,11 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         explain,
         lake,
         plan,
+        plan_failover,
+        plan_join,
+        plan_replicas,
+        plan_restart,
+        plan_transfer,
         pull,
         recover,
         restorable,
@@ -110,4 +112,5 @@ def _families(command: str) -> tuple[ModuleType, ...]:
     )
 
     looks = (audit, listing, state, restorable, explain, changes)
-    return run, *looks, recover, plan, pull, collect, lake, sql
+    plans = (plan, plan_restart, plan_join, plan_failover, plan_transfer, plan_replicas)
+    return run, *looks, recover, *plans, pull, collect, lake, sql

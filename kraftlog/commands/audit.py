@@ -8,11 +8,12 @@ from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
+from kraftlog.commands.command import add_format, add_input, command
 from kraftlog.commands.local import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
-from kraftlog.pipeline.arguments import add_options
+from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.judge import Judged, evidence_of, judged_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch_files, watch_lake
@@ -22,58 +23,33 @@ from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.report.findings import print_findings
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 
 Row = dict[str, Any]
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `audit` and `replicas`."""
-    audit = commands.add_parser(
-        "audit",
-        help="check a quorum's copies, print findings",
-        description="Decode, replay and check; with --lake, results are kept in Delta tables.",
-    )
-    audit.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
-    add_options(audit)
-    audit.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
-    audit.add_argument("--report", metavar="FILE", help="write what is found as a page, too")
-    audit.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    audit.set_defaults(command=_audit)
-
-    replicas = commands.add_parser(
-        "replicas",
-        help="one row per replica, per pair of them, or per change of the voter set",
-        description="One row per replica of a quorum: who it is, and what it holds.",
-    )
-    replicas.add_argument(
-        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
-    )
-    replicas.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    instead = replicas.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--pairs",
-        action="store_const",
-        const=divergence_rows,
-        dest="rows",
-        help="instead: how far each replica agrees with each other, and what it is to it",
-    )
-    instead.add_argument(
-        "--voters",
-        action="store_const",
-        const=voter_change_rows,
-        dest="rows",
-        help="instead: how the set of voters changed, and whether each change is committed",
-    )
-    replicas.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    replicas.set_defaults(command=_replicas)
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    add_options(parser)
+    parser.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
+    parser.add_argument("--report", metavar="FILE", help="write what is found as a page, too")
+    add_format(parser)
 
 
+@command(
+    "audit",
+    "check a quorum's copies, print findings",
+    "Decode, replay and check; with --lake, results are kept in Delta tables.",
+    arguments=_arguments,
+    examples="""
+    kraftlog audit --input replicas/
+    kraftlog audit --input replicas/ --report report.html
+    kraftlog audit --input replicas/ --format json | jq 'select(.severity == "critical")'
+    kraftlog audit --each quorum-a/ quorum-b/
+    """,
+)
 def _audit(chosen: argparse.Namespace) -> int:
-    given = dict(vars(chosen))
-    for name in ("command", "conf", "each", "format", "report"):
-        given.pop(name)
-    options = load_options(given, chosen.conf)
+    options = options_in(chosen)
     if chosen.each:
         files = (chosen.report, options.metrics_file, options.junit_file)
         if options.input or options.lake or any(files):
@@ -176,6 +152,32 @@ def _print(judged: Judged, form: str, name: str, title: str | None = None) -> No
     print_findings(judged.rows, judged.verdict, title, restart=judged.restart)
 
 
+def _of_replicas(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--pairs",
+        action="store_const",
+        const=divergence_rows,
+        dest="rows",
+        help="instead: how far each replica agrees with each other, and what it is to it",
+    )
+    instead.add_argument(
+        "--voters",
+        action="store_const",
+        const=voter_change_rows,
+        dest="rows",
+        help="instead: how the set of voters changed, and whether each change is committed",
+    )
+
+
+@command(
+    "replicas",
+    "one row per replica, per pair of them, or per change of the voter set",
+    "One row per replica of a quorum: who it is, and what it holds.",
+    arguments=_of_replicas,
+    examples="kraftlog replicas --input replicas/",
+)
 def _replicas(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
     quorum = Quorum(evidence_of(list(options.input), options, replay=False))

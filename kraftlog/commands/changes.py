@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
@@ -18,7 +19,7 @@ from kraftlog.explain.net import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 from kraftlog.report.terminal import console_on
 from kraftlog.source.settings import limits_of, redactor_of
 
@@ -26,10 +27,6 @@ Row = dict[str, Any]
 _DESCRIPTION = """\
 What changed since the last run of a lake: findings, replicas, elections and objects that are new,
 gone or changed. With --input, objects and elections between two offsets of the quorum's history.
-"""
-_EXAMPLES = """examples:
-  kraftlog changes --lake lake                     the newest run against the one before it
-  kraftlog changes --input replicas --from 176 --to 362
 """
 _TITLES = {
     "finding": "Findings",
@@ -40,15 +37,7 @@ _TITLES = {
 }
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `changes`."""
-    parser = commands.add_parser(
-        "changes",
-        help="what is different between two runs of a lake, or two offsets",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--lake", metavar="FOLDER", help="a lake with two runs or more")
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
@@ -58,10 +47,19 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument("--from", type=int, metavar="N", dest="first", help="the state before N")
     parser.add_argument("--to", type=int, metavar="N", dest="end", help="against that before N")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    parser.set_defaults(command=_changes)
+    add_format(parser)
 
 
+@command(
+    "changes",
+    "what is different between two runs of a lake, or two offsets",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog changes --lake lake                     the newest run against the one before it
+    kraftlog changes --input replicas --from 176 --to 362
+    """,
+)
 def _changes(chosen: argparse.Namespace) -> int:
     rows = list(_of_lake(chosen) if chosen.lake else _of_files(chosen))
     if chosen.format == "json":

@@ -6,14 +6,14 @@ copy. Needs neither Spark nor a network.
 
 import argparse
 from dataclasses import asdict
-from typing import Any
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.local import local_path
 from kraftlog.errors import UsageError
 from kraftlog.pull.address import read_addresses
 from kraftlog.pull.arrived import arrived
 from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 
 _DESCRIPTION = """\
 Print the commands that copy the metadata log folders of nodes, in the right order; nothing is run.
@@ -21,23 +21,9 @@ FOLDER is metadata.log.dir, else the first of log.dirs: the one that holds __clu
 copies hold secrets in clear. With --check, look at what has come: exit code 1 where a copy cannot
 be audited.
 """
-_EXAMPLES = """examples:
-  kraftlog collect --out copies --ssh admin@c1:/var/lib/kafka --ssh 2=admin@c2:/var/lib/kafka
-  kraftlog collect --out copies --kubectl kafka/controller-0:/var/lib/kafka/data
-  kraftlog collect --out copies --ssh c2:/var/lib/kafka --sudo --bootstrap-controller c1:9093
-  kraftlog collect --out copies --check
-"""
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `collect`."""
-    parser = commands.add_parser(
-        "collect",
-        help="print the commands that copy folders by ssh or kubectl; check what has come",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=local_path,
@@ -66,10 +52,21 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         help="then pull the live quorum, so that the audit knows what is committed",
     )
     parser.add_argument("--check", action="store_true", help="look at what has come")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    parser.set_defaults(command=_collect)
+    add_format(parser)
 
 
+@command(
+    "collect",
+    "print the commands that copy folders by ssh or kubectl; check what has come",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog collect --out copies --ssh admin@c1:/var/lib/kafka --ssh 2=admin@c2:/var/lib/kafka
+    kraftlog collect --out copies --kubectl kafka/controller-0:/var/lib/kafka/data
+    kraftlog collect --out copies --ssh c2:/var/lib/kafka --sudo --bootstrap-controller c1:9093
+    kraftlog collect --out copies --check
+    """,
+)
 def _collect(chosen: argparse.Namespace) -> int:
     sources = [*map(ssh_source, chosen.ssh), *map(kubectl_source, chosen.kubectl)]
     if chosen.check:

@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.times import time_ms
 from kraftlog.config import load_options
@@ -19,7 +19,7 @@ from kraftlog.explain.subject import FORMS, Subject, subjects_of
 from kraftlog.explain.timeline import Entry, Known, entry_rows, timeline
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 from kraftlog.report.timeline import print_timeline
 from kraftlog.source.settings import limits_of, redactor_of
 
@@ -29,25 +29,9 @@ and whether that is committed.
 
 WHAT is {FORMS}.
 """
-_EXAMPLES = """examples:
-  kraftlog explain topic orders --input replicas/
-  kraftlog explain partition orders-3 --input replicas/ --between 2026-11-21T12:00 2026-11-21T13:00
-  kraftlog explain broker 12 --input replicas/ --format json
-  kraftlog explain config topic/orders --input replicas/ --authorizer-log kafka-authorizer.log
-  kraftlog explain principal User:alice --lake lake/
-  kraftlog explain 170-180 --input replicas/
-"""
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `explain`."""
-    parser = commands.add_parser(
-        "explain",
-        help="the timeline of a topic, partition, broker, config, principal or offset range",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="+", metavar="WHAT", help="what to explain: see above")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
@@ -61,11 +45,24 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         metavar="FILE",
         help="a kafka-authorizer.log of the controllers (its times taken as UTC): who asked",
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    add_format(parser)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
-    parser.set_defaults(command=_explain)
 
 
+@command(
+    "explain",
+    "the timeline of a topic, partition, broker, config, principal or offset range",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog explain topic orders --input replicas/
+    kraftlog explain partition orders-3 --input replicas/ --between 2026-11-21 2026-11-22
+    kraftlog explain broker 12 --input replicas/ --format json
+    kraftlog explain config topic/orders --input replicas/ --authorizer-log kafka-authorizer.log
+    kraftlog explain principal User:alice --lake lake/
+    kraftlog explain 170-180 --input replicas/
+    """,
+)
 def _explain(chosen: argparse.Namespace) -> int:
     subjects = subjects_of(chosen.what)
     low, high = (time_ms(text) for text in chosen.between or (None, None))

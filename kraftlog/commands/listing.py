@@ -5,43 +5,32 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.times import time_ms
 from kraftlog.commands.types import record_types
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, Row, print_rows
+from kraftlog.report.rows import Row, print_rows
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `batches` and `records`."""
-    batches = commands.add_parser(
-        "batches", help="one row per record batch", description="One row per record batch."
-    )
-    _add_common(batches)
-    batches.set_defaults(command=_batches)
-    records = commands.add_parser(
-        "records", help="one row per record, decoded", description="One row per record, decoded."
-    )
-    _add_common(records)
-    records.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
-    records.add_argument("--from-offset", type=int, metavar="N", help="first offset")
-    records.add_argument("--to-offset", type=int, metavar="N", help="offset after the last")
-    records.add_argument("--since", metavar="TIME", help="not before this time (ISO 8601, or ms)")
-    records.add_argument("--until", metavar="TIME", help="before this time (ISO 8601, or ms)")
-    records.add_argument("--key", metavar="TEXT", help="only records that hold this value")
-    records.set_defaults(command=_records)
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folders or files")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    add_format(parser)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
 
 
+@command(
+    "batches",
+    "one row per record batch",
+    arguments=_common,
+    examples="""
+    kraftlog batches replicas/1
+    kraftlog batches replicas/1 --format json | jq 'select(.crc_valid == false)'
+    """,
+)
 def _batches(chosen: argparse.Namespace) -> int:
     found = find_replicas(chosen.paths)
     rows = batch_rows(found, Limits())
@@ -49,6 +38,26 @@ def _batches(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _of_records(parser: argparse.ArgumentParser) -> None:
+    _common(parser)
+    parser.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
+    parser.add_argument("--from-offset", type=int, metavar="N", help="first offset")
+    parser.add_argument("--to-offset", type=int, metavar="N", help="offset after the last")
+    parser.add_argument("--since", metavar="TIME", help="not before this time (ISO 8601, or ms)")
+    parser.add_argument("--until", metavar="TIME", help="before this time (ISO 8601, or ms)")
+    parser.add_argument("--key", metavar="TEXT", help="only records that hold this value")
+
+
+@command(
+    "records",
+    "one row per record, decoded",
+    arguments=_of_records,
+    examples="""
+    kraftlog records replicas/1 --type TOPIC_RECORD
+    kraftlog records replicas/1 --from-offset 170 --to-offset 180
+    kraftlog records replicas/1 --since 2026-11-21T12:00:00Z --key my-topic
+    """,
+)
 def _records(chosen: argparse.Namespace) -> int:
     wanted = RecordFilter(
         record_types(chosen.type),

@@ -7,36 +7,37 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from kraftlog import __version__
+from kraftlog.commands.command import Command, command
 from kraftlog.commands.declared import called, every_parser, own_arguments
 
 SHELLS = ("bash", "zsh", "fish")
-_EXAMPLES = """examples:
-  kraftlog completion bash > ~/.local/share/bash-completion/completions/kraftlog
-  kraftlog completion zsh > ~/.zfunc/_kraftlog
-  kraftlog completion fish > ~/.config/fish/completions/kraftlog.fish
-"""
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]", top: argparse.ArgumentParser) -> None:
-    """Add both; they tell of the parser that all commands belong to."""
-    completing = commands.add_parser(
+def about(top: argparse.ArgumentParser) -> Iterator[Command]:
+    """The two commands that tell of all others."""
+    yield command(
         "completion",
-        help="print what has a shell complete commands and options",
-        description="Print the script with which a shell completes commands and options.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    completing.add_argument("shell", choices=SHELLS, help="which shell")
-    completing.set_defaults(command=lambda chosen: _print(completion(top, chosen.shell)))
-    manual = commands.add_parser(
+        "print what has a shell complete commands and options",
+        "Print the script with which a shell completes commands and options.",
+        arguments=_arguments,
+        examples="""
+        kraftlog completion bash > ~/.local/share/bash-completion/completions/kraftlog
+        kraftlog completion zsh > ~/.zfunc/_kraftlog
+        kraftlog completion fish > ~/.config/fish/completions/kraftlog.fish
+        """,
+    )(lambda chosen: _print(completion(top, chosen.shell)))
+    yield command(
         "manual",
-        help="print the manual page",
-        description="Print the manual page, as man reads it.",
-    )
-    manual.set_defaults(command=lambda chosen: _print(manual_page(top)))
+        "print the manual page",
+        "Print the manual page, as man reads it.",
+        examples="kraftlog manual | man -l -",
+    )(lambda chosen: _print(manual_page(top)))
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="which shell")
 
 
 def _print(text: str) -> int:

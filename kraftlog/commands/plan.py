@@ -1,18 +1,15 @@
 """`plan …`: what Kafka would do next with these replicas. None of the plans needs Spark.
 
 In: parsed arguments. Out: rows on stdout, those of the plan first, then one with `fault` for each
-range that could not be read. `cli` calls `add_commands`; a plan of another module joins through its
-own `add_plan` in `FAMILIES`.
+range that could not be read.
 """
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.commands import plan_failover, plan_join, plan_replicas, plan_restart, plan_transfer
-from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
-from kraftlog.config import Options
+from kraftlog.commands.command import add_input, command, family
+from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
@@ -28,110 +25,96 @@ from kraftlog.simulate.rows import (
 from kraftlog.source.settings import limits_of
 
 Row = dict[str, Any]
-AddPlan = Callable[["argparse._SubParsersAction[Any]"], None]
+
+PLAN = family(
+    "plan",
+    "what Kafka would do next",
+    "What Kafka would do next with these replicas, by its own rules.",
+    takes="PLAN",
+    examples="""
+    kraftlog plan restart --input replicas/
+    kraftlog plan election --input replicas/ --format json
+    """,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One plan of a quorum. `decodes` is True where it asks whether every record can be decoded;
-    the others look at batch headers and control records only.
+def _print(
+    chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]], *, decodes: bool = False
+) -> int:
+    """Print the rows of a plan. It `decodes` where it asks whether every record can be decoded; the
+    others look at batch headers and control records only.
     """
-
-    name: str
-    text: str
-    rows: Callable[[Quorum, argparse.Namespace, Options], Iterable[Row]]
-    decodes: bool = False
-    has_dialect: bool = False
-    has_all: bool = False
-
-
-def _elections(quorum: Quorum, chosen: argparse.Namespace, _: Options) -> Iterable[Row]:
-    if quorum.voter_set is None:
-        raise InputError(
-            "no voters are known: no KRaftVoters or LeaderChange record, quorum-state or "
-            "controller.quorum.voters names them"
-        )
-    return election_rows(quorum, Dialect(chosen.dialect))
-
-
-def _truncations(quorum: Quorum, chosen: argparse.Namespace, options: Options) -> Iterable[Row]:
-    leaders = None if chosen.all else likely_leaders(quorum)
-    return truncation_rows(quorum, counted_in_files(limits_of(options)), leaders)
-
-
-PLANS = (
-    Plan(
-        "truncation",
-        "what each replica would cut off its log, or lose to a snapshot, if another one led",
-        _truncations,
-        has_all=True,
-    ),
-    Plan(
-        "fetch",
-        "what each replica, as leader, would answer to the next fetch of each other",
-        lambda quorum, chosen, _: fetch_rows(quorum, Dialect(chosen.dialect)),
-        has_dialect=True,
-    ),
-    Plan(
-        "boot",
-        "whether each node starts, with which snapshot, and what it throws away",
-        lambda quorum, _, __: boot_rows(quorum),
-        decodes=True,
-    ),
-    Plan(
-        "election",
-        "which voter can win with whose votes, and what it would lack",
-        _elections,
-        decodes=True,
-        has_dialect=True,
-    ),
-)
-
-FAMILIES: tuple[AddPlan, ...] = (
-    plan_restart.add_plan,
-    plan_join.add_plan,
-    plan_failover.add_plan,
-    plan_transfer.add_plan,
-    plan_replicas.add_plan,
-)
-"""`add_plan` of other modules, each of which adds one plan or more."""
-
-
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plan`."""
-    parser = commands.add_parser(
-        "plan",
-        help="what Kafka would do next",
-        description="What Kafka would do next with these replicas, by its own rules.",
-    )
-    plans = parser.add_subparsers(required=True, metavar="PLAN")
-    for plan in PLANS:
-        _add(plans, plan)
-    for add_plan in FAMILIES:
-        add_plan(plans)
-
-
-def _add(plans: "argparse._SubParsersAction[Any]", plan: Plan) -> None:
-    parser = plans.add_parser(plan.name, help=plan.text, description=f"{_first_upper(plan.text)}.")
-    add_input(parser)
-    if plan.has_dialect:
-        add_dialect(parser)
-    if plan.has_all:
-        parser.add_argument(
-            "--all",
-            action="store_true",
-            help="every replica as leader, brokers too; by default the voter that would be elected",
-        )
-    parser.set_defaults(command=lambda chosen: _run(plan, chosen))
-
-
-def _run(plan: Plan, chosen: argparse.Namespace) -> int:
-    options = options_of(chosen)
-    quorum = read_quorum(options, decodes=plan.decodes)
-    rows = list(plan.rows(quorum, chosen, options))
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
+    quorum = read_quorum(options_of(chosen), decodes=decodes)
+    found = list(rows(quorum))
+    print_rows((*found, *fault_rows(quorum)), chosen.format)
     return 0
 
 
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _of_truncation(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every replica as leader, brokers too; by default the voter that would be elected",
+    )
+
+
+@command(
+    "plan truncation",
+    "what each replica would cut off its log, or lose to a snapshot, if another one led",
+    arguments=_of_truncation,
+    examples="""
+    kraftlog plan truncation --input replicas/
+    kraftlog plan truncation --input replicas/ --all
+    """,
+)
+def _truncation(chosen: argparse.Namespace) -> int:
+    counted = counted_in_files(limits_of(options_of(chosen)))
+
+    def rows(quorum: Quorum) -> Iterable[Row]:
+        return truncation_rows(quorum, counted, None if chosen.all else likely_leaders(quorum))
+
+    return _print(chosen, rows)
+
+
+def _with_dialect(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_dialect(parser)
+
+
+@command(
+    "plan fetch",
+    "what each replica, as leader, would answer to the next fetch of each other",
+    arguments=_with_dialect,
+    examples="kraftlog plan fetch --input replicas/",
+)
+def _fetch(chosen: argparse.Namespace) -> int:
+    return _print(chosen, lambda quorum: fetch_rows(quorum, Dialect(chosen.dialect)))
+
+
+@command(
+    "plan boot",
+    "whether each node starts, with which snapshot, and what it throws away",
+    arguments=add_input,
+    examples="kraftlog plan boot --input replicas/",
+)
+def _boot(chosen: argparse.Namespace) -> int:
+    return _print(chosen, boot_rows, decodes=True)
+
+
+@command(
+    "plan election",
+    "which voter can win with whose votes, and what it would lack",
+    arguments=_with_dialect,
+    examples="kraftlog plan election --input replicas/",
+)
+def _election(chosen: argparse.Namespace) -> int:
+    def rows(quorum: Quorum) -> Iterable[Row]:
+        if quorum.voter_set is None:
+            raise InputError(
+                "no voters are known: no KRaftVoters or LeaderChange record, quorum-state or "
+                "controller.quorum.voters names them"
+            )
+        return election_rows(quorum, Dialect(chosen.dialect))
+
+    return _print(chosen, rows, decodes=True)

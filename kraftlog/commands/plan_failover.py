@@ -7,8 +7,9 @@ import argparse
 from functools import partial
 from typing import Any
 
+from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import at_least
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import fault_rows, options_of, read_quorum
 from kraftlog.plain import tell
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.failover import Rule
@@ -17,17 +18,7 @@ from kraftlog.simulate.failover_rows import failover_rows
 _ROUND_TRIP_MS = 1
 
 
-def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
-    """Add `failover`."""
-    parser = plans.add_parser(
-        "failover",
-        help="what is kept and lost when the leader dies now, and its successor after it",
-        description=(
-            "What each rule of truncation keeps when the leader dies now, and what is lost if the "
-            "next leader dies before its follower has fetched again: to the high watermark, with "
-            "acknowledgements that are held for a round trip, and by leader epochs, as KRaft does."
-        ),
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     parser.add_argument(
         "--leader", metavar="REPLICA", help="who dies; by default the voter that would be elected"
@@ -40,9 +31,17 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
         metavar="MS",
         help="between voters: what each rule costs a day",
     )
-    parser.set_defaults(command=_run)
 
 
+@command(
+    "plan failover",
+    "what is kept and lost when the leader dies now, and its successor after it",
+    "What each rule of truncation keeps when the leader dies now, and what is lost if the next "
+    "leader dies before its follower has fetched again: to the high watermark, with "
+    "acknowledgements that are held for a round trip, and by leader epochs, as KRaft does.",
+    arguments=_arguments,
+    examples="kraftlog plan failover --input replicas/",
+)
 def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen), decodes=True)
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))

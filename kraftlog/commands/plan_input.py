@@ -18,20 +18,10 @@ from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.pipeline.described import described_of
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.rows import FORMAT_HELP, FORMATS
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
-
-
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """The options that all plans have."""
-    parser.add_argument(
-        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
-    )
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
 
 
 def add_dialect(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from kraftlog.audit.triage import counted
+from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import add_link, at_least, links_of
-from kraftlog.commands.plan_input import add_dialect, add_input, fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
 from kraftlog.plain import tell
 from kraftlog.quorum.joining import (
@@ -29,16 +30,7 @@ _BANDWIDTH = 12_500_000
 """Of a link that was not named: 100 Mbit/s."""
 
 
-def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
-    """Add `join`."""
-    parser = plans.add_parser(
-        "join",
-        help="how a follower gets from its disk to the leader's end, step by step",
-        description=(
-            "How a follower gets from its disk to the leader's end: each request with position, "
-            "size and time, its disk after it, and what becomes of it if it stops there."
-        ),
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "follower", help="a replica, the id of a voter without a copy (an empty disk), or: new"
     )
@@ -57,9 +49,19 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
         help="most that one fetch of the log brings: controller.quorum.fetch.max.bytes",
     )
     add_dialect(parser)
-    parser.set_defaults(command=_run)
 
 
+@command(
+    "plan join",
+    "how a follower gets from its disk to the leader's end, step by step",
+    "How a follower gets from its disk to the leader's end: each request with position, size and "
+    "time, its disk after it, and what becomes of it if it stops there.",
+    arguments=_arguments,
+    examples="""
+    kraftlog plan join 2 --input replicas/
+    kraftlog plan join new --input replicas/ --bandwidth 1000000 --latency 20
+    """,
+)
 def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen), decodes=True)
     (link,) = links_of(chosen.bandwidth or _BANDWIDTH, chosen.round_trip_ms)

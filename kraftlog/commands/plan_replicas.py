@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
@@ -17,7 +18,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.plain import tell
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 from kraftlog.simulate.epochs import CONSUMER_ID, offsets_for_leader_epoch
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
@@ -54,31 +55,14 @@ from kraftlog.state.image import Image, image_at
 
 Row = dict[str, Any]
 RAISES = "tells_the_application"
-_EXAMPLES = """examples:
-  kraftlog plan replicas --input replicas/ --bytes-per-day 5e12 --price-per-gb 0.02
-  kraftlog plan replicas --lake lake/ --traffic traffic.csv --partitions --format json
-  kraftlog plan replicas --input replicas/ --serves 1300 --reset earliest
-  kraftlog plan replicas --input replicas/ --staleness
-
-A traffic file has a first line topic,bytes_per_day and may have the columns partition and rack.
-"""
 
 
-def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plan replicas`."""
-    text = "from which replicas consumers of each rack read, with and without follower fetching"
-    parser = plans.add_parser(
-        "replicas",
-        help=text,
-        description=f"{text.capitalize()}, and what the rest costs between zones.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
     where.add_argument("--lake", metavar="FOLDER", help="a lake: the state of its newest run")
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    add_format(parser)
     parser.add_argument("--at", type=int, metavar="OFFSET", help="the state before this offset")
     parser.add_argument(
         "--selector",
@@ -88,7 +72,6 @@ def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
     )
     _add_traffic(parser)
     _add_others(parser)
-    parser.set_defaults(command=_run)
 
 
 def _add_traffic(parser: argparse.ArgumentParser) -> None:
@@ -165,6 +148,21 @@ def _amount(text: str) -> float:
     return value
 
 
+@command(
+    "plan replicas",
+    "from which replicas consumers of each rack read, with and without follower fetching",
+    "From which replicas consumers of each rack read, with and without follower fetching, and what "
+    "the rest costs between zones.",
+    arguments=_arguments,
+    examples="""
+    kraftlog plan replicas --input replicas/ --bytes-per-day 5e12 --price-per-gb 0.02
+    kraftlog plan replicas --lake lake/ --traffic traffic.csv --partitions --format json
+    kraftlog plan replicas --input replicas/ --serves 1300 --reset earliest
+    kraftlog plan replicas --input replicas/ --staleness
+    """,
+    note="A traffic file has a first line topic,bytes_per_day and may have the columns partition "
+    "and rack.",
+)
 def _run(chosen: argparse.Namespace) -> int:
     selector = load_selector(chosen.selector)
     given = {

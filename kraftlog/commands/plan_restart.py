@@ -11,7 +11,8 @@ from typing import Any
 from kraftlog.audit.loss_words import UNKNOWN, loss_rows, lost_words
 from kraftlog.audit.losses import losses_of, lost_fields
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of
+from kraftlog.commands.command import add_input, command
+from kraftlog.commands.plan_input import fault_rows, options_of
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
@@ -23,20 +24,17 @@ from kraftlog.source.settings import limits_of, redactor_of
 Row = dict[str, Any]
 
 
-def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
-    """Add `restart`."""
-    parser = plans.add_parser(
-        "restart",
-        help="may each node be restarted, and what would it lose",
-        description=(
-            "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies "
-            "would tell); with the order of a rolling restart."
-        ),
-    )
-    add_input(parser)
-    parser.set_defaults(command=_restart)
-
-
+@command(
+    "plan restart",
+    "may each node be restarted, and what would it lose",
+    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would "
+    "tell); with the order of a rolling restart.",
+    arguments=add_input,
+    examples="""
+    kraftlog plan restart --input replicas/
+    kraftlog plan restart --input replicas/ --format json
+    """,
+)
 def _restart(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = Quorum(evidence_of(list(options.input), options))

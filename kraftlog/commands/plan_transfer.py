@@ -4,24 +4,26 @@ In: parsed arguments. Out: rows on stdout. No Spark.
 """
 
 import argparse
-from typing import Any
 
+from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import add_link, links_of
-from kraftlog.commands.plan_input import add_input, fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import fault_rows, options_of, read_quorum
 from kraftlog.plain import tell
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 
 
-def add_plan(plans: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plan snapshot`."""
-    text = "how long each replica's latest snapshot takes over a link, and whether it ever arrives"
-    parser = plans.add_parser("snapshot", help=text, description=f"{text.capitalize()}.")
+def _arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_link(parser)
-    parser.set_defaults(command=_run)
 
 
+@command(
+    "plan snapshot",
+    "how long each replica's latest snapshot takes over a link, and whether it ever arrives",
+    arguments=_arguments,
+    examples="kraftlog plan snapshot --input replicas/ --bandwidth 1000000",
+)
 def _run(chosen: argparse.Namespace) -> int:
     links = links_of(chosen.bandwidth, chosen.round_trip_ms)
     chunks = None if chosen.chunk is None else (chosen.chunk,)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.local import local_path
 from kraftlog.parts import require
 from kraftlog.plain import tell
@@ -22,7 +22,7 @@ from kraftlog.pull.leader import LeaderClient
 from kraftlog.pull.messages import Description
 from kraftlog.pull.pace import Pace
 from kraftlog.pull.puller import Puller
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 
 FOLLOW_SECONDS, RETRY_SECONDS = 1.0, 5.0
 _DESCRIPTION = """\
@@ -31,27 +31,6 @@ count: the newest snapshot, the log, and what the leader says of all replicas. T
 more replica for every other command; a second pull goes on where the first one ended. It holds
 secrets in clear. The user of --command-config needs CLUSTER_ACTION and DESCRIBE on the cluster.
 """
-_EXAMPLES = """examples:
-  kraftlog pull --bootstrap-controller c1:9093 --out replicas/live
-  kraftlog pull --bootstrap-controller c1:9093 --out live --command-config client.properties
-  kraftlog pull --bootstrap-controller c1:9093 --out replicas/live --follow
-  kraftlog audit --input replicas/live copies/2      # one node's disk against the live quorum
-"""
-
-
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `pull`."""
-    parser = commands.add_parser(
-        "pull",
-        help="the live quorum as one more replica, over Kafka's own protocol",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_pull_options(parser, required=True)
-    parser.add_argument("--follow", action="store_true", help="stay, and fetch what is new")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    parser.set_defaults(command=_pull)
 
 
 def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
@@ -101,6 +80,24 @@ def pull_once(chosen: argparse.Namespace) -> Path:
         return puller.folder.path
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_pull_options(parser, required=True)
+    parser.add_argument("--follow", action="store_true", help="stay, and fetch what is new")
+    add_format(parser)
+
+
+@command(
+    "pull",
+    "the live quorum as one more replica, over Kafka's own protocol",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog pull --bootstrap-controller c1:9093 --out replicas/live
+    kraftlog pull --bootstrap-controller c1:9093 --out live --command-config client.properties
+    kraftlog pull --bootstrap-controller c1:9093 --out replicas/live --follow
+    kraftlog audit --input replicas/live copies/2      # one node's disk against the live quorum
+    """,
+)
 def _pull(chosen: argparse.Namespace) -> int:
     with _puller(chosen) as puller:
         described = _follow(puller) if chosen.follow else puller.pull()

@@ -4,8 +4,8 @@ only.
 
 import argparse
 import json
-from typing import Any
 
+from kraftlog.commands.command import add_input, command
 from kraftlog.commands.local import local_path
 from kraftlog.config import load_options
 from kraftlog.errors import InputError
@@ -18,7 +18,7 @@ from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
 from kraftlog.recover.voters import voters_of
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 
 _DESCRIPTION = """\
 The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
@@ -27,23 +27,10 @@ its disks, and plan.md, which says what is kept, what is lost, what is unknown, 
 which order, with the commands for each node. Review it; nothing is started, and
 nothing is written but the new folder.
 """
-_EXAMPLE = """example:
-  kraftlog recover --input replicas/ --out new/ --voters 1@c1:9093:nxOpeKMeTXCDlz7dwIMJkA
-"""
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `recover`."""
-    parser = commands.add_parser(
-        "recover",
-        help="a new quorum from what remains: checkpoints, meta.properties, a plan",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
     parser.add_argument("--out", required=True, type=local_path, metavar="NEW", help="a new folder")
     parser.add_argument(
         "--voters",
@@ -57,11 +44,17 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         "--listener", default="CONTROLLER", metavar="NAME", help="the controllers' listener"
     )
     parser.add_argument("--cluster-id", metavar="ID", help="instead of that of the copies")
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    parser.set_defaults(command=_recover)
 
 
+@command(
+    "recover",
+    "a new quorum from what remains: checkpoints, meta.properties, a plan",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog recover --input replicas/ --out new/ --voters 1@c1:9093:nxOpeKMeTXCDlz7dwIMJkA
+    """,
+)
 def _recover(chosen: argparse.Namespace) -> int:
     voters = voters_of(chosen.voters)
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})

@@ -1,20 +1,20 @@
 """`restorable`: which states can still be rebuilt, and from whose files. Needs no Spark.
 
 In: parsed arguments. Out: a row per replica, range of offsets and source on stdout, what nobody can
-rebuild on stderr, exit code 0. `cli` calls `add_commands`.
+rebuild on stderr, exit code 0.
 """
 
 import argparse
 from dataclasses import asdict
-from typing import Any
 
+from kraftlog.commands.command import add_input, command
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import lost_everywhere, restorable
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 
 _DESCRIPTION = """\
 From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
@@ -26,37 +26,30 @@ missing       why its own files do not: no_base (the log begins above 0, no snap
 same_history  whether the source tells that replica's own history there; empty: nothing at hand says
 source        empty: no file at hand gives these states
 """
-_EXAMPLE = """example:
-  kraftlog restorable --input replicas/
-  kraftlog restorable --input replicas/ --best
-  kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
-
-Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.
-"""
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `restorable`."""
-    parser = commands.add_parser(
-        "restorable",
-        help="which states can be rebuilt, and from whose files",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
-    )
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
     parser.add_argument(
         "--best",
         action="store_true",
         help="instead: the replicas, the best one to restore from first, with reasons",
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
-    parser.set_defaults(command=_restorable)
 
 
+@command(
+    "restorable",
+    "which states can be rebuilt, and from whose files",
+    _DESCRIPTION,
+    arguments=_arguments,
+    examples="""
+    kraftlog restorable --input replicas/
+    kraftlog restorable --input replicas/ --best
+    kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
+    """,
+    note="Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a "
+    "snapshot.",
+)
 def _restorable(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
     quorum = Quorum(evidence_of(list(options.input), options, replay=False))

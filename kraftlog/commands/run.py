@@ -3,33 +3,34 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from kraftlog.commands.command import command
 from kraftlog.commands.local import local_path
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
-from kraftlog.config import load_options
 from kraftlog.errors import UsageError
-from kraftlog.pipeline.arguments import add_options
+from kraftlog.pipeline.arguments import add_options, options_in
 
 
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `run`."""
-    parser = commands.add_parser(
-        "run",
-        help="the whole pipeline into Delta tables, a page, and a summary",
-        description="Decode, materialize, audit and measure; only what is new is read. The page is "
-        "report.html in the lake's folder.",
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
     add_options(parser)
     add_pull_options(parser.add_argument_group("a running quorum, pulled first"))
-    parser.set_defaults(command=_run)
 
 
+@command(
+    "run",
+    "the whole pipeline into Delta tables, a page, and a summary",
+    "Decode, materialize, audit and measure; only what is new is read. The page is report.html in "
+    "the lake's folder.",
+    arguments=_arguments,
+    examples="""
+    kraftlog run --input replicas/ --lake lake/
+    kraftlog run --input replicas/ --lake lake/ --fail-on warning
+    kraftlog run --bootstrap-controller c1:9093 --out replicas/live --lake live-lake/
+    """,
+)
 def _run(chosen: argparse.Namespace) -> int:
-    not_options = ("command", "conf", *PULL_OPTIONS)
-    given = {key: value for key, value in vars(chosen).items() if key not in not_options}
-    options = load_options(given, chosen.conf)
+    options = options_in(chosen)
     options = replace(options, input=(*options.input, *_pulled(chosen, options.input)))
     from kraftlog.pipeline.job import run_and_tell
 

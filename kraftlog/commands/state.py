@@ -1,7 +1,6 @@
 """The commands about states: `state`, `diff` and `checkpoint`. None of them needs Spark.
 
-In: parsed arguments. Out: rows on stdout, a file under --out, notes on stderr, an exit code. `cli`
-calls `add_commands`.
+In: parsed arguments. Out: rows on stdout, a file under --out, notes on stderr, an exit code.
 """
 
 import argparse
@@ -9,6 +8,7 @@ import os
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from kraftlog.commands.command import add_format, command
 from kraftlog.commands.local import local_path
 from kraftlog.commands.place import (
     PLACES,
@@ -24,44 +24,13 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.plain import tell
 from kraftlog.quorum.committed import Committed
-from kraftlog.report.rows import FORMAT_HELP, FORMATS, print_rows
+from kraftlog.report.rows import print_rows
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
 from kraftlog.state.write import canonical_line, image_records, losses
 
 Row = dict[str, Any]
-
-
-def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `state`, `diff` and `checkpoint`."""
-    state = _command(commands, "state", "the state of one replica", f"{_STATE}\n\n{PLACES}")
-    state.add_argument("path", metavar="PATH", help="one replica's folder, or a checkpoint file")
-    add_place(state)
-    add_quorum(state)
-    state.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
-    _add_output(state)
-    state.set_defaults(command=_state)
-
-    diff = _command(commands, "diff", "what differs between two states", _DIFF)
-    diff.add_argument("before", metavar="A[@PLACE]", help="a replica's folder or a checkpoint")
-    diff.add_argument("after", metavar="B[@PLACE]", help="the other one; default: its end")
-    add_quorum(diff)
-    _add_output(diff)
-    diff.set_defaults(command=_diff)
-
-    what = "write a state as a .checkpoint that Kafka loads"
-    checkpoint = _command(commands, "checkpoint", what, f"{_CHECKPOINT}\n\n{PLACES}")
-    checkpoint.add_argument("path", metavar="PATH", help="one replica's folder")
-    add_place(checkpoint)
-    add_quorum(checkpoint)
-    checkpoint.add_argument("--out", required=True, type=local_path, metavar="DIR", help="where to")
-    checkpoint.add_argument(
-        "--without-voters",
-        action="store_true",
-        help="leave out kraft.version and the voters: for controller.quorum.voters",
-    )
-    checkpoint.set_defaults(command=_checkpoint)
 
 
 _STATE = (
@@ -73,46 +42,33 @@ offset (exclusive: A@7 holds 0 to 6), committed (see --quorum), or a time (ISO 8
 log's end.
 """
 _CHECKPOINT = "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear."
-_EXAMPLES = {
-    "state": """examples:
-  kraftlog state replicas/1                                      at the log's end
-  kraftlog state replicas/1 --at 176                             records 0 to 175
-  kraftlog state replicas/1 --at-time 2026-11-21T12:03:00Z       as it was then
-  kraftlog state replicas/1 --at committed --quorum replicas/    what the quorum has committed
-""",
-    "diff": """examples:
-  kraftlog diff replicas/1@176 replicas/1                        what came after offset 175
-  kraftlog diff replicas/1 replicas/2                            two replicas, each at its end
-  kraftlog diff replicas/1@2026-11-21T12:00:00Z replicas/1@2026-11-21T12:05:00Z
-  kraftlog diff replicas/2@committed replicas/2 --quorum replicas/
-  kraftlog diff older.checkpoint newer.checkpoint                two snapshots
-""",
-    "checkpoint": """examples:
-  kraftlog checkpoint replicas/1 --at 176 --out DIR
-  kraftlog checkpoint replicas/1 --at committed --quorum replicas/ --out DIR
-""",
-}
-
-
-def _command(
-    commands: "argparse._SubParsersAction[Any]", name: str, what: str, description: str
-) -> argparse.ArgumentParser:
-    """A command whose help keeps its lines and ends with examples."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=what,
-        description=description,
-        epilog=_EXAMPLES[name],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, default="table", help=FORMAT_HELP)
+    add_format(parser)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
 
 
+def _of_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="one replica's folder, or a checkpoint file")
+    add_place(parser)
+    add_quorum(parser)
+    parser.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
+    _add_output(parser)
+
+
+@command(
+    "state",
+    "the state of one replica",
+    f"{_STATE}\n\n{PLACES}",
+    arguments=_of_state,
+    examples="""
+    kraftlog state replicas/1                                      at the log's end
+    kraftlog state replicas/1 --at 176                             records 0 to 175
+    kraftlog state replicas/1 --at-time 2026-11-21T12:03:00Z       as it was then
+    kraftlog state replicas/1 --at committed --quorum replicas/    what the quorum has committed
+    """,
+)
 def _state(chosen: argparse.Namespace) -> int:
     types = record_types(chosen.type)
     image, committed = images_of(chosen, _redactor(chosen)).at(chosen.path, place_of(chosen))
@@ -128,6 +84,26 @@ def state_rows(image: Image, types: Collection[str] | None) -> Iterator[Row]:
         yield {"type": one.type, "record_version": one.version, "data": one.data}
 
 
+def _of_diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A[@PLACE]", help="a replica's folder or a checkpoint")
+    parser.add_argument("after", metavar="B[@PLACE]", help="the other one; default: its end")
+    add_quorum(parser)
+    _add_output(parser)
+
+
+@command(
+    "diff",
+    "what differs between two states",
+    _DIFF,
+    arguments=_of_diff,
+    examples="""
+    kraftlog diff replicas/1@176 replicas/1                        what came after offset 175
+    kraftlog diff replicas/1 replicas/2                            two replicas, each at its end
+    kraftlog diff replicas/1@2026-11-21T12:00:00Z replicas/1@2026-11-21T12:05:00Z
+    kraftlog diff replicas/2@committed replicas/2 --quorum replicas/
+    kraftlog diff older.checkpoint newer.checkpoint                two snapshots
+    """,
+)
 def _diff(chosen: argparse.Namespace) -> int:
     images = images_of(chosen, _redactor(chosen))
     states = []
@@ -140,6 +116,28 @@ def _diff(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="one replica's folder")
+    add_place(parser)
+    add_quorum(parser)
+    parser.add_argument("--out", required=True, type=local_path, metavar="DIR", help="where to")
+    parser.add_argument(
+        "--without-voters",
+        action="store_true",
+        help="leave out kraft.version and the voters: for controller.quorum.voters",
+    )
+
+
+@command(
+    "checkpoint",
+    "write a state as a .checkpoint that Kafka loads",
+    f"{_CHECKPOINT}\n\n{PLACES}",
+    arguments=_of_checkpoint,
+    examples="""
+    kraftlog checkpoint replicas/1 --at 176 --out DIR
+    kraftlog checkpoint replicas/1 --at committed --quorum replicas/ --out DIR
+    """,
+)
 def _checkpoint(chosen: argparse.Namespace) -> int:
     """Never masked: Kafka could not use the credentials otherwise."""
     image, committed = images_of(chosen, Redactor(None)).at(chosen.path, place_of(chosen))

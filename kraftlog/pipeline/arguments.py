@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from kraftlog.config import option_names, option_texts, switches
+from kraftlog.config import Options, load_options, option_names, option_texts, switches
 
 # A unit by itself is no sentence: "Bytes. A segment larger than this …"
 _FIRST_SENTENCE = re.compile(r"(?:Bytes\. )?(.*?)\.(?= |$)")
@@ -28,6 +28,13 @@ def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None 
             parser.add_argument(flag, action="store_const", const=True, help=text)
         else:
             parser.add_argument(flag, metavar="VALUE", help=text)
+
+
+def options_in(chosen: argparse.Namespace) -> Options:
+    """The options among parsed arguments, and those of the file that `conf` names."""
+    given = vars(chosen)
+    names = [name for name in option_names() if name in given]
+    return load_options({name: given[name] for name in names}, chosen.conf)
 
 
 def _lower_first(sentence: str) -> str:

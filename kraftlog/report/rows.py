@@ -18,8 +18,6 @@ from rich.text import Text
 from kraftlog.plain import printable
 from kraftlog.report.terminal import console_on
 
-FORMATS = ("table", "json")
-FORMAT_HELP = "table for people, json for scripts: one object a line"
 _BLOCK = 500
 _LEAST_WIDTH, _GAP = 24, 2
 """A column that is folded below this width cannot be read any more."""

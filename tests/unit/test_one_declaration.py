@@ -37,7 +37,26 @@ def made_up(data: PageData, width: int) -> Any:
     rows = [{"x": 1, "label": "a made-up mark"}]
     return layer(rows).mark_point().encode(x="x:Q", description=_LABEL)
 """
-BLOCKS = {"audit/log_checks.py": CHECK, "report/churn_charts.py": CHART}
+COMMAND = """
+def _made_up_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--answer", type=int, help="what to answer")
+
+
+@command(
+    "plan made-up",
+    "a made-up line",
+    arguments=_made_up_arguments,
+    examples="kraftlog plan made-up --answer 42",
+)
+def _made_up(chosen: argparse.Namespace) -> int:
+    print("made up")
+    return int(chosen.answer)
+"""
+BLOCKS = {
+    "audit/log_checks.py": CHECK,
+    "report/churn_charts.py": CHART,
+    "commands/plan.py": COMMAND,
+}
 """What is added at the end of which file."""
 
 
@@ -139,3 +158,26 @@ def test_a_chart(copy: Path) -> None:
     assert "A made-up note." in told["drawn"]
     assert "<b>Made-up chart</b>: Nothing is made up." in told["not_drawn"]
     assert "A made-up note." not in told["not_drawn"]
+
+
+def test_a_command(copy: Path) -> None:
+    program = """
+        print(json.dumps({
+            "answer": printed("plan", "made-up", "--answer", "42"),
+            "family": printed("plan", "--help")[0],
+            "help": printed("plan", "made-up", "--help")[0],
+            "completion": {one: printed("completion", one)[0] for one in ("bash", "zsh", "fish")},
+            "manual": printed("manual")[0],
+            "page": PAGES["reference/commands.md"](),
+        }))
+    """
+    told = told_by(copy, program)
+    assert told["answer"] == ["made up\n", 42]
+    assert "a made-up line" in told["family"]
+    assert "A made-up line." in told["help"]
+    assert "examples:\n  kraftlog plan made-up --answer 42\n" in told["help"]
+    for shell, script in told["completion"].items():
+        assert "made-up" in script, shell
+    assert r"kraftlog plan made\-up" in told["manual"]
+    assert "## kraftlog plan made-up\n" in told["page"]
+    assert "| `--answer ANSWER` |  | what to answer |" in told["page"]

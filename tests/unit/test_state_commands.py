@@ -4,7 +4,6 @@ refuse.
 
 from __future__ import annotations
 
-import argparse
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.commands.state import add_commands
+from kraftlog.cli import build_parser
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
@@ -22,9 +21,8 @@ LIVE = Replica("steady-live", "14")
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers(required=True))
-    chosen = parser.parse_args([str(one) for one in arguments])
+    words = [str(one) for one in arguments]
+    chosen = build_parser(words[0]).parse_args(words)
     status = chosen.command(chosen)
     assert isinstance(status, int)
     return status

@@ -1,0 +1,113 @@
+"""What a command is: a declaration above the function that runs it, from which the parsers, the
+help, the manual, completion and the pages are made.
+
+In: declarations. Out: parsers. A command of a command is declared by its whole name: plan restart.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from textwrap import dedent, indent
+from types import ModuleType
+from typing import Any
+
+Arguments = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is typed, a line about it, all about it, its examples and what is told after them, and
+    what it takes and does; `run` is None for one that has commands of its own, which `takes` names.
+    """
+
+    name: str
+    line: str
+    description: str
+    epilog: str
+    arguments: Arguments
+    run: Run | None
+    takes: str = ""
+
+
+def _none(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def command(
+    name: str,
+    line: str,
+    description: str = "",
+    *,
+    examples: str,
+    note: str = "",
+    arguments: Arguments = _none,
+) -> Callable[[Run], Command]:
+    """Declare the command that the function which follows runs; it returns an exit code. Without a
+    description the line stands for it.
+    """
+    return lambda run: Command(
+        name, line, description or _sentence(line), _epilog(examples, note), arguments, run
+    )
+
+
+def family(name: str, line: str, description: str, *, examples: str, takes: str) -> Command:
+    """Declare a command that has commands of its own."""
+    return Command(name, line, description, _epilog(examples), _none, None, takes)
+
+
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def _epilog(examples: str, note: str = "") -> str:
+    told = indent(dedent(examples).strip("\n"), "  ")
+    return f"examples:\n{told}\n" + (f"\n{note}\n" if note else "")
+
+
+class Formatter(argparse.HelpFormatter):
+    """Fills a text of one line, and leaves one that was laid out in lines as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text.strip() else super()._fill_text(text, width, indent)
+
+
+def declared_in(module: ModuleType) -> list[Command]:
+    """The commands of a module, in the order of their declarations."""
+    return [one for one in vars(module).values() if isinstance(one, Command)]
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]", declared: Iterable[Command]) -> None:
+    """Add the parsers of commands, a family before its own."""
+    families = {"": commands}
+    for one in declared:
+        of, _, name = one.name.rpartition(" ")
+        parser = families[of].add_parser(
+            name,
+            help=one.line,
+            description=one.description,
+            epilog=one.epilog,
+            formatter_class=Formatter,
+        )
+        one.arguments(parser)
+        if one.run is None:
+            families[one.name] = parser.add_subparsers(required=True, metavar=one.takes)
+        else:
+            parser.set_defaults(command=one.run)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add `--format`."""
+    what = "table for people, json for scripts: one object a line"
+    parser.add_argument("--format", choices=("table", "json"), default="table", help=what)
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add what most commands over a quorum's copies take: `--input`, `--quorum-describe`,
+    `--format`.
+    """
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+    )
+    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    add_format(parser)
