@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.metrics.election_costs import follower_cost, handover_elections_per_day
+from kraftlog.metrics.election_costs import handover_elections_per_day
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -19,6 +19,7 @@ from kraftlog.metrics.sizes import (
     message_size_bytes,
     replicas_per_broker,
 )
+from kraftlog.simulate.failover import remedy_cost
 
 Row = dict[str, Any]
 EXAMPLE, MEASURED = "kip_example", "measured"
@@ -171,10 +172,10 @@ def _rejected(found: Measured) -> Iterator[Cost]:
     )
     elections, writes = found.elections_per_day, found.writes_per_day
     if elections is not None and writes is not None:
-        cost = follower_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
+        cost = remedy_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
         for measure, value in (
-            ("request on becoming follower", cost.request_ms_per_day),
-            ("round trip per write", cost.round_trip_ms_per_day),
+            ("request on becoming follower", cost.vector_ms),
+            ("round trip per write", cost.held_acknowledgement_ms),
         ):
             yield Cost(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"

@@ -7,8 +7,8 @@ Nothing but declarations. Source: KIP-630 "Proposed Changes", "Topic Configurati
 
 from dataclasses import dataclass
 
-from kraftlog.metrics.sizes import MIB
 from kraftlog.quorum.growth import DAY_MS
+from kraftlog.quorum.joining import MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,6 @@ Alternatives".
 
 from collections.abc import Mapping
 
-MIB, KIB = 1 << 20, 1 << 10
-"""The KIP writes MB and KB, and reckons with these."""
-
 API_KEY_BYTES, API_VERSION_BYTES = 2, 2
 
 ISR_CHANGE_FIELDS = {

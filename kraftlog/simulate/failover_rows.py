@@ -2,10 +2,11 @@
 
 In: a `Quorum`, the label of the leader that dies. Out: one row per rule, new leader and follower of
 it. What is acknowledged is the offset below which the copies prove that all is committed. Source:
-KAFKA-1211, KIP-101, KIP-595; `failover.Cluster` plays the same rules record by record.
+KAFKA-1211, KIP-101, KIP-595.
 
-Under the rule of the high watermark a follower knows the mark of the moment before its last fetch,
-so at most where its last batch begins. No file holds it: the rows take the most that it can know.
+Under the rule of the high watermark a follower that has just fetched knows the mark of the moment
+before, so at most where its last batch begins. A later fetch that brings nothing tells it more, and
+no file holds that: the rows say what is at stake in the moment after a batch has come.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -101,8 +102,8 @@ def _row(plans: Plans, rule: Rule, leader: LogView, follower: LogView, acknowled
 
 
 def _mark(plans: Plans, log: LogView) -> int:
-    """The most that a follower can know of the high watermark: the base of its last batch, and no
-    more than it holds of what is committed.
+    """The most that a follower that has just fetched can know of the high watermark: the base of
+    its last batch, and no more than it holds of what is committed.
     """
     base = int(log.base[-1]) if len(log.rows) else log.start_offset or 0
     return min(base, plans.committed_reach(log))

@@ -1,113 +1,182 @@
-"""The scenarios of KAFKA-1211, played with both rules: to the high watermark, and by epochs."""
+"""The examples of KAFKA-1211 on disk: what `plan truncation` and `plan failover` say of them, by
+hand and as a model plays them record by record. KRaft's LeaderChange stands in front of each epoch,
+so that every offset of the ticket is one further for each epoch.
+"""
 
-import pytest
+from __future__ import annotations
 
-from kraftlog.simulate.failover import Cluster, Message, Node, Rule, remedy_cost
+import tempfile
+from dataclasses import replace
+from functools import reduce
+from itertools import permutations
+from pathlib import Path
 
-M1, M2 = Message(1, "m1"), Message(1, "m2")
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-
-def cluster(rule: Rule, *names: str) -> Cluster:
-    """Replicas with the same empty log, led by the first of them in epoch 1."""
-    nodes = {name: Node() for name in names}
-    return Cluster(rule, nodes).elect(names[0])
-
-
-def names(one: Cluster, node: str) -> list[str]:
-    return [message.name for message in one.nodes[node].log]
-
-
-def first_example(rule: Rule) -> Cluster:
-    """B has m1, A has m1 and m2 of which only m1 is committed; A dies and B writes m3 and m4."""
-    both = cluster(rule, "A", "B").produce("m1").fetch("B").fetch("B").produce("m2")
-    return both.fail("A").elect("B").produce("m3", "m4")
-
-
-@pytest.mark.parametrize("rule", Rule)
-def test_the_first_example_removes_what_was_not_committed(rule: Rule) -> None:
-    led = first_example(rule)
-    assert led.acknowledged == (M1,)
-    assert names(led, "A") == ["m1", "m2"]
-    back = led.restart("A")
-    assert names(back, "A") == ["m1"]
-    assert names(back.fetch("A"), "A") == names(led, "B") == ["m1", "m3", "m4"]
-    assert not back.fetch("A").lost
+from kraftlog.commands.plan_input import read_quorum
+from kraftlog.config import load_options
+from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.failover import Rule, remedy_cost
+from kraftlog.simulate.failover_rows import failover_rows
+from kraftlog.simulate.lost import counted_in_files
+from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
+from tests.failover_model import Cluster
+from tests.failover_model import Node as Model
+from tests.unit.audit_logs import START_MS, Batch, Node, leader_change, producer_ids
 
 
-def test_the_vectors_of_the_first_example() -> None:
-    led = first_example(Rule.LEADER_EPOCH)
-    assert led.nodes["A"].vector.entries == ((1, 0),)
-    assert led.nodes["B"].vector.entries == ((1, 0), (2, 1))
-    assert led.restart("A").fetch("A").nodes["A"].vector == led.nodes["B"].vector
+def led_by(one: Cluster, name: str) -> Cluster:
+    """Elected, with its LeaderChange on every replica that lives."""
+    return fetched(one.elect(name).produce(f"leader {name}"))
 
 
-def second_example(rule: Rule) -> Cluster:
-    """m1 and m2 are committed when A dies, though B has not heard so of m2."""
-    both = cluster(rule, "A", "B").produce("m1").fetch("B").produce("m2").fetch("B")
-    return both.fail("A").elect("B").produce("m3", "m4")
+def fetched(one: Cluster) -> Cluster:
+    """After one fetch of each living follower."""
+    alive = [name for name, node in one.nodes.items() if node.is_alive and name != one.leader]
+    return reduce(lambda led, name: led.follow(name).fetch(name), alive, one)
 
 
-def test_the_second_example_keeps_what_was_committed() -> None:
-    led = second_example(Rule.LEADER_EPOCH)
-    assert led.acknowledged == (M1, M2)
-    assert led.nodes["A"].vector.entries == ((1, 0),)
-    assert led.nodes["B"].vector.entries == ((1, 0), (2, 2))
-    back = led.restart("A")
-    assert names(back, "A") == ["m1", "m2"]
-    assert names(back.fetch("A"), "A") == ["m1", "m2", "m3", "m4"]
+def three() -> Cluster:
+    return led_by(Cluster(Rule.LEADER_EPOCH, {name: Model() for name in "123"}), "1")
 
 
-def double_failure(rule: Rule) -> Cluster:
-    """A fails and B leads; C becomes its follower; B fails before C has fetched, and C leads."""
-    three = cluster(rule, "A", "B", "C")
-    three = three.produce("m1").fetch("B").fetch("C").fetch("B").fetch("C")
-    three = three.produce("m2").fetch("B").fetch("C")
-    return three.fail("A").elect("B").follow("C").fail("B").elect("C")
+def written(root: Path, one: Cluster) -> Quorum:
+    """The model's logs as three voters' folders, and as kraftlog reads them."""
+    for name, model in one.nodes.items():
+        node, leader = Node(root, int(name)), 0
+        batches: list[Batch] = []
+        entries: list[tuple[int, int]] = []
+        for offset, (epoch, told) in enumerate(model.log):
+            ms = START_MS + offset
+            if told.startswith("leader"):
+                leader = int(told.removeprefix("leader"))
+                batches.append(leader_change(offset, epoch, leader, ms))
+                entries.append((epoch, offset))
+            else:
+                value = producer_ids(int(told.removeprefix("m")) * 1000)
+                batches.append(Batch(offset, epoch, (value,), ms=ms))
+        node.segment(0).write_bytes(b"".join(batch.raw() for batch in batches))
+        node.epochs(entries)
+        node.quorum_state(leaderId=leader, leaderEpoch=entries[-1][0])
+        node.meta()
+    return read_quorum(load_options({"input": [str(root)]}), decodes=True)
 
 
-def test_two_failures_lose_an_acknowledged_record_under_the_old_rule() -> None:
-    led = double_failure(Rule.HIGH_WATERMARK)
-    assert led.acknowledged == (M1, M2)
-    assert led.lost == (M2,)
-    assert names(led, "C") == ["m1"]
+def vectors(quorum: Quorum) -> dict[str, list[tuple[int, int]]]:
+    """Of each replica its epochs and where they begin."""
+    extents = {log.label: Plans(quorum).extent(log) for log in quorum.logs}
+    return {label: list(one.vector.entries) for label, one in extents.items()}
 
 
-def test_two_failures_lose_nothing_by_epochs() -> None:
-    led = double_failure(Rule.LEADER_EPOCH)
-    assert led.acknowledged == (M1, M2)
-    assert led.lost == ()
-    assert names(led, "C") == ["m1", "m2"]
+def first_example() -> Cluster:
+    """1 has m1 and m2, of which m2 is not committed, and dies; 2 leads and writes m3 and m4."""
+    begun = fetched(fetched(three().produce("m1"))).produce("m2")
+    return fetched(led_by(begun.fail("1"), "2").produce("m3", "m4"))
 
 
-def test_held_acknowledgements_lose_nothing_under_the_old_rule_either() -> None:
-    """The description's own remedy: m2 was cut, but nobody had been told that it is committed."""
-    led = double_failure(Rule.HELD_ACKNOWLEDGEMENTS)
-    assert led.acknowledged == (M1,)
-    assert led.lost == ()
+def test_the_first_example_cuts_what_was_not_committed(tmp_path: Path) -> None:
+    quorum = written(tmp_path, first_example())
+    assert vectors(quorum) == {"1": [(1, 0)], "2": [(1, 0), (2, 2)], "3": [(1, 0), (2, 2)]}
+    rows = {
+        (row["follower"], row["leader"]): row
+        for row in truncation_rows(quorum, counted_in_files(Limits()))
+    }
+    cut = rows["1", "2"]
+    assert (cut["truncation_offset"], cut["records_lost"], cut["committed_lost"]) == (2, 1, 0)
+    assert cut["types_lost"] == {"PRODUCER_IDS_RECORD": 1}
+    assert len(first_example().restart("1").nodes["1"].log) == 2
 
 
-def test_held_acknowledgements_wait_for_one_more_round() -> None:
-    one = cluster(Rule.HELD_ACKNOWLEDGEMENTS, "A", "B").produce("m1").fetch("B")
-    assert one.acknowledged == ()
-    assert one.fetch("B").acknowledged == (M1,)
-    assert cluster(Rule.LEADER_EPOCH, "A", "B").produce("m1").fetch("B").acknowledged == (M1,)
+def second_example() -> Cluster:
+    """m1 and m2 are on both when 1 dies, though 2 has not heard that m2 is committed."""
+    begun = fetched(fetched(three().produce("m1")).produce("m2"))
+    return fetched(led_by(begun.fail("1"), "2").produce("m3", "m4"))
 
 
-def test_an_old_leader_that_never_heard_of_two_epochs_is_repaired() -> None:
-    """A gap: B leads epoch 2 and writes nothing, C leads epoch 3."""
-    three = cluster(Rule.LEADER_EPOCH, "A", "B", "C").produce("m1").fetch("B").fetch("C")
-    later = three.produce("m2").fail("A").elect("B").follow("C").fail("B").elect("C")
-    later = later.produce("m3").restart("A").fetch("A")
-    assert names(later, "A") == ["m1", "m3"]
-    assert later.nodes["A"].vector.entries == ((1, 0), (3, 1))
+def test_the_second_example_keeps_what_was_committed(tmp_path: Path) -> None:
+    quorum = written(tmp_path, second_example())
+    assert vectors(quorum) == {"1": [(1, 0)], "2": [(1, 0), (2, 3)], "3": [(1, 0), (2, 3)]}
+    rows = {
+        (row["follower"], row["leader"]): row
+        for row in truncation_rows(quorum, counted_in_files(Limits()))
+    }
+    cut = rows["1", "2"]
+    assert (cut["truncation_offset"], cut["records_lost"], cut["committed_lost"]) == (3, 0, 0)
+    (fetch,) = [row for row in fetch_rows(quorum) if (row["follower"], row["leader"]) == ("1", "2")]
+    assert (fetch["fetch_offset"], fetch["answer"]) == (3, "records")
+
+
+def double_failure(tmp_path: Path) -> dict[str, tuple[int, int, int]]:
+    """m1 and m2 are on all three, and 2 and 3 have not heard that m2 is committed; 1 dies, 2 leads
+    and 3 follows it, and 2 dies before 3 has fetched. Of each rule: what was acknowledged, where 3
+    cuts its log, and how much is lost.
+    """
+    quorum = written(tmp_path, fetched(fetched(three().produce("m1")).produce("m2")))
+    return {
+        row["rule"]: (
+            row["acknowledged_end_offset"],
+            row["truncation_offset"],
+            row["lost_if_leader_dies_too"],
+        )
+        for row in failover_rows(quorum, "1", 1)
+        if (row["leader"], row["follower"]) == ("2", "3")
+    }
+
+
+def test_two_failures_lose_an_acknowledged_record_under_the_old_rule(tmp_path: Path) -> None:
+    assert double_failure(tmp_path)["high_watermark"] == (3, 2, 1)
+
+
+def test_two_failures_lose_nothing_by_epochs(tmp_path: Path) -> None:
+    assert double_failure(tmp_path)["leader_epoch"] == (3, 3, 0)
+
+
+def test_held_acknowledgements_lose_nothing_under_the_old_rule_either(tmp_path: Path) -> None:
+    """The description's own remedy: m2 is cut, but nobody has been told that it is committed."""
+    assert double_failure(tmp_path)["held_acknowledgements"] == (2, 2, 0)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Cluster:
+    """Leaders in turn; each writes records that all fetch one by one, and perhaps one more."""
+    one, number = three(), 0
+    for turn in range(draw(st.integers(1, 3))):
+        if turn:
+            names = [name for name in one.nodes if name != one.leader]
+            one = led_by(one, draw(st.sampled_from(names)))
+        for _ in range(draw(st.integers(2, 4))):
+            number += 1
+            one = fetched(one.produce(f"m{number}"))
+        if draw(st.booleans()):
+            number += 1
+            one = one.produce(f"m{number}")
+    return one
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories())
+def test_a_plan_loses_what_the_model_loses(one: Cluster) -> None:
+    dies = one.leader
+    assert dies is not None
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(failover_rows(written(Path(folder), one), dies, 1))
+    told = {(row["rule"], row["leader"], row["follower"]): row for row in rows}
+    assert len(told) == len(rows) == 2 * len(Rule)
+    heard = one.nodes[dies].log[: min(node.high_watermark for node in one.nodes.values())]
+    for rule in Rule:
+        known = heard if rule == Rule.HELD_ACKNOWLEDGEMENTS else one.acknowledged
+        for leader, follower in permutations(sorted({"1", "2", "3"} - {dies})):
+            row = told[rule, leader, follower]
+            led = replace(one, rule=rule, acknowledged=known).fail(dies).elect(leader)
+            cut = led.follow(follower)
+            assert row["acknowledged_end_offset"] == len(known)
+            assert row["truncation_offset"] == len(cut.nodes[follower].log)
+            assert row["lost_if_leader_dies_too"] == len(cut.fail(leader).elect(follower).lost)
 
 
 def test_what_either_remedy_costs_a_day() -> None:
     """KAFKA-1211: 3 elections with 4 followers, against a million writes, at 2 ms a round trip."""
     cost = remedy_cost(3, 4, 1_000_000, 2.0)
     assert cost == (24.0, 2_000_000.0)
-
-
-def test_nobody_leads_after_the_leader_failed() -> None:
-    with pytest.raises(ValueError, match="nobody leads"):
-        cluster(Rule.LEADER_EPOCH, "A", "B").fail("A").produce("m1")
