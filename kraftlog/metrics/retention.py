@@ -2,7 +2,8 @@
 
 In: a quorum. Out: rows of the table `retention_advice`. The KIP: the leader's log start may move to
 a snapshot's end x once all live replicas have replicated x, or the log start is 7 days old; a
-follower's is the least of that and its newest snapshot. Shipped: each replica alone drops its
+follower's is the smaller of the leader's and its newest snapshot's end (version 19: the leader's,
+once its snapshot reaches it). Shipped: each replica alone drops its
 oldest snapshot, and the log below the next one, while it holds two or more and is over 100 MiB, or
 the oldest is over 7 days old. Times are measured against the newest record at hand. Source: KIP-630
 "Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
@@ -71,6 +72,8 @@ def _of_replica(
     dropped = shipped_drops(held, log_bytes(log), limits, now)
     moves = sum(reason is not None for reason in dropped)
     age = None if now is None else now - _start_ms(log, now)
+    led = start if leader is None else leader.start_offset or 0
+    newest = max((one.end_offset for one in held), default=0)
     rows = []
     for rank, one in enumerate(held):
         end = one.end_offset
@@ -85,7 +88,9 @@ def _of_replica(
                 "epoch": one.epoch,
                 "rank": len(held) - rank,
                 "log_start_offset": start,
-                "log_start_spread": start - (leader.start_offset or 0) if leader else None,
+                "log_start_spread": start - led if leader else None,
+                "adopted_start_offset": min(led, newest),
+                "draft_start_offset": led if newest >= led else None,
                 "log_start_is_snapshot_end": start == 0 or any(start == s.end_offset for s in held),
                 "prunable_segment_bytes": below,
                 "prunable_snapshot_bytes": older,

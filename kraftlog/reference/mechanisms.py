@@ -97,7 +97,9 @@ def _table_link(name: str) -> str:
 
 
 def _command_link(name: str) -> str:
-    return f"[`kraftlog {name}`](commands.md#kraftlog-{name.replace(' ', '-')})"
+    """`name` is a command, with the options that ask it for this."""
+    command = name.partition(" --")[0]
+    return f"[`kraftlog {name}`](commands.md#kraftlog-{command.replace(' ', '-')})"
 
 
 _LINKS: dict[str, Callable[[str], str]] = {

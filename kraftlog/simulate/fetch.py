@@ -126,7 +126,9 @@ class Peer:
 
 
 def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterator[dict[str, Any]]:
-    """One row per ordered pair: the follower's next fetch, and the answer if that leader led."""
+    """One row per ordered pair: the follower's next fetch, and the answer if that leader led. By
+    version 19 a row also says where the leader sends the follower on.
+    """
     for follower in peers:
         for leader in peers:
             if follower is leader:
@@ -136,7 +138,7 @@ def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterat
             if follower.is_foreign != leader.is_foreign:
                 answer = Answer("INCONSISTENT_CLUSTER_ID")
             diverging, snapshot = answer.diverging, answer.snapshot
-            yield {
+            row = {
                 "follower": follower.label,
                 "leader": leader.label,
                 "fetch_offset": offset,
@@ -147,3 +149,8 @@ def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterat
                 "snapshot_end_offset": snapshot.end_offset if snapshot else None,
                 "snapshot_epoch": snapshot.epoch if snapshot else None,
             }
+            if dialect == Dialect.V19:
+                following = answer.next_fetch
+                row["next_fetch_offset"] = following.end_offset if following else None
+                row["next_fetch_epoch"] = following.epoch if following else None
+            yield row

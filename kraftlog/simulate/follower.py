@@ -73,4 +73,5 @@ def _boot_v19(disk: Disk) -> Boot:
     empty = Extent(0, EpochVector((), 0))
     discarded = disk.start_offset if disk.vector.entries else None
     reason = "no snapshot reaches the log start, so the log counts as empty and is fetched again"
-    return Boot(True, reason, empty, None, 0, discarded)
+    reasons = (*disk.problems, reason)
+    return Boot(not disk.problems, "; ".join(reasons), empty, None, 0, discarded)

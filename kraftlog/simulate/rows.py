@@ -19,6 +19,7 @@ from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Outcome, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
+from kraftlog.simulate.follower import Step, crash_after
 from kraftlog.simulate.lost import TypeCounts, lost_types
 from kraftlog.simulate.truncation import truncate
 
@@ -87,11 +88,15 @@ class Plans:
         return len(self.quorum.voter_set.ids) if self.quorum.voter_set else 0
 
     def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
-        """What becomes of each copy of a voter at hand that stands for election."""
-        voters = [
-            replace(one, log_end=vote_end(self.extent(self.quorum.by_label[one.label]), dialect))
-            for one in self.voters
-        ]
+        """What becomes of each copy of a voter at hand that stands for election. Version 19 lets a
+        node start, and vote, whose log begins behind all of its snapshots.
+        """
+        voters = []
+        for one in self.voters:
+            log = self.quorum.by_label[one.label]
+            booted = crash_after(Step("stopped", disk_of(self.quorum, log)), dialect)
+            end = vote_end(self.extent(log), dialect)
+            voters.append(replace(one, log_end=end, boots=booted.boots))
         return outcomes(voters, self.voter_count, self.quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:

@@ -226,6 +226,18 @@ RETENTION_ADVICE = _table(
     column("log_start_offset", LONG, "where the replica's log begins"),
     column("log_start_spread", LONG, "how much later than the log with the newest epoch"),
     column(
+        "adopted_start_offset",
+        LONG,
+        "where it would begin by KIP-630 as adopted: the smaller of the newest leader's log start "
+        "and the replica's newest snapshot's end",
+    ),
+    column(
+        "draft_start_offset",
+        LONG,
+        "where it would begin by the draft, version 19: the leader's log start, once a snapshot of "
+        "the replica reaches it; null before",
+    ),
+    column(
         "log_start_is_snapshot_end",
         BOOL,
         "whether the log begins at 0 or where a snapshot ends; after a restart it need not",

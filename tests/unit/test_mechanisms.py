@@ -31,8 +31,12 @@ EXPLAINED = {
 
 
 @cache
-def commands() -> set[str]:
-    return {parser.prog.removeprefix("kraftlog ") for parser in every_parser(build_parser())}
+def commands() -> dict[str, set[str]]:
+    """Every command, and its options."""
+    return {
+        parser.prog.removeprefix("kraftlog "): set(parser._option_string_actions)
+        for parser in every_parser(build_parser())
+    }
 
 
 @cache
@@ -50,7 +54,9 @@ def exists(place: Place) -> bool:
     name, _, column = place.name.partition(".")
     match place.kind:
         case "command":
-            return place.name in commands()
+            command, *options = place.name.split(" --")
+            known = commands().get(command)
+            return known is not None and {f"--{one}" for one in options} <= known
         case "table":
             found = all_tables().get(name)
             return found is not None and (not column or column in found.schema.names)
@@ -111,7 +117,8 @@ def test_sources_are_named_and_not_numbered() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        Place("command", "plan coup"), Place("table", "nothing"), Place("table", "runs.nothing"),
+        Place("command", "plan coup"), Place("command", "plan join --coup"),
+        Place("table", "nothing"), Place("table", "runs.nothing"),
         Place("check", "x"), Place("option", "x"), Place("page", "x.md"), Place("python", "x"),
         Place("", ""),
     ],

@@ -483,6 +483,26 @@ def test_a_log_that_begins_at_the_snapshots_end_has_nothing_to_give(tmp_path: Pa
     assert (row["log_start_offset"], row["prunable_segment_bytes"]) == (6, 0)
 
 
+def test_where_a_followers_log_would_begin_by_both_texts(tmp_path: Path) -> None:
+    """The leader's log begins at 6 and its own snapshot ends there; two followers begin at 0, and
+    their snapshots end before, at and after the leader's log start.
+    """
+    nodes = quorum(tmp_path)
+    nodes[1].append(Batch(12, 3, (NO_OP,), None, START_MS + 20_000))
+    nodes[1].segment(0).unlink()
+    kept = snapshot(STORED, 1, START_MS + 3000)
+    nodes[0].checkpoint(6, 1).unlink()
+    nodes[0].checkpoint(3, 1).write_bytes(kept)
+    nodes[2].checkpoint(9, 2).write_bytes(kept)
+    rows = {row["replica"]: row for row in retention_rows(read(tmp_path))}
+    told = ("log_start_offset", "log_start_spread", "adopted_start_offset", "draft_start_offset")
+    assert {label: [row[name] for name in told] for label, row in rows.items()} == {
+        "1": [0, -6, 3, None],
+        "2": [6, 0, 6, 6],
+        "3": [0, -6, 6, 6],
+    }
+
+
 # --- bursts ------------------------------------------------------------------------------------
 
 

@@ -122,6 +122,21 @@ def test_pairs_of_two_clusters_refuse_each_other() -> None:
     assert rows["a", "b"]["diverging_end_offset"] == 30
 
 
+def test_rows_of_version_19_say_where_the_leader_sends_the_follower_on() -> None:
+    """A new node, and one whose epoch 3 ended at 120 on the leader and at 121 on its own disk."""
+    other = Extent(100, EpochVector(((3, 100),), 121), (SnapshotId(3, 100),))
+    peers = [Peer("leader", LEADER), Peer("new", Extent(0, EpochVector((), 0))), Peer("cut", other)]
+    for dialect, told in (
+        (V19, {"new": (150, 4), "cut": (120, 3)}),
+        (ADOPTED, {"new": (None, None), "cut": (None, None)}),
+    ):
+        rows = [row for row in fetch_pairs(peers, dialect) if row["leader"] == "leader"]
+        assert {
+            row["follower"]: (row.get("next_fetch_offset"), row.get("next_fetch_epoch"))
+            for row in rows
+        } == told
+
+
 @pytest.mark.parametrize("dialect", [V19, ADOPTED])
 def test_both_drawings_of_the_log(dialect: Dialect) -> None:
     """KIP-630 version 19 draws snapshot (y, c) as the one that includes y, the adopted text as the

@@ -8,6 +8,7 @@ import pytest
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
+from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from tests.unit.audit_logs import (
@@ -203,3 +204,26 @@ def test_a_log_folder_by_itself_says_nothing_of_the_node(tmp_path: Path) -> None
     (node.home / "meta.properties").unlink()
     _, _, boots, _ = plans(tmp_path)
     assert boots["1"]["boots"]
+
+
+def test_by_version_19_a_voter_without_its_snapshot_helps_a_log_that_lacks_committed_data(
+    tmp_path: Path,
+) -> None:
+    """1 begins at 6 without a snapshot, 3 ends at 11, and offset 11 is on 2 and in its snapshot.
+    By the adopted text, and in Kafka, 1 does not start; by version 19 it votes as an empty log.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].segment(0).unlink()
+    nodes[0].checkpoint(6, 1).unlink()
+    nodes[1].checkpoint(12, 2).write_bytes(snapshot(healthy_log()[1:2], 2, LATER))
+    short = [one for one in healthy_log() if 6 <= one.base < 11]
+    nodes[2].segment(6).write_bytes(b"".join(one.raw() for one in short))
+    found = read_quorum(load_options({"input": [str(tmp_path)]}), decodes=True)
+    for dialect in (Dialect.ADOPTED, Dialect.SHIPPED):
+        rows = by(election_rows(found, dialect), "candidate")
+        assert rows["1"]["granted_by"] == rows["1"]["refused_by"] == []
+        assert (rows["3"]["can_win"], rows["3"]["granted_by"]) == (False, ["3"])
+    rows = by(election_rows(found, Dialect.V19), "candidate")
+    assert (rows["1"]["can_win"], rows["1"]["granted_by"]) == (False, ["1"])
+    assert (rows["3"]["can_win"], rows["3"]["granted_by"]) == (True, ["1", "3"])
+    assert rows["3"]["lacks_committed_from_offset"] == 11
