@@ -2,7 +2,7 @@
 
 In: any text. Out: the same without what drives a terminal; `tell` prints it on stderr, where all
 that is no row of an answer goes. `in_line` is for errors of stores, which come in several lines and
-colours.
+colours. `sentence` and `counted` are the small change of all sentences.
 """
 
 import re
@@ -22,6 +22,21 @@ def printable(text: str) -> str:
     replacement character stands for each.
     """
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def sentence(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: 1 finding, 1,234 findings."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key for names with numbers: 1, 2, 11 is the order that people expect of 1, 11, 2."""
+    return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", name)]
 
 
 def in_line(error: BaseException) -> str:

@@ -54,8 +54,8 @@ STATIC, DYNAMIC, BROKERS = (
 CASES: dict[str, Case] = {
     "ghost controllers block an upgrade": case(
         "strimzi#11039, KAFKA-20395, KAFKA-20295", "golden", "ghosts-4.4",
-        ("controllers_are_voters", W, "controller 5 is registered but is no voter", "once more"),
-        ("controllers_are_voters", INFO, "controller 4 is registered", "It holds nothing up"),
+        ("controllers_are_voters", W, "Controller 5 is registered, but is no voter", "once more"),
+        ("controllers_are_voters", INFO, "Controller 4 is registered", "It blocks nothing"),
     ),
     "4.4 unregisters a ghost": case(
         "KIP-1312", "golden", "unregistered-4.4",
@@ -78,7 +78,7 @@ CASES: dict[str, Case] = {
     ),
     "a voter's disk is replaced": case(
         "strimzi/proposals#203", "staged", f"{BROKERS}::test_a_disk_is_replaced",
-        ("voter_directories_agree", W, "is a voter by its id only", "remove the voter"),
+        ("voter_directories_agree", W, "does not vote", "remove the voter"),
     ),
     "a voter's disk was replaced, captured": case(
         "strimzi/proposals#203", "golden", "voter-replaced",
@@ -89,7 +89,7 @@ CASES: dict[str, Case] = {
     ),
     "two histories after a scale-out": case(
         "bitnami/charts#29167", "staged", f"{STATIC}::test_two_histories_after_a_scale_out",
-        ("committed_data_consistent", C, "Two histories", "never start nodes of both sides"),
+        ("committed_data_consistent", C, "Two histories", "Never start nodes of both sides"),
         also="single_leader_per_epoch",
     ),
     "crash loop over a broker epoch, in the log": case(
@@ -127,11 +127,11 @@ CASES: dict[str, Case] = {
     ),
     "election storm": case(
         "strimzi#11613", "staged", f"{STATIC}::test_an_election_storm",
-        ("election_storm", W, "leaders were elected within one hour", "cannot fetch in time"),
+        ("election_storm", W, "leaders came within one hour", "cannot fetch in time"),
     ),
     "leaders that do not last": case(
         "strimzi#11613", "staged", f"{STATIC}::test_leaders_that_do_not_last",
-        ("leaders_last", W, "leaders in a row led for less than", "fetch timeout"),
+        ("leaders_last", W, "leaders in a row led for less than", "fetch.timeout.ms"),
     ),
     "a controller never arrives": case(
         "KAFKA-19541", "built", "stuck_joiner",
@@ -139,20 +139,20 @@ CASES: dict[str, Case] = {
     ),
     "a migration that ran again deletes topics": case(
         "strimzi#11262", "built", "mass_deletion",
-        ("mass_deletion", W, "topics are removed", "can be written as a checkpoint"),
+        ("mass_deletion", W, "topics were removed", "kraftlog checkpoint writes it"),
     ),
     "a topic is created again, stray folders": case(
         "KAFKA-14616, KAFKA-21022", "staged", f"{BROKERS}::test_topics_without_their_broker",
-        ("folders_match_topics", W, "was deleted", "keep a copy"),
-        ("partitions_have_leaders", W, "have no leader", "start broker 12"),
-        ("brokers_unfenced", W, "broker 12 is fenced", "Start it"),
+        ("folders_match_topics", W, "was deleted", "Keep a copy"),
+        ("partitions_have_leaders", W, "have no leader", "Start broker 12"),
+        ("brokers_unfenced", W, "Broker 12 is fenced", "Start it"),
     ),
     "leaderless partitions": case(
         "leaderless partitions of 2025-12", "golden", "offline",
-        ("partitions_have_leaders", W, "trio-1", "start broker 14, of its ELR"),
+        ("partitions_have_leaders", W, "trio-1", "Start broker 14 of the ELR"),
         ("partitions_reach_min_isr", W, "pair-3", "Start what is missing"),
-        ("folders_match_topics", W, "reborn is now", "keep a copy"),
-        ("elections_clean", INFO, "solo-2", "compare with what producers"),
+        ("folders_match_topics", W, "reborn has the id", "Keep a copy"),
+        ("elections_clean", INFO, "solo-2", "Compare with what producers"),
     ),
 }  # fmt: skip
 

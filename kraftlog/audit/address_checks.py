@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import health_of
-from kraftlog.audit.triage import some
+from kraftlog.audit.triage import replicas_text, some
 from kraftlog.quorum.addresses import (
     configured_places,
     contradictions,
@@ -70,8 +70,8 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
     }
     left, majority = len(moved) - len(away), len(moved) // 2 + 1
     lost = (
-        f"; {len(away)} of {len(moved)} voters have moved so, {majority} must be found: once all "
-        "are stopped, no leader can be elected"
+        f" {len(away)} of {len(moved)} voters have moved so, and {majority} must be found: once "
+        "all are stopped, no leader can be elected."
         if left < majority
         else ""
     )
@@ -82,10 +82,11 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
             told = some([f"{other} by its own {source}" for other, source in held])
             yield BadRow(
                 None,
-                f"voter {voter} is at {place} by the voter set, and at {told} (listener "
-                f"{listener}): after a restart the others look for it at the first{lost}. Let the "
-                "old address lead to it until there is a leader, which then takes the new one from "
-                "the node itself; or begin a quorum at the new addresses with kraftlog recover",
+                f"Voter {voter} is at {place} by the voter set, but at {told} (listener "
+                f"{listener}). After a restart the others look for it at {place}.{lost} "
+                "Let the old address lead to it until there is a leader, which then takes the new "
+                "one from the node itself. "
+                "Or begin a quorum at the new addresses with kraftlog recover.",
                 evidence={
                     "voter_id": voter,
                     "listener": listener,
@@ -135,12 +136,15 @@ def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
     for (voter, place), replicas in sorted(wrong.items()):
         own = [found for one in _copies(quorum, voter) for found in _listens(one)]
         file = replicas[0].server_properties
+        lookers = [one.label for one in replicas]
+        verb = "has" if len(lookers) == 1 else "have"
         yield BadRow(
             replicas[0].label,
-            f"{some([one.label for one in replicas])} look for voter {voter} at {place} "
-            f"(controller.quorum.voters), and its own server.properties says {some(own)}. They "
-            "cannot reach it: it may neither elect a leader nor be one. Put the addresses right "
-            "before any node starts.",
+            f"Voter {voter} is not where others look for it: "
+            f"{replicas_text(lookers)} {verb} {place} in controller.quorum.voters, "
+            f"but its own server.properties says {some(own)}. "
+            "They cannot reach it, so it can neither elect a leader nor be one. "
+            "Put the addresses right before any node starts.",
             file.path if file else None,
             evidence={
                 "voter_id": voter,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.triage import some
+from kraftlog.audit.triage import holding
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -70,9 +71,9 @@ def timestamps(quorum: Quorum) -> Iterator[BadRow]:
             whose = "the new leader's clock" if one.new_leader else "its leader's clock"
             yield _row(
                 one,
-                f"the batch at offset {one.offset} was appended {one.back_ms:,} ms before the one "
-                f"in front of it, by {whose} (held by {some(one.replicas)}): compare the "
-                "controllers' clocks if this recurs",
+                f"The batch at offset {one.offset} is {one.back_ms:,} ms older than the one before "
+                f"it, by {whose}. {sentence(holding(one.replicas))} it. "
+                "Compare the controllers' clocks if this happens again.",
             )
         return
     yield _pattern(steps)
@@ -90,10 +91,11 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
     replicas = list(dict.fromkeys(label for one in steps for label in one.replicas))
     return _row(
         steps[0],
-        f"the leaders' clocks go back {len(steps):,} times{span}, by {backs[0]:,} to "
-        f"{backs[-1]:,} ms, usually {every:,.1f} s apart, {same:,} times under one and the same "
-        f"leader (first at offset {steps[0].offset}, last at {steps[-1].offset}; held by "
-        f"{some(replicas)}): look at the time service of the controllers",
+        f"The leaders' clocks go back {len(steps):,} times{span}, by {backs[0]:,} to "
+        f"{backs[-1]:,} ms, usually {every:,.1f} s apart, {counted(same, 'time')} under one and "
+        f"the same leader. The first is at offset {steps[0].offset}, the last at "
+        f"{steps[-1].offset}. {sentence(holding(replicas))} them. "
+        "Look at the time service of the controllers.",
         times=len(steps),
         replicas=replicas,
         offsets=[one.offset for one in steps[:100]],
@@ -144,18 +146,23 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         return
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
-    others = f", and {len(found) - 1} more such gaps" if len(found) > 1 else ""
+    others = f" There {_more_gaps(len(found) - 1)}." if len(found) > 1 else ""
     yield BadRow(
         log.label,
-        f"nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, "
-        f"where {usual / 1000:,.1f} s are usual in this log{others}: the leader of epoch "
-        f"{int(log.epochs[worst])} stood still, or its node was paused",
+        f"Nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, "
+        f"where {usual / 1000:,.1f} s are usual in this log.{others} "
+        f"The leader of epoch {int(log.epochs[worst])} stood still, or its node was paused: look "
+        "into its log at that time.",
         log.path(row),
         int(columns.positions[row]),
         int(log.base[worst + 1]),
         batch_leader_epoch=int(log.epochs[worst]),
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
+
+
+def _more_gaps(count: int) -> str:
+    return "is 1 more such gap" if count == 1 else f"are {count:,} more such gaps"
 
 
 _REGULAR, _TIMES = 50, 20

@@ -27,6 +27,7 @@ from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
+from kraftlog.plain import counted
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import Decoded, decode_batch, describe
 from kraftlog.quorum.detect import remarkable, type_counts
@@ -309,7 +310,7 @@ def _damage(left_over: SnapshotEvidence) -> Iterator[FileProblem]:
     bad = left_over.batches.positions[~left_over.batches.crc_valid].tolist()
     bad += [one.position for one in left_over.faults if one.kind in _NO_END]
     if bad:
-        text = f"{len(bad):,} ranges of it are damaged, the first at byte {min(bad):,}"
+        text = f"{counted(len(bad), 'damaged range')}, the first at byte {min(bad):,}"
         yield FileProblem(left_over.path, left_over.kind, text, False)
 
 

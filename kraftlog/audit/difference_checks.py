@@ -14,7 +14,8 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import loss_rows, lost_words
-from kraftlog.audit.triage import called, counted, offsets_text, some
+from kraftlog.audit.triage import called, numbers, offsets_text, replicas_text
+from kraftlog.plain import counted, natural, sentence
 from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -82,16 +83,17 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
     yield from _second_histories(quorum)
     for side in _outliers(quorum, wanted):
         run, log = side.run, side.comparison.one
-        verdict = f"{log.label} and {side.agreeing[0]} differ, and no majority decides"
+        verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
         if side.by_majority and len(side.agreeing) > 1:
-            verdict = f"{log.label} differs from {some(list(side.agreeing))}, which agree"
+            others = replicas_text(list(side.agreeing))
+            verdict = f"replica {log.label} differs from {others}, which agree"
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
         yield _row(
             quorum,
             side,
             run.start,
-            f"Committed data differs at {where}: {verdict}. {_committed_advice(side)} "
+            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)} "
             f"{_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
@@ -107,7 +109,7 @@ def _by_copy(
     quorum: Quorum, is_meant: Callable[[Comparison, Run], bool]
 ) -> "Iterator[tuple[LogView, list[tuple[Comparison, Run]]]]":
     """Each copy with its differences of one kind; copies without any are left out."""
-    for log in sorted(quorum.peers, key=lambda one: one.label):
+    for log in sorted(quorum.peers, key=lambda one: natural(one.label)):
         found = [
             (comparison, run)
             for comparison in quorum.differing
@@ -131,20 +133,22 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         quorum,
         side,
         run.start,
-        f"Two histories: from offset {run.start} on {log.label} and {other.label} hold different "
-        "records, and both sides committed theirs. A new quorum was formed beside an old one. "
-        "Keep both folders, find out which one the brokers follow, and never start nodes of both "
-        f"sides together: what only the other side holds is lost. {log.label} holds "
-        f"{lost['records']:,} records there, committed by voters {', '.join(map(str, voters))} in "
-        f"epoch {epoch}; {other.label} is in epoch {newer}. {_words(quorum, side)}.",
+        f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold "
+        "different records, and both sides committed theirs. "
+        "A new quorum was formed beside an old one. "
+        "Keep both folders, and find out which one the brokers follow. "
+        "Never start nodes of both sides together: what only the other side holds is lost. "
+        f"Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by "
+        f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in "
+        f"epoch {epoch}. Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {"voters": voters, "records": lost["records"], "two_histories": True},
     )
 
 
-def _committed_advice(side: _Side) -> str:
+def _committed_advice(quorum: Quorum, side: _Side) -> str:
     if side.by_majority:
-        label = side.comparison.one.label
-        return f"Stop {label}, set its log folder aside, and let it fetch the log again."
+        who = called(quorum, side.comparison.one)
+        return f"Stop {who}, set its log folder aside, and let it fetch the log again."
     return "Restart neither before you know which one is right: compare with a backup."
 
 
@@ -175,10 +179,10 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             at,
-            f"{log.label} and {other} hold different bytes at offset {at} of the same epoch "
-            f"{epoch}. That cannot happen in a sound quorum: one of them was changed after it was "
-            "written, or two leaders shared an epoch. Keep both folders, and let the one that "
-            f"stands alone fetch the log again. {_words(quorum, side)}.",
+            f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same "
+            f"epoch {epoch}. That cannot happen in a sound quorum: one of them was changed after "
+            "it was written, or two leaders shared an epoch. Keep both folders, and let the one "
+            f"that stands alone fetch the log again. {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
 
@@ -227,8 +231,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
-        f"{called(quorum, log)} carries an uncommitted tail from offset {cut} on, which a restart "
-        f"cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
+        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which "
+        f"a restart cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
@@ -253,16 +257,18 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
 def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
     """Whether any of a tail was committed, why that is known, and what to do."""
     bounds = quorum.bounds
-    granted = some([str(one) for one in sorted(quorum.granted(newer) or ())], limit=9)
+    granted = sorted(quorum.granted(newer) or ())
     if proven:
-        reason = f"{granted} elected the leader of epoch {newer} without it"
+        noun = "voter" if len(granted) == 1 else "voters"
+        reason = f"{noun} {numbers(granted)} elected the leader of epoch {newer} without it"
         if not granted:
             reason = "the running quorum has committed other records there"
         return f"None of it was committed ({reason}), so do again what is still wanted."
     wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
-    copies = f" (copies of voters {some(list(map(str, wanted)))} may tell)" if wanted else ""
+    copies = "a copy of voter" if len(wanted) == 1 else "copies of voters"
+    known = f" ({copies} {numbers(wanted)} may tell)" if wanted else ""
     return (
-        f"Whether any of it was committed is not proven{copies}: keep this folder, and do not "
+        f"Whether any of it was committed is not proven{known}: keep this folder, and do not "
         "start the node before you know."
     )
 
@@ -276,8 +282,8 @@ def _objects(quorum: Quorum, log: LogView, cut: int) -> list[dict[str, Any]] | N
 
 def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
     """Records, where the objects are not known."""
-    records, size = counted(lost["records"], "record"), lost["size_bytes"]
-    return f"Lost: {records} ({size:,} bytes{_types_in_words(types, lost['records'])})."
+    records, size = counted(lost["records"], "record"), counted(lost["size_bytes"], "byte")
+    return f"Lost: {records} ({size}{_types_in_words(types, lost['records'])})."
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
@@ -337,9 +343,10 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"{log.label} and {other} differ from offset {run.start} on, where nothing is known "
-            f"to be committed. Let the quorum elect a leader, and audit again. If {other} leads, "
-            f"a restart cuts {log.label} at offset {cut}. {_words(quorum, side)}.",
+            f"Replicas {log.label} and {other} differ from offset {run.start} on, where nothing is "
+            "known to be committed. Let the quorum elect a leader, and audit again. "
+            f"If {other} leads, a restart cuts {log.label} at offset {cut}. "
+            f"{_words(quorum, side)}.",
             {"truncation_offset": cut, "also_has_tail": log.label in told},
         )
 
@@ -396,7 +403,7 @@ def _first_words(quorum: Quorum, side: _Side) -> tuple[int, str, str]:
 def _words(quorum: Quorum, side: _Side) -> str:
     offset, mine, theirs = _first_words(quorum, side)
     one, other = side.comparison.one, side.comparison.other
-    return f"At offset {offset}, {one.label} has {mine} and {other.label} has {theirs}"
+    return f"At offset {offset}, replica {one.label} has {mine}, and {other.label} has {theirs}"
 
 
 def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import called, counted
+from kraftlog.audit.triage import called
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.growth import DAY_MS, days_to_fill
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -74,13 +75,14 @@ def retention(quorum: Quorum) -> Iterator[BadRow]:
 
 def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> BadRow:
     end = quorum.own_snapshot_end(log.label)
-    last = f"its newest snapshot, which ends at offset {end}," if end else "the log's beginning"
+    last = f"its newest snapshot, at offset {end}" if end else "the log's beginning"
     return BadRow(
         log.label,
-        f"{called(quorum, log)} has taken no snapshot for {since:,} bytes of its log since {last} "
-        f"where {limits.between_bytes:,} are usual ({BETWEEN}): without a snapshot retention drops "
-        "nothing, so that the log grows and the node takes ever longer to start; look for errors "
-        "of its metadata loader or snapshot generator, which stop snapshots until a restart",
+        f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of "
+        f"its log, since {last}; {limits.between_bytes:,} are usual ({BETWEEN}). "
+        "Without a snapshot nothing can be dropped: the log grows, and each start takes longer. "
+        "Look for errors of its metadata loader or snapshot generator: they stop snapshots until "
+        "the node is restarted.",
         log.evidence.folder,
         evidence={"bytes_since_snapshot": since, "limit_bytes": limits.between_bytes},
     )
@@ -107,10 +109,11 @@ def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> 
     )
     yield BadRow(
         log.label,
-        f"{called(quorum, log)} keeps {debt:,} bytes that retention should have dropped, "
-        f"{counted(len(dropped), 'snapshot')} and the log below them: {why}; log.retention.* does "
-        "not count for this log. Delete nothing by hand: see whether the node could delete files "
-        "(its log, the permissions, a disk that is read-only)",
+        f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have "
+        f"dropped, in {counted(len(dropped), 'snapshot')} and the log below: {why}. "
+        "The settings log.retention.* do not count for this log. "
+        "Delete nothing by hand: find out why the node does not delete files (its log, the "
+        "permissions, a disk that is read-only).",
         dropped[0].path,
         evidence={
             "debt_bytes": debt,
@@ -163,10 +166,10 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         known = "nothing limits it" if kept is None else f"retention lets it come to {kept:,.0f}"
         yield BadRow(
             log.label,
-            f"the disk of {called(quorum, log)} is full {when}: {free:,} bytes are free, its log "
-            f"grows by {growth or 0:,.0f} bytes a day, log and snapshots take {size:,} bytes and "
-            f"{known}; a controller that cannot write stops, and may leave a torn batch and a "
-            ".part: give it room, or lower metadata.max.retention.bytes, before it is full",
+            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, its "
+            f"log grows by {growth or 0:,.0f} bytes a day, log and snapshots take {size:,} bytes, "
+            f"and {known}. A controller that cannot write stops, and may leave a torn batch and a "
+            ".part file. Give it room, or lower metadata.max.retention.bytes, before it is full.",
             log.evidence.disk_free.path if log.evidence.disk_free else None,
             evidence={
                 "free_bytes": free,

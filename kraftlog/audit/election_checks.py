@@ -13,8 +13,9 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.replica_checks import busiest_hour
-from kraftlog.audit.triage import counted, some
+from kraftlog.audit.triage import some
 from kraftlog.log.batch import CONTROL
+from kraftlog.plain import counted
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.evidence import Longs
@@ -54,14 +55,14 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
         return
     run, short = starts[first : first + count], lasted[first : first + count]
     led = Counter(log.leaders[one.epoch] for one in run if one.epoch in log.leaders)
-    names = [f"{node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
+    names = [f"controller {node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
     yield BadRow(
         log.label,
-        f"from offset {run[0].start_offset} on {count} leaders in a row led for less than "
-        f"{limits.tenure_ms / 1000:,.0f} s each, from {short.min() / 1000:,.1f} to "
-        f"{short.max() / 1000:,.1f} s: {some(names)}; while they change nobody can write "
-        "metadata. Look for what each of them cannot do: reach a majority, or write to its disk, "
-        "within the fetch timeout (controller.quorum.fetch.timeout.ms)",
+        f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than "
+        f"{limits.tenure_ms / 1000:,.0f} s each ({short.min() / 1000:,.1f} to "
+        f"{short.max() / 1000:,.1f} s): {some(names)}. While leaders change, nobody can write "
+        "metadata. Look for what they cannot do in time: reach a majority, or write to the disk "
+        "(controller.quorum.fetch.timeout.ms).",
         log.path(run[0].row),
         int(log.evidence.log.positions[run[0].row]),
         run[0].start_offset,
@@ -173,7 +174,7 @@ def _not_replicated(
     held = some([f"voter {one}" for one in holders]) if holders else "no voter"
     rows = alone + 1
     again = (
-        f"; {counted(rows, 'leader')} in a row, from epoch {epoch - alone} on, came no further"
+        f" {counted(rows, 'leader')} in a row came no further, from epoch {epoch - alone} on."
         if alone
         else ""
     )
@@ -181,16 +182,16 @@ def _not_replicated(
         [f"voter {log.evidence.node_id} at {log.end_offset or 0}" for log in lacking], limit=6
     )
     reason = (
-        "these copies were made before it was written"
+        "These copies were made before it was written."
         if copied
-        else "the others voted for it and then could not fetch from it: look at the address that "
-        f"controller {leader} advertises, at its link, and at the disks of those that lack it"
+        else "The others voted for it, and then could not fetch from it. Look at the address that "
+        f"controller {leader} advertises, at its link, and at the disks of those that lack it."
     )
     return BadRow(
         None,
-        f"controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its "
-        f"first record{where} is on {held}, {quorum.bounds.majority} of {len(members)} are needed"
-        f"{again}; the logs end there: {ends}; {reason}",
+        f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its "
+        f"first record{where} is on {held}, and {quorum.bounds.majority} of {len(members)} voters "
+        f"are needed.{again} The other logs end before it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity="info" if copied else None,
         evidence={
@@ -229,11 +230,11 @@ def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
     log = quorum.newest_log
     return BadRow(
         None,
-        f"controller {leader} leads epoch {epoch}, and no controller has ever written a record of "
-        f"metadata: all {log.end_offset if log else 0} records are Raft's own, so that the cluster "
-        "has no metadata.version and registers nobody. Restart the controllers one after the "
-        "other, the leader last, and look at why its controller did not begin (its log, the names "
-        "that it has to resolve)",
+        f"Controller {leader} leads epoch {epoch}, but no controller has ever written metadata: "
+        f"all {log.end_offset if log else 0} records are Raft's own. "
+        "The cluster has no metadata.version, and nobody can register. "
+        "Restart the controllers one after the other, the leader last. "
+        "Look in its log why it did not begin, for example a name that it cannot resolve.",
         batch_leader_epoch=epoch,
         evidence={"epoch": epoch, "leader_id": leader},
     )

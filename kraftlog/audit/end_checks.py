@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
-from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
+from kraftlog.audit.triage import holding, intact_elsewhere, numbers, offsets_text, replicas_text
+from kraftlog.plain import sentence
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
@@ -66,9 +67,8 @@ def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
 
 def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:
     furthest = found[0]
-    lost, be = offsets_text(end, furthest.end_offset), "are"
-    if furthest.end_offset - end == 1:
-        be = "is"
+    lost = offsets_text(end, furthest.end_offset)
+    be, them = ("is", "it") if furthest.end_offset - end == 1 else ("are", "them")
     # A node with a voter's id is told as one, whatever its directory id says.
     by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
     role = "voter" if by_id else quorum.role(log.evidence)
@@ -77,9 +77,9 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
-        f"the log ends at offset {end}, but it once went on: {furthest.words}; at least {lost} "
-        f"{be} lost here, {_committed(quorum, end)}; "
-        f"{_held_by(quorum, log, end, furthest.end_offset)}; "
+        f"The log ends at offset {end}, but it once went on: {furthest.words}. "
+        f"At least {lost} {be} lost here. {_committed(quorum, end)} "
+        f"{_held_by(quorum, log, end, furthest.end_offset, them)} "
         f"{_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
@@ -112,18 +112,18 @@ def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
 def _committed(quorum: Quorum, end: int) -> str:
     lower = quorum.bounds.lower
     if end < lower:
-        return f"and what lies below offset {lower} of it was committed"
-    return "and whether it was committed is not known"
+        return f"What lies below offset {lower} was committed."
+    return "Whether it was committed is not known."
 
 
-def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
+def _held_by(quorum: Quorum, log: LogView, start: int, end: int, them: str) -> str:
     holders = intact_elsewhere(quorum, log.label, start, end)
     if holders:
-        return f"{some(holders)} {'holds' if len(holders) == 1 else 'hold'} them intact"
+        return f"{sentence(holding(holders))} {them} intact."
     partly = intact_elsewhere(quorum, log.label, start, start + 1)
     if partly:
-        return f"{some(partly)} {'holds' if len(partly) == 1 else 'hold'} a part of them"
-    return "no copy at hand holds them"
+        return f"{sentence(holding(partly))} a part of {them}."
+    return f"No copy at hand holds {them}."
 
 
 def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> bool:
@@ -164,23 +164,24 @@ def _entries(log: LogView) -> list[tuple[int, int]]:
 def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
     if unwritten:
         return (
-            "it may have ended between its election and its first record: no other copy knows that "
-            "epoch, so that nothing that was committed is lost; the node may start"
+            "The node may have stopped between its election and its first record. "
+            "No other copy knows that epoch, so nothing that was committed is lost. "
+            "The node may start."
         )
     if explained:
         return (
-            "its files were copied while the node was writing, the log first: copy it again to be "
-            "sure"
+            "The node was writing while its files were copied, and its log was copied first. "
+            "Copy it again to be sure."
         )
     if role == "observer":
         return (
-            "it does not vote, and fetches them again from the leader: keep the folder until a "
-            "majority of the voters is known to hold them"
+            "It does not vote, and fetches what it lacks from the leader again. "
+            "Keep the folder until a majority of the voters is known to hold them."
         )
     return (
-        "do not start this node: it would vote, and could be elected, as if these records had "
-        "never been; keep the folder, look for the rest of its log, or replace the voter while a "
-        "majority of the others runs"
+        "Do not start this node: it would vote, and could be elected, as if these records had "
+        "never been. Keep the folder and look for the rest of its log, or replace the voter while "
+        "a majority of the others runs."
     )
 
 
@@ -208,28 +209,28 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     at_hand = len(members.ids) - len(bounds.missing_voters)
     decides = at_hand < bounds.majority
     consequence = (
-        "they are fewer than a majority, so that nothing here says how far the quorum has "
-        "committed beyond its snapshots, or whether the copies at hand are up to date"
+        "That is less than a majority: nothing here says how far the quorum has committed beyond "
+        "its snapshots, or whether the copies at hand are up to date."
         if decides
-        else "a divergence or a loss on the missing one cannot be seen from here"
+        else "What differs or is lost on a missing one cannot be seen."
     )
-    advice, pulled = "copy the rest as well before you decide about a restart", quorum.pulled
+    advice, pulled = "Copy the rest too before you decide about a restart.", quorum.pulled
     if pulled is not None:
         consequence = (
-            f"{pulled.label} was pulled from the running leader and holds all that is committed "
-            f"below {bounds.lower}, so that the copies at hand can be held against it"
+            f"But {pulled.label} was pulled from the running leader and holds all that is "
+            f"committed below offset {bounds.lower}: the copies at hand were compared with it."
         )
-        advice = "what lies on the missing disks themselves was not looked at"
+        advice = "What lies on the missing disks themselves was not looked at."
     moved = _on_other_disks(quorum)
     if moved:
-        known = ", ".join(map(str, moved))
-        advice += f" (that the disk of {known} is another one, voter_directories_agree tells)"
+        known = numbers(moved)
+        advice += f" Node {known} is here with another disk: see voter_directories_agree."
     all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,
-        f"{missing_voters_text(quorum)}: {at_hand} of the {len(members.ids)} voters "
-        f"{', '.join(map(str, members.ids))} (by {members.source} of {members.replica}) were "
-        f"copied; {consequence}; {advice}",
+        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(members.ids))}. "
+        f"{consequence} {advice} {'Voter' if len(members.ids) == 1 else 'Voters'} by "
+        f"{members.source} of {members.replica}: {numbers(members.ids)}.",
         severity="info" if pulled is not None or all_moved else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
@@ -240,6 +241,12 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
             "source": members.source,
         },
     )
+
+
+def _copied(count: int, total: int) -> str:
+    if count == 0:
+        return "none of the voters was copied"
+    return f"{count} of {total} voters {'was' if count == 1 else 'were'} copied"
 
 
 def _on_other_disks(quorum: Quorum) -> list[int]:
@@ -281,13 +288,13 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
             continue
         other, index = held[0]
         first, last = int(other.base[index]), int(other.last[index])
-        names = some([one.label for one, _ in held])
+        names = replicas_text([one.label for one, _ in held])
         yield BadRow(
             log.label,
-            f"the log ends at offset {end}, inside the batch of offsets {first} to {last} on "
-            f"{names}: a leader sends whole batches, so that this node stops with "
-            "UnexpectedAppendOffsetException when it fetches, again at each start; set its log "
-            "folder aside, with the snapshots that end there, and let it fetch anew",
+            f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on "
+            f"{names}. A leader sends whole batches, so this node stops with "
+            "UnexpectedAppendOffsetException when it fetches, again at each start. "
+            "Set its log folder aside, with the snapshots that end there, and let it fetch anew.",
             log.evidence.folder,
             offset=end,
             other_replica=other.label,

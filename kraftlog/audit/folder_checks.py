@@ -7,7 +7,8 @@ Source: KIP-516, KAFKA-14616, KAFKA-21022.
 from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.health_checks import Reason, at_text, health_check, listed, plural
+from kraftlog.audit.health_checks import Reason, at_text, health_check, listed
+from kraftlog.plain import counted
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
@@ -45,9 +46,9 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             told = [f"{one.name} ({why})" for one, why in stray]
             yield BadRow(
                 replica.label,
-                f"{plural(len(stray), 'folder')} of topics that are gone or lie elsewhere: "
-                f"{listed(told, 6)}; Kafka sets them aside as stray when this broker starts, so "
-                "keep a copy if their records are still wanted",
+                f"{counted(len(stray), 'folder')} of topics that are gone or lie elsewhere: "
+                f"{listed(told, 6)}. Kafka sets {'it' if len(stray) == 1 else 'them'} aside as "
+                "stray when this broker starts. Keep a copy if the records are still wanted.",
                 stray[0][0].path,
                 evidence={
                     "folders": [
@@ -80,15 +81,15 @@ def why_stray(
     if assigned is None:
         return f"{name} has no partition {one.number}"
     if replica.node_id is not None and replica.node_id not in assigned:
-        return f"{name}-{one.number} is assigned to {', '.join(map(str, assigned))}"
+        return f"{name}-{one.number} is assigned to brokers {', '.join(map(str, assigned))}"
     return None
 
 
 def _gone(found: Health, ids: Mapping[str, str], one: PartitionFolder) -> str:
     now = ids.get(one.topic)
-    renewed = f"; {one.topic} is now {now}" if now is not None else ""
+    renewed = f"; {one.topic} has the id {now} now" if now is not None else ""
     gone = found.past.topics.get(one.topic_id or "")
     if gone is None:
         return f"topic id {one.topic_id} is in no record at hand{renewed}"
     other = "" if gone[0] == one.topic else f", when it was called {gone[0]}"
-    return f"topic id {one.topic_id} was deleted, {at_text(gone[1])}{other}{renewed}"
+    return f"topic id {one.topic_id} was deleted at {at_text(gone[1])}{other}{renewed}"

@@ -16,28 +16,25 @@ from kraftlog.quorum.model import Quorum
 
 ABORT = "ABORT_TRANSACTION_RECORD"
 LEFT_CONFIGS = (
-    "Kafka leaves them behind when a topic is created and removed in one step of its loader; "
-    "harmless, and gone when the node loads another snapshot"
+    "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
+    "They are harmless, and gone when the node loads another snapshot."
 )
 LOST_SCRAM = (
-    "Kafka's loader itself can lose SCRAM credentials where the last user of a mechanism is "
-    "removed and another one added in one step: look for both before the snapshot's end, and set "
-    "what is missing again"
+    "Kafka's loader itself can lose SCRAM users, where the last user of a mechanism is removed and "
+    "another one added in one step. "
+    "Look for both before the snapshot's end, and set what is missing again."
 )
 ABORTED = (
-    "Kafka's loader itself shows records of an aborted transaction where another record follows "
-    "the abort in one step: compare with what was aborted before the snapshot's end"
+    "Kafka's loader itself shows records of an aborted transaction, where another record follows "
+    "the abort in one step. Compare with what was aborted before the snapshot's end."
 )
+_DROPS_ALL = "Kafka drops all records of that step of its loader, and this replay only this one."
 _RECORDS = {
     ("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", "unknown_acl"): (
-        "an ACL that is removed twice in one step of Kafka's loader is no failure there"
+        "If an ACL was removed twice in one step of Kafka's loader, it does not fail there."
     ),
-    ("PARTITION_RECORD", "unknown_topic"): (
-        "Kafka drops every record of that step of its loader, where this replay drops this one only"
-    ),
-    ("PARTITION_CHANGE_RECORD", "unknown_topic"): (
-        "Kafka drops every record of that step of its loader, where this replay drops this one only"
-    ),
+    ("PARTITION_RECORD", "unknown_topic"): _DROPS_ALL,
+    ("PARTITION_CHANGE_RECORD", "unknown_topic"): _DROPS_ALL,
 }
 
 
@@ -73,6 +70,6 @@ def aborts_before(quorum: Quorum, end_offset: int) -> bool:
 
 
 def record_note(record_type: str, kind: str) -> str:
-    """The same of a record that could not be applied: a clause, or nothing."""
+    """The same of a record that could not be applied: a sentence to be added, or nothing."""
     note = _RECORDS.get((record_type, kind))
-    return f"; {note}" if note else ""
+    return f" {note}" if note else ""

@@ -10,6 +10,8 @@ from typing import Any
 
 from kraftlog.audit.check import ActionKey, BadRow, Check, Scope, Severity, check
 from kraftlog.audit.coverage import Coverage, Subject
+from kraftlog.audit.triage import numbers
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -89,7 +91,7 @@ def health_check(
 
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
     """A finding on the newest state."""
-    doubt = f" (by the state at offset {found.offset}, not all of it known to be committed)"
+    doubt = f" This is the state at offset {found.offset}; not all of it may be committed."
     return BadRow(
         None,
         message + ("" if found.is_committed else doubt),
@@ -106,11 +108,13 @@ def listed(names: Sequence[str], limit: int = TOLD) -> str:
 
 
 def by_text(told: Iterable[tuple[str, str]], limit: int = TOLD) -> str:
-    """What is to be said of each name; names of which the same is said stand together."""
+    """What is to be said of each name, as sentences; names of which the same is said stand
+    together.
+    """
     groups: dict[str, list[str]] = {}
     for name, text in told:
         groups.setdefault(text, []).append(name)
-    return "; ".join(f"{listed(names, limit)}: {text}" for text, names in groups.items())
+    return " ".join(f"{sentence(text)}: {listed(names, limit)}." for text, names in groups.items())
 
 
 def since_text(since: Since | None) -> str:
@@ -124,11 +128,6 @@ def at_text(when: Since) -> str:
     """When, in words."""
     at = moment(when.timestamp)
     return f"{at:%Y-%m-%d %H:%M:%S} UTC, offset {when.offset}" if at else f"offset {when.offset}"
-
-
-def plural(count: int, word: str) -> str:
-    """A count with its noun."""
-    return f"1 {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
@@ -171,13 +170,13 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
         told = by_text((one.name, _way_back(found, one)) for one in partitions)
         brokers = sorted({broker for one in partitions for broker in _awaited(one)})
-        cause = f", as broker {_or(brokers)} was stopped or unregistered" if on_purpose else ""
+        cause = f" {_stopped(brokers)}." if on_purpose else ""
         verb = "has" if len(partitions) == 1 else "have"
         first = min((one.since for one in partitions if one.since), default=None)
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} {verb} no "
-            f"leader{cause}, so that nobody reads or writes there. {told}. "
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no "
+            f"leader: nobody reads or writes there.{cause} {told} "
             f"{'It is' if len(partitions) == 1 else 'The first is'} so {since_text(first)}.",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
@@ -218,24 +217,33 @@ def _way_back(found: Health, one: Partition) -> str:
         back = [broker for broker in _last_first(one, safe) if broker in found.brokers]
         gone = [broker for broker in safe if broker not in found.brokers]
         if back:
-            return f"start broker {_or(back)}, of its {source}: nothing is lost if it ended cleanly"
-        return f"broker {_or(gone)} of its {source} is unregistered: bring it back"
+            return f"start broker {_or(back)} of the {source} (if it ended cleanly nothing is lost)"
+        return f"bring back broker {_or(gone)} of the {source}, which is unregistered"
     if one.last_known_elr:
         last = _or(one.last_known_elr)
-        return f"only an unclean election is left, of broker {last}, which led it last"
+        return f"only an unclean election is left, of broker {last}, which led last"
     if one.led_by is not None and one.led_by in one.replicas:
         return (
-            f"only an unclean election is left, of broker {one.led_by}, which led it last by its "
+            f"only an unclean election is left, of broker {one.led_by}, which led last by the "
             "history"
         )
     alive = [broker for broker in one.replicas if found.alive(broker)]
-    others = f" of broker {_or(alive)}" if alive else ""
-    return f"only an unclean election{others} is left: records may be lost"
+    others = f", of broker {_or(alive)}" if alive else ""
+    return f"only an unclean election is left{others}, and records may be lost"
 
 
 def _last_first(one: Partition, safe: Sequence[int]) -> list[int]:
     """All of them hold what was committed; who led last also holds what came after."""
     return sorted(safe, key=lambda broker: broker != one.led_by)
+
+
+def _brokers(brokers: Sequence[int]) -> str:
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {numbers(brokers, TOLD)}"
+
+
+def _stopped(brokers: Sequence[int]) -> str:
+    be = "was" if len(brokers) == 1 else "were"
+    return f"{sentence(_brokers(brokers))} {be} stopped or unregistered"
 
 
 def _or(brokers: Sequence[int]) -> str:
@@ -256,15 +264,15 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.under_min_isr, _out_of_sync):
         told = by_text((one.name, _in_sync(one)) for one in partitions)
         brokers = sorted({broker for one in partitions for broker in _out_of_sync(one)})
-        missing = f"Broker {_or(brokers)} was stopped or unregistered: start what is missing."
+        missing = f"{_stopped(brokers)}: start what is missing."
         if not on_purpose:
-            missing = f"Start what is missing (broker {_or(brokers)})."
+            missing = f"Start what is missing: {_brokers(brokers)}."
         verb = "has" if len(partitions) == 1 else "have"
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} of {found.partition_count:,} {verb} fewer "
-            "replicas in sync than min.insync.replicas, so that producers with acks=all fail "
-            f"there. {missing} {told}.",
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} fewer "
+            "replicas in sync than min.insync.replicas: producers with acks=all fail there. "
+            f"{missing} {told}",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=_evidence(partitions),
@@ -274,7 +282,7 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 def _in_sync(one: Partition) -> str:
     """How many are in sync, who, and how many should be."""
     who = f" ({', '.join(map(str, one.isr))})" if one.isr else ""
-    return f"{len(one.isr) or 'none'} in sync{who}, {one.min_isr} wanted"
+    return f"{len(one.isr) or 'no replica'} in sync{who}, {one.min_isr} wanted"
 
 
 @health_check(
@@ -290,14 +298,15 @@ def _in_sync(one: Partition) -> str:
 def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     partitions = found.unclean
     if partitions:
-        told = [f"{one.name} ({_how_unclean(one)})" for one in partitions]
+        told = by_text((one.name, _how_unclean(one)) for one in partitions)
         marked = [one.name for one in partitions if one.is_recovering]
+        stays = " The mark stays where only one replica is in sync: that is harmless."
         yield row(
             found,
-            f"{plural(len(partitions), 'partition')} got a leader by an unclean election, one that "
-            f"was not in sync: {listed(told, 8)}; records that it lacked are lost, so compare with "
-            "what producers and consumers know. The mark stays where one replica alone is in sync, "
-            "which is harmless",
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} got a leader "
+            "that was not in sync, by an unclean election: records that it lacked are lost. "
+            "Compare with what producers and consumers know. "
+            f"{told}{stays if marked else ''}",
             names=[one.name for one in partitions],
             marked=marked,
             elections=[
@@ -313,11 +322,16 @@ def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def _how_unclean(one: Partition) -> str:
+    """Who was elected, when, how often; without offsets, so that one election of many partitions is
+    told once.
+    """
     state = "still marked as recovering" if one.is_recovering else "recovered since"
     if one.unclean is None:
-        return f"before the records at hand, now led by {one.leader}; {state}"
-    times = f", for the {one.unclean.times}. time" if one.unclean.times > 1 else ""
-    return f"of {one.unclean.leader}, {at_text(one.unclean.since)}{times}; {state}"
+        return f"elected before the records at hand, led by broker {one.leader} now ({state})"
+    at = moment(one.unclean.since.timestamp)
+    when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
+    times = f"{one.unclean.times} times in all, " if one.unclean.times > 1 else ""
+    return f"broker {one.unclean.leader} was elected{when} ({times}{state})"
 
 
 def _no_broker(quorum: Quorum, found: Health) -> Reason:
@@ -342,13 +356,13 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
                 gone.setdefault(broker, []).append(one)
     for broker, held in sorted(gone.items()):
         in_elr = [one.name for one in held if broker in one.elr]
-        elr = f"; the ELR of {listed(in_elr)} names it too" if in_elr else ""
+        elr = f" The ELR of {listed(in_elr)} names it too." if in_elr else ""
+        since = since_text(found.past.unregistered.get(broker))
         yield row(
             found,
-            f"broker {broker} is not registered ({since_text(found.past.unregistered.get(broker))})"
-            f" and is still a replica of {plural(len(held), 'partition')}: start it again, or "
-            f"reassign these partitions to other brokers. {listed([one.name for one in held])}"
-            f"{elr}.",
+            f"Broker {broker} is not registered ({since}), but is still a replica of "
+            f"{counted(len(held), 'partition')}: {listed([one.name for one in held])}.{elr} "
+            "Start it again, or reassign these partitions to other brokers.",
             broker_id=broker,
             names=[one.name for one in held],
             in_elr=in_elr,
@@ -367,10 +381,10 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.single:
         yield row(
             found,
-            f"{plural(len(found.single), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(found.single) == 1 else 'have'} one replica only: while its broker is "
-            "down nobody reads or writes there, and its disk is the only copy. "
-            f"{listed(found.single)}.",
+            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} "
+            f"{'has' if len(found.single) == 1 else 'have'} one replica only: "
+            f"{listed(found.single)}. While its broker is down, nobody reads or writes there, and "
+            "its disk is the only copy.",
             partitions=list(found.single),
         )
 
@@ -391,10 +405,10 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.one_rack:
         yield row(
             found,
-            f"{plural(len(found.one_rack), 'partition')} of {found.partition_count:,} "
+            f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} "
             f"{'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the "
-            f"brokers name {len(found.racks)}: if that rack fails, all are gone. "
-            f"{listed(found.one_rack)}.",
+            f"brokers name {len(found.racks)} racks: {listed(found.one_rack)}. "
+            "If that rack fails, all replicas are gone.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
         )
@@ -417,8 +431,9 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             yield row(
                 found,
                 f"{away:,} of the {count:,} partitions that broker {broker} should lead are led by "
-                "others, though it is there: kafka-leader-election --election-type preferred moves "
-                "them back. Kafka does so by itself where auto.leader.rebalance.enable is on.",
+                "other brokers, although it runs. "
+                "Move them back with kafka-leader-election --election-type preferred. "
+                "Kafka does so by itself where auto.leader.rebalance.enable is on.",
                 broker_id=broker,
                 led_elsewhere=away,
                 preferred=count,
@@ -445,10 +460,10 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         since = found.past.fenced.get(broker)
         yield row(
             found,
-            f"broker {broker} is fenced ({since_text(since)}), after "
+            f"Broker {broker} is fenced ({since_text(since)}), after "
             f"{'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing "
-            "and serves no client. Start it; or, if it is gone for good, move its partitions to "
-            "other brokers and unregister it.",
+            "and serves no client. Start it. "
+            "If it is gone for good, move its partitions to other brokers and unregister it.",
             "info" if stopping else None,
             broker_id=broker,
             since_offset=None if since is None else since.offset,
@@ -486,20 +501,20 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         others = [value for name, value in able.items() if name != ("controller", controller)]
         blocks = highest == lowest and highest < min(others, default=highest)
         unregister = (
-            "Admin.unregisterController takes it away."
+            "Or unregister it with Admin.unregisterController."
             if level >= UNREGISTERS_CONTROLLERS
             else "It can be unregistered only from metadata.version 33 (4.4-IV2) on."
         )
         told = (
-            f"It supports metadata.version up to {highest} only, so that Kafka refuses to upgrade "
-            f"beyond {max(level, highest)}: start it once more with the new version, which "
-            "registers it anew."
+            f"It supports metadata.version up to {highest} only, so Kafka refuses to upgrade "
+            f"beyond {max(level, highest)}. "
+            "Start it once more with the new version: it then registers anew."
             if blocks
-            else "It holds nothing up."
+            else "It blocks nothing."
         )
         yield row(
             found,
-            f"controller {controller} is registered but is no voter (a ghost, if it is gone for "
+            f"Controller {controller} is registered, but is no voter (a ghost, if it is gone for "
             f"good). {told} {unregister}",
             None if blocks else "info",
             controller_id=controller,
@@ -547,7 +562,7 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
             found,
-            "the state has no metadata.version: no feature can be upgraded, and nodes may not "
+            "The state has no metadata.version: no feature can be upgraded, and nodes may not "
             "agree on what to write. Look for the FeatureLevelRecord among the first records of "
             "the log, or restore the state from a checkpoint that has it.",
         )
@@ -574,8 +589,8 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if 0 < level < reach:
         yield row(
             found,
-            f"metadata.version is {level}, and every registered node supports {reach}: once all of "
-            "them run the new version for good, finish with kafka-features upgrade.",
+            f"The metadata.version is {level}, but every registered node supports {reach}. "
+            "Once all of them run the new version for good, finish with kafka-features upgrade.",
             finalized=level,
             supported_by_all=reach,
         )
@@ -583,8 +598,9 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [f"{kind} {node} ({able[kind, node]})" for kind, node in behind]
         yield row(
             found,
-            f"metadata.version cannot go beyond {reach}, though some nodes support "
-            f"{max(able.values())}: {listed(names)} must run a newer version, or be unregistered.",
+            f"The metadata.version cannot go beyond {reach}, though some nodes support "
+            f"{max(able.values())}. These must run a newer version, or be unregistered: "
+            f"{listed(names)}.",
             supported_by_all=reach,
             behind=names,
         )
@@ -592,8 +608,9 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
         yield row(
             found,
-            f"metadata.version is {level}, and these nodes do not support it: "
-            f"{listed(sorted(low))}. Such a node refuses to start. Install a version that does.",
+            f"The metadata.version is {level}, but these nodes do not support it: "
+            f"{listed(sorted(low))}. Such a node refuses to start. "
+            "Install a version there that supports it.",
             "warning",
             finalized=level,
             behind=sorted(low),

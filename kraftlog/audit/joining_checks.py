@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import called, counted
+from kraftlog.audit.triage import called
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.joining import (
     DEFAULT_FETCH_BYTES,
     FETCH_TIMEOUT_MS,
@@ -60,12 +61,12 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.log.label,
-            f"{called(quorum, one.log)} tries to join and does not arrive: {'; '.join(signs)}. "
-            f"Each answer must come within {timeout:,} ms ({TIMEOUT}), which takes a link of "
-            f"{rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at once): stop "
-            f"this node while you lower {CHUNK} (4.3), raise the timeout, or put "
-            f"{one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand; "
-            "as long as it tries, it costs the others elections (KAFKA-19541)",
+            f"{sentence(called(quorum, one.log))} tries to join and does not arrive: "
+            f"{'; '.join(signs)}. As long as it tries, it costs the others elections "
+            f"(KAFKA-19541). Each answer must come within {timeout:,} ms ({TIMEOUT}), which takes "
+            f"a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at "
+            f"once). Stop this node. Then lower {CHUNK} (4.3), raise the timeout, or put "
+            f"{one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,
@@ -93,8 +94,8 @@ def _signs(one: Joining) -> Iterator[str]:
     if one.part is not None:
         size = one.part.evidence.size_bytes
         age = f", and {one.stalled_ms / 1000:,.0f} s old" if one.stalled_ms else ""
-        yield f"its {one.part.evidence.name} is {size:,} bytes long{age}"
+        yield f"its {one.part.evidence.name} is {counted(size, 'byte')} long{age}"
     if one.elections:
-        yield f"{counted(one.elections, 'leader')} of others came since its log ended"
+        yield f"others had {counted(one.elections, 'leader')} since its log ended"
     if one.ahead:
         yield f"its quorum-state is {counted(one.ahead, 'epoch')} above every log"

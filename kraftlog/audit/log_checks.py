@@ -10,9 +10,17 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, Severity, check
-from kraftlog.audit.triage import and_more, at_same_place, capped, offsets_of, offsets_text, remedy
+from kraftlog.audit.triage import (
+    and_more,
+    at_same_place,
+    capped,
+    offsets_of,
+    offsets_text,
+    remedy,
+)
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.evidence import SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
@@ -33,7 +41,7 @@ def in_middle(fault: Fault, size_bytes: int) -> bool:
 _TAIL_WORDS = {
     FaultKind.TORN_BATCH: "a torn batch",
     FaultKind.ZEROS: "zeros",
-    FaultKind.GARBAGE: "garbage that is not a batch",
+    FaultKind.GARBAGE: "garbage",
 }
 
 
@@ -60,8 +68,8 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"the record batch of {offsets_text(start, end)} does not match its CRC-32C, and "
-                f"Kafka would cut this log there at its next start; {advice}{and_more(more)}",
+                f"The record batch of {offsets_text(start, end)} does not match its CRC-32C. "
+                f"Kafka would cut this log there at its next start. {advice}{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 start,
@@ -74,8 +82,8 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(np.flatnonzero(~batches.crc_valid)):
             yield BadRow(
                 snapshot.replica,
-                f"a record batch of {int(batches.sizes[row]):,} bytes in {snapshot.evidence.name} "
-                f"does not match its CRC-32C; {_use_of(snapshot)}{and_more(more)}",
+                f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its "
+                f"CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
@@ -106,10 +114,11 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             others, evidence = at_same_place(quorum, log, row)
             yield BadRow(
                 log.label,
-                f"the batch at offset {int(columns.base_offsets[row])} says {count:,} records and "
-                f"a last offset delta of {delta:,} in {int(columns.sizes[row]):,} bytes, which "
-                "cannot all be true although its CRC is right: it was written wrong or tampered "
-                f"with; {others}{and_more(more)}",
+                f"The header of the batch at offset {int(columns.base_offsets[row])} contradicts "
+                f"itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, "
+                f"in {counted(int(columns.sizes[row]), 'byte')}. "
+                "Its CRC is right, so it was written wrong or somebody changed it. "
+                f"{others}{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 int(columns.base_offsets[row]),
@@ -125,8 +134,9 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         ):
             yield BadRow(
                 snapshot.replica,
-                f"a batch of {snapshot.evidence.name} says {int(batches.record_counts[row]):,} "
-                f"records and offsets for {int(span[row]):,}; {_use_of(snapshot)}{and_more(more)}",
+                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says "
+                f"{counted(int(batches.record_counts[row]), 'record')} and has offsets for "
+                f"{int(span[row]):,}. {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity="warning" if snapshot.is_leftover else None,
@@ -139,7 +149,8 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             ):
                 yield BadRow(
                     snapshot.replica,
-                    f"{snapshot.evidence.name}: {fault.detail}; {_use_of(snapshot)}",
+                    f"A part of {snapshot.evidence.name} cannot be read: {fault.detail}. "
+                    f"{_use_of(snapshot)}",
                     snapshot.path,
                     fault.position,
                     severity="warning" if snapshot.is_leftover else None,
@@ -160,12 +171,12 @@ def _use_of(snapshot: SnapshotView) -> str:
     """What damage means for whoever wants the file."""
     if snapshot.is_leftover:
         return (
-            "no node loads this file, and Kafka removes it at its next start, but a disk or a copy "
-            "that changes bytes may have changed others: copy it again and compare"
+            "No node loads this file, and Kafka removes it at its next start. "
+            "But what changed these bytes may have changed others: copy it again and compare."
         )
     return (
-        "this snapshot cannot be loaded: take the file of the same name, or an older one, from "
-        "another replica"
+        "This snapshot cannot be loaded. "
+        "Take the file of the same name, or an older one, from another replica."
     )
 
 
@@ -183,8 +194,8 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"{fault.detail}, where {offsets_text(start, end)} should stand; Kafka would cut "
-                f"this log there at its next start; {advice}",
+                f"{sentence(offsets_text(start, end))} cannot be read: {fault.detail}. "
+                f"Kafka would cut this log there at its next start. {advice}",
                 segment.path,
                 fault.position,
                 start,
@@ -235,14 +246,14 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
             severity: Severity | None = "critical" if problem.path in unread else None
             action = (
-                "a live copy loses files so; copy it again if it matters"
+                "A running node deletes files while they are copied: copy it again if it matters."
                 if problem.vanished
-                else "make it readable, or copy it again, and audit again"
+                else "Make it readable or copy it again, then audit again."
             )
             yield BadRow(
                 replica.label,
-                f"{problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}), so "
-                f"nothing is known of what it holds; {action}",
+                f"The file {problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}). "
+                f"Nothing is known of what it holds. {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
@@ -270,9 +281,10 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                 advice, evidence = remedy(quorum, log.label, start, end)
                 yield BadRow(
                     log.label,
-                    f"{segment.name} does not end at a batch's end although later segments follow "
-                    f"it: {fault.detail}; Kafka would cut the log at {offsets_text(start, None)} "
-                    f"and delete the later segments; {advice}",
+                    f"Segment {segment.name} does not end where a batch ends, although later "
+                    f"segments follow it: {fault.detail}. "
+                    f"Kafka would cut the log at offset {start} and delete the later segments. "
+                    f"{advice}",
                     segment.path,
                     fault.position,
                     start,
@@ -303,9 +315,10 @@ def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
     return BadRow(
         log.label,
-        f"{segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}): usual in a copy of "
-        "a running or a killed node, which cuts it at its next start and goes on from offset "
-        f"{start}; if the node was stopped cleanly, check its disk",
+        f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
+        "This is usual in a copy of a node that runs or was killed. "
+        f"The node cuts it at its next start and goes on from offset {start}. "
+        "If it was stopped cleanly, check its disk.",
         segment.path,
         fault.position,
         start,
@@ -332,10 +345,10 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
             yield BadRow(
                 log.label,
-                f"a batch says that it begins at offset {int(columns.base_offsets[row])} where "
-                f"{expected} is due: the batches around it fit each other, so its base offset, "
-                "which no CRC covers, is damaged; Kafka would cut the log there, so let this "
-                f"replica fetch it again{and_more(more)}",
+                f"A batch says that it begins at offset {int(columns.base_offsets[row])}, "
+                f"where {expected} is due. The batches around it fit each other, so its base "
+                "offset is damaged (no CRC covers it). "
+                f"Kafka would cut the log there: let this replica fetch it again.{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 expected,
@@ -355,8 +368,8 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         be = "is" if hole.end - hole.start == 1 else "are"
         yield BadRow(
             log.label,
-            f"{offsets_text(hole.start, hole.end)} {be} missing: the batch at offset {hole.end} "
-            f"follows one that ends at {hole.start - 1}; {advice}{and_more(more)}",
+            f"{sentence(offsets_text(hole.start, hole.end))} {be} missing: the batch at offset "
+            f"{hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -392,9 +405,9 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
         expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
         yield BadRow(
             log.label,
-            f"the batch at offset {int(columns.base_offsets[row])} goes back behind offset "
-            f"{expected}, which is due there: files of two copies were mixed, or its header is "
-            f"damaged; copy this replica again{and_more(more)}",
+            f"The batch at offset {int(columns.base_offsets[row])} stands where offset {expected} "
+            "is due: the log goes back. Files of two copies were mixed, or a header is damaged. "
+            f"Copy this replica again.{and_more(more)}",
             log.path(row),
             int(columns.positions[row]),
             min(expected, int(columns.base_offsets[row])),
@@ -427,15 +440,14 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
             base = int(columns.base_offsets[row])
             if base != segment.base_offset:
                 advice = (
-                    "the batches after it show that the name is right and the batch's header "
-                    "damaged"
+                    "The batches after it show that the name is right and the header is damaged."
                     if log.misplaced[row]
-                    else "Kafka looks offsets up by it; give the file its name back, indexes too"
+                    else "Kafka finds offsets by this name: rename the file back, its indexes too."
                 )
                 yield BadRow(
                     log.label,
-                    f"{segment.name} begins with offset {base}, not with the "
-                    f"{segment.base_offset} of its name: {advice}",
+                    f"Segment {segment.name} begins with offset {base}, not with the "
+                    f"{segment.base_offset} of its name. {advice}",
                     segment.path,
                     0,
                     base,
@@ -446,8 +458,8 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
             if path.endswith(".log"):
                 yield BadRow(
                     log.label,
-                    f"{path.rsplit('/', 1)[-1]} ends in .log and names no offset: Kafka refuses "
-                    "to start over such a file; move it elsewhere",
+                    f"The file {path.rsplit('/', 1)[-1]} ends in .log, but its name is no offset. "
+                    "Kafka refuses to start with such a file: move it elsewhere.",
                     path,
                 )
 
@@ -471,10 +483,9 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])
             yield BadRow(
                 log.label,
-                f"the leader epoch goes back from {was} to {now} at offset "
-                f"{int(log.base[index])}: one of the two batches' headers is damaged (no CRC "
-                "covers the epoch) or does not belong here; compare both with the other "
-                f"replicas{and_more(more)}",
+                f"The leader epoch goes back from {was} to {now} at offset {int(log.base[index])}. "
+                "One of the two batches has a damaged header (no CRC covers the epoch), or does "
+                f"not belong here. Compare both with the other replicas.{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 int(log.base[index]),
@@ -504,10 +515,9 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             yield BadRow(
                 log.label,
-                f"epoch {start.epoch} begins at offset {start.start_offset} without a "
-                "LeaderChange record: "
-                "no leader of Kafka writes so; either the record was replaced or the epoch in the "
-                "header is damaged; compare this offset with the other replicas",
+                f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange "
+                "record. No leader of Kafka writes so: the record was replaced, or the epoch in "
+                "the header is damaged. Compare this offset with the other replicas.",
                 log.path(start.row),
                 int(columns.positions[start.row]),
                 start.start_offset,

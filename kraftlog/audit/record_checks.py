@@ -12,8 +12,9 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import FINDING_LIMIT, BadRow, check
-from kraftlog.audit.triage import some, told_once
+from kraftlog.audit.triage import holding, told_once
 from kraftlog.log.fault import FaultKind
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum.content import RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView
@@ -95,10 +96,17 @@ def _row(place: _Place, issue: RecordIssue, message: str, **evidence: Any) -> Ba
     )
 
 
-def _where(place: _Place, issue: RecordIssue) -> str:
+def _record(place: _Place, issue: RecordIssue) -> str:
     if place.in_log:
-        return f"offset {int(place.batches.base_offsets[place.row]) + issue.record_index}"
+        offset = int(place.batches.base_offsets[place.row]) + issue.record_index
+        return f"the record at offset {offset}"
     return f"record {issue.record_index} of a batch in {place.path.rsplit('/', 1)[-1]}"
+
+
+def _batch(place: _Place) -> str:
+    if place.in_log:
+        return f"the batch at offset {int(place.batches.base_offsets[place.row])}"
+    return f"a batch in {place.path.rsplit('/', 1)[-1]}"
 
 
 def _others(quorum: Quorum, place: _Place) -> list[str]:
@@ -126,9 +134,9 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"the batch at {_where(place, issue)} cannot be unpacked ({issue.text}), although its "
-            "CRC is right: KRaft never compresses its log, so find out who wrote it before a node "
-            "loads it",
+            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is "
+            "right. Kafka never compresses this log: find out who wrote the batch before a node "
+            "loads it.",
         )
 
 
@@ -148,16 +156,16 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
         others = _others(quorum, place)
         advice = (
-            f"{some(others)} {'hold' if len(others) > 1 else 'holds'} the same bytes, so it was "
-            "written so: look for the Kafka version or the tool that wrote it"
+            f"{sentence(holding(others))} the same bytes, so it was written so: look for the Kafka "
+            "version or the tool that wrote it."
             if others
-            else "compare this batch with the other replicas before this node starts"
+            else "Compare this batch with the other replicas before this node starts."
         )
         yield _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} does not decode ({issue.text}), although its "
-            f"batch's CRC is right, and Kafka's loader stops or skips it; {advice}",
+            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the "
+            f"CRC of its batch is right. Kafka's loader stops there, or skips it. {advice}",
             same_bytes_on=others,
         )
     for log in quorum.logs:
@@ -165,7 +173,8 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
             for fault in segment.faults:
                 if fault.kind == FaultKind.BATCH_TOO_LARGE:
                     yield BadRow(
-                        log.label, fault.detail, segment.path, fault.position, fault.offset,
+                        log.label, f"{sentence(fault.detail)}.",
+                        segment.path, fault.position, fault.offset,
                         severity="warning", evidence={"size_bytes": fault.size_bytes},
                     )  # fmt: skip
 
@@ -192,19 +201,20 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
         place, issue = held[0]
         replicas = list(dict.fromkeys(one.replica for one, _ in held))
         records = {(one.content.batch_id, each.record_index) for one, each in held}
-        count = "1 record" if len(records) == 1 else f"{len(records):,} records"
         yield _row(
             place,
             issue,
-            f"{text}: a newer Kafka than this kraftlog knows wrote it ({count}, the first at "
-            f"{_where(place, issue)}; held by {some(replicas)}). It is kept raw where its shape is "
-            "unknown, and what it may have changed is not judged: use a newer kraftlog",
+            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it "
+            f"({counted(len(records), 'record')}, the first is {_record(place, issue)}). "
+            f"{sentence(holding(replicas))} it. "
+            "It is kept raw where its shape is unknown, and what it may have changed is not "
+            "judged. Use a newer kraftlog.",
             replicas=replicas,
             record_count=len(records),
         )
 
 
-_RULE_ADVICE = "no KRaft controller writes such a record: find out who did"
+_RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
 
 
 @check(
@@ -222,8 +232,8 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         _row(
             place,
             issue,
-            f"the record at {_where(place, issue)} breaks a rule of metadata records: "
-            f"{issue.text}; {_RULE_ADVICE}",
+            f"{sentence(_record(place, issue))} breaks a rule of metadata records: "
+            f"{issue.text}. {_RULE_ADVICE}",
         )
         for place, issue, _ in _issues(quorum, frozenset(RULES))
     )
@@ -274,8 +284,9 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             unknown_from = None
     if opened is not None:
         text = (
-            "a metadata transaction is still open at the log's end: its records count for nothing "
-            "until it ends; usual right after a start, a stuck controller otherwise"
+            "A metadata transaction is still open at the log's end: its records have no effect "
+            "until it ends. This is usual right after a start. "
+            "If it stays open in the next copy, the controller is stuck."
         )
         yield _event(log, opened, text, "info")
 
@@ -283,15 +294,15 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
 def _misplaced_event(
     log: LogView, event: ControlRecord, opened: tuple[int, int] | None, known: bool
 ) -> str | None:
-    advice = "Kafka's loader fails there; find out which controller wrote it"
+    advice = "Kafka's loader fails there. Find out which controller wrote it."
     if event.type == BEGIN and opened is not None:
         name = event.data.get("name") or "without a name"
         offset = _offset(log, opened)
         where = f"inside the one begun at offset {offset}"
-        return f"a metadata transaction ({name}) begins {where}: {advice}"
+        return f"A metadata transaction ({name}) begins {where}. {advice}"
     if event.type != BEGIN and opened is None and known:
         word = "ends" if event.type == END else "aborts"
-        return f"a record {word} a metadata transaction while none is open: {advice}"
+        return f"A record {word} a metadata transaction while none is open. {advice}"
     return None
 
 

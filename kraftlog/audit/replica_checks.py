@@ -14,7 +14,8 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.joining_checks import stuck
-from kraftlog.audit.triage import called, offsets_text, some
+from kraftlog.audit.triage import called, numbers, offsets_text
+from kraftlog.plain import counted, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import EpochStart, LogView
@@ -84,10 +85,10 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             offsets = [one.offset for one in (claim, right) if one.offset is not None]
             yield BadRow(
                 claim.replica,
-                f"epoch {epoch} has two leaders: node {leader} by the {claim.source} of "
-                f"{claim.replica}, node {usual} by the {right.source} of {right.replica}; two "
-                "nodes accepted writes at once, so keep both folders and compare their logs from "
-                "there before any node starts",
+                f"Epoch {epoch} has two leaders: node {leader} by the {claim.source} of "
+                f"{claim.replica}, and node {usual} by the {right.source} of {right.replica}. "
+                "Both may have accepted writes. "
+                "Keep both folders, and compare their logs from there on before any node starts.",
                 claim.path,
                 claim.position,
                 min(offsets, default=None),
@@ -142,21 +143,21 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         wins = len(granting) >= bounds.majority
         explained = wins and _copied_before(quorum, one)
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
-        be = "is" if bounds.lower - one.lacks_from == 1 else "are"
-        known = f"{lacks} {be} committed ({bounds.lower_reason})"
+        be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
+        text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
         if wins and not explained:
-            names = some([f"voter {voter}" for voter in sorted(granting)])
-            text = (
-                f"{who} lacks committed data and {names} would elect it: "
-                f"{known}; do not start these nodes before one that holds them takes part"
+            names = numbers(sorted(granting))
+            text += (
+                f" {'Voter' if len(granting) == 1 else 'Voters'} {names} would elect it all the "
+                f"same, and {lacks} would be lost. Start one that holds {them} first."
             )
+        elif explained:
+            text += " Its files were copied before these records were written."
         else:
-            text = (
-                f"{who} ends at offset {one.lacks_from}: {known}; it lags or lost them, and "
-                "fetches them when it runs; no majority of the voters at hand can elect it"
+            text += (
+                f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches "
+                f"{them} from the leader when it runs."
             )
-            if explained:
-                text = text.rsplit(";", 1)[0] + "; its files were copied before these were written"
         yield BadRow(
             one.log.label,
             text,
@@ -206,9 +207,9 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
         yield BadRow(
             replica.label,
-            f"meta.properties {what}: Kafka refuses to start there, and whose copy this is cannot "
-            "be told, so that it counts neither as a voter nor as an observer; copy the file as "
-            "well",
+            f"The file meta.properties {what}. Kafka refuses to start without it, and nothing "
+            "tells whose copy this is: it counts neither as a voter nor as a broker. "
+            "Copy the file as well.",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
@@ -236,12 +237,12 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
         for name, path in cluster_names(replica):
             if name == usual:
                 continue
-            verdict = "the others say" if clear else f"{right.label} says"
+            verdict = "the others say" if clear else f"that of {right.label} says"
             yield BadRow(
                 replica.label,
-                f"{path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} "
-                f"{usual}: these are copies of different clusters, or the file was edited; audit "
-                "each cluster by itself",
+                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} "
+                f"{usual}. These are copies of different clusters, or the file was edited. "
+                "Audit each cluster by itself.",
                 path,
                 other_replica=right.label,
                 evidence={"cluster_id": name, "cluster_ids": dict(count)},
@@ -270,10 +271,10 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             continue
         yield BadRow(
             replica.label,
-            f"{replica.label} and {twin} both claim to be node "
-            f"{node}{f', directory {directory}' if directory else ''}: only one of them can be "
-            "what runs, and if both start, one voter votes twice; find the old copy and put it "
-            "away",
+            f"Two folders, {replica.label} and {twin}, both claim to be node "
+            f"{node}{f', directory {directory}' if directory else ''}. "
+            "Only one of them can be the one that runs. If both start, one voter votes twice: "
+            "find the old copy and put it away.",
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
@@ -290,9 +291,10 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
             continue
         yield BadRow(
             replica.label,
-            f"the folder {replica.label} holds the files of node {replica.node_id} by its "
-            f"meta.properties, and another folder those of node {name}: the copies were exchanged "
-            "or misnamed; go by the node, not by the folder, when you act on a finding",
+            f"The folder {replica.label} holds the files of node {replica.node_id} by its "
+            f"meta.properties, and another folder holds those of node {name}. "
+            "The copies were exchanged or misnamed. "
+            "Go by the node, not by the folder, when you act on a finding.",
             replica.meta_properties.path if replica.meta_properties else None,
             severity="warning",
             evidence={"node_id": replica.node_id, "folder": name},
@@ -331,16 +333,17 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     apart = disjoint_majorities(one.members, other.members)
     two = (
-        f", and {list(apart[0])} is a majority of the one, {list(apart[1])} of the other: each can "
-        "elect a leader of its own"
+        f" A majority of the one ({numbers(apart[0])}) and a majority of the other "
+        f"({numbers(apart[1])}) share no voter: each can elect a leader of its own."
         if apart
         else ""
     )
     return BadRow(
         one.replica,
-        f"the voters are {list(one.ids)} by {one.source} of {one.replica} and {list(other.ids)} by "
-        f"{other.source} of {other.replica}: nodes that disagree on the voters count different "
-        f"majorities{two}; find out which change was not finished before any node starts",
+        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}, "
+        f"but {numbers(other.ids)} by {other.source} of {other.replica}. "
+        f"Nodes that disagree on the voters count different majorities.{two} "
+        "Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
@@ -363,8 +366,8 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
             if offset < end:
                 changes[offset][members] += 1
     groups: dict[int, list[VoterSet]] = defaultdict(list)
-    for offset, counted in changes.items():
-        members = counted.most_common(1)[0][0]
+    for offset, holders in changes.items():
+        members = holders.most_common(1)[0][0]
         source = f"the KRaftVoters record at offset {offset}"
         label = _label_holding(quorum, offset)
         seen = (0, offset + 1)
@@ -431,15 +434,16 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             problem = "is missing"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = (
-                f"knows epoch {replica.state_file.leader_epoch}, its log epoch {log.last_epoch}"
+                f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch "
+                f"{log.last_epoch}"
             )
         else:
             continue
         yield BadRow(
             replica.label,
-            f"quorum-state of node {replica.node_id} {problem}: a voter that has forgotten its "
-            "vote could vote twice in one epoch; restore the file, or let the node join anew with "
-            "an empty folder",
+            f"The quorum-state of node {replica.node_id} {problem}. "
+            "A voter that has forgotten its vote could vote twice in one epoch. "
+            "Restore the file, or let the node join anew with an empty folder.",
             file.path if file else None,
             evidence={"problem": problem},
         )
@@ -460,10 +464,10 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
             ahead = state.leader_epoch - newest
             yield BadRow(
                 log.label,
-                f"quorum-state of voter {log.evidence.node_id} is at epoch {state.leader_epoch}, "
-                f"{ahead:,} epochs above every log at hand: it has asked for votes that often and "
-                "no leader came of it; look for a controller that cannot reach the others, or "
-                "cannot fetch in time",
+                f"The quorum-state of voter {log.evidence.node_id} is at epoch "
+                f"{state.leader_epoch}, {counted(ahead, 'epoch')} above every log at hand. "
+                "The voter has asked for votes that often, and no leader came of it. "
+                "Look for a controller that cannot reach the others, or cannot fetch in time.",
                 file.path,
                 batch_leader_epoch=state.leader_epoch,
                 evidence={"epoch": state.leader_epoch, "newest_epoch_in_logs": newest},
@@ -520,17 +524,17 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
     shortest = int(tenures.min()) if len(tenures) else None
     held = (
-        f"; the shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most "
-        f"{np.median(tenures) / 1000:,.1f} s"
+        f" The shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most "
+        f"{np.median(tenures) / 1000:,.1f} s."
         if len(tenures)
         else ""
     )
     yield BadRow(
         log.label,
-        f"{most} leaders were elected within one hour from offset {at.start_offset} on and up to "
-        f"{gap} epochs were skipped between two of them (limits: {limits.elections_per_hour} and "
-        f"{limits.skipped_epochs}){held}: look for a controller that cannot fetch in time, or a "
-        "slow link",
+        f"From offset {at.start_offset} on, {counted(most, 'leader')} came within one hour, with "
+        f"up to {counted(gap, 'epoch')} without a leader between two of them "
+        f"(limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} "
+        "Look for a controller that cannot fetch in time, or for a slow link.",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),
         at.start_offset,

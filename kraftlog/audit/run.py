@@ -13,6 +13,7 @@ from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, Judged, places
 from kraftlog.audit.end_checks import voters_present
+from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
 from kraftlog.quorum.model import Quorum
@@ -173,8 +174,9 @@ def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
     for label, told in kept.items():
         if label in more:
             last = told[-1]
-            count = more[label] + int(last.evidence.get("more") or 0)
-            message = f"{last.message} ({count:,} more like it on this replica)"
+            known = int(last.evidence.get("more") or 0)
+            count = more[label] + known
+            message = last.message.removesuffix(and_more(known)) + and_more(count)
             told[-1] = replace(last, message=message, evidence={**last.evidence, "more": count})
         yield from told
 

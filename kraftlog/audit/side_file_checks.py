@@ -11,6 +11,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
+from kraftlog.plain import counted
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
@@ -34,16 +35,17 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             if file is None and log.evidence.quorum_state is not None and not log.is_empty:
                 yield BadRow(
                     log.label,
-                    "leader-epoch-checkpoint is missing: Kafka writes it anew from the batches at "
-                    "its next start; nothing is to be done but to know that the copy is not whole",
+                    "The file leader-epoch-checkpoint is missing, so the copy is not whole. "
+                    "Nothing is to be done: Kafka writes it anew at its next start.",
                     severity="info",
                 )
             continue
         if file.value is None:
             yield BadRow(
                 log.label,
-                f"leader-epoch-checkpoint cannot be read ({file.problem}), so this node could not "
-                "answer where an epoch ends: delete it, Kafka writes it anew from the batches",
+                f"The file leader-epoch-checkpoint cannot be read ({file.problem}). "
+                "This node could not tell followers where an epoch ends. "
+                "Delete the file while the node is stopped: Kafka writes it anew.",
                 file.path,
                 evidence={"problem": file.problem},
             )
@@ -54,9 +56,9 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
         for entry, word, text in told[:20]:
             yield BadRow(
                 log.label,
-                f"leader-epoch-checkpoint: {text}, so followers could be told to cut at the "
-                "wrong offset; "
-                "delete the file while the node is stopped, Kafka writes it anew from the batches",
+                f"The file leader-epoch-checkpoint {text}. "
+                "Followers could be told to cut their logs at the wrong offset. "
+                "Delete the file while the node is stopped: Kafka writes it anew.",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
@@ -75,15 +77,16 @@ def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int])
     for index, (epoch, offset) in enumerate(entries):
         entry = (epoch, offset)
         if previous is not None and (epoch <= previous[0] or offset < previous[1]):
-            yield entry, "order", f"entry {epoch} {offset} follows {previous[0]} {previous[1]}"
+            follows = f"entry {epoch} {offset} follows {previous[0]} {previous[1]}"
+            yield entry, "order", f"has entries in the wrong order: {follows}"
         elif epoch in vector:
             if not _fits(log, vector[epoch], offset, index == 0, snapshot_ends):
                 begins = vector[epoch].start_offset
                 text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
-                yield entry, "wrong", f"wrong entry: {text}"
+                yield entry, "wrong", f"has a wrong entry: {text}"
         elif start <= offset < end and not _in_hole(log, offset):
             text = f"epoch {epoch} from offset {offset} on has no batch in the log"
-            yield entry, "extra", f"extra entry: {text}, which ends at {end}"
+            yield entry, "extra", f"has an extra entry: {text}, which ends at {end}"
         previous = entry
 
 
@@ -113,7 +116,7 @@ def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> It
         if one.epoch in listed or cut or later or not one.certain:
             continue
         entry = (one.epoch, one.start_offset)
-        text = f"missing entry: epoch {one.epoch} begins at {one.start_offset} and is not listed"
+        text = f"lacks an entry: epoch {one.epoch} begins at {one.start_offset}"
         yield entry, "missing", text
 
 
@@ -145,8 +148,8 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
                 entry, count, text = problem
                 yield BadRow(
                     log.label,
-                    f"{index.path.rsplit('/', 1)[-1]}: {text}; delete the index while the node is "
-                    "stopped, Kafka builds it anew",
+                    f"The index {index.path.rsplit('/', 1)[-1]} is wrong: {text}. "
+                    "Delete the index while the node is stopped: Kafka builds it anew.",
                     index.path,
                     offset=entry.get("offset"),
                     evidence={"bad_entries": count, "entries": len(index.offsets), **entry},
@@ -160,7 +163,7 @@ def _index_problem(
     log: LogView, segment: SegmentEvidence, index: IndexEvidence
 ) -> IndexProblem | None:
     if index.surplus_bytes:
-        text = f"its last {index.surplus_bytes} bytes are no whole entry"
+        text = f"it ends with {counted(index.surplus_bytes, 'byte')} of an entry that is not whole"
         return {"surplus_bytes": index.surplus_bytes}, 0, text
     back = np.flatnonzero(np.diff(index.offsets) < 0) + 1
     bad, text = _time_entries(log, segment, index) if index.time else _entries(log, segment, index)
@@ -179,9 +182,9 @@ def _index_problem(
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
     return BadRow(
         log.label,
-        f"{index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at "
-        f"offset {index.base_offset} is missing from this copy; look for it before Kafka deletes "
-        "the index",
+        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that "
+        f"begins at offset {index.base_offset} is missing from this copy. "
+        "Look for it before Kafka deletes the index.",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},
@@ -277,9 +280,10 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
         offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
         yield BadRow(
             log.label,
-            f"the batches from offset {offset} on are of epoch {epoch}, while quorum-state knows "
-            f"no epoch above {state.leader_epoch}: this node could vote twice in an epoch that it "
-            "has seen; restore quorum-state, or let the node join anew",
+            f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no "
+            f"epoch above {state.leader_epoch}. "
+            "This node could vote twice in an epoch that it has seen. "
+            "Restore quorum-state, or let the node join anew.",
             log.path(row),
             int(log.evidence.log.positions[row]),
             offset,

@@ -11,14 +11,16 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.triage import intact_elsewhere, offsets_text, some
+from kraftlog.audit.triage import intact_elsewhere, offsets_text, replicas_text
 from kraftlog.log import names
+from kraftlog.plain import counted
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
+from kraftlog.relations import moment
 
 ALLOWED = frozenset(
     {
@@ -31,7 +33,7 @@ ALLOWED = frozenset(
 )  # fmt: skip
 """What Kafka's image writers emit, of any version that writes checkpoints."""
 
-_REPLACE = "take the file of the same name, or an older snapshot, from another replica"
+_REPLACE = "Take the file of the same name, or an older snapshot, from another replica."
 
 
 @check(
@@ -51,8 +53,8 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         if not one.starts_with_header:
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} does not begin with a SnapshotHeader record, so how new its "
-                f"state is cannot be told and it must not be trusted; {_REPLACE}",
+                f"Snapshot {one.evidence.name} does not begin with a SnapshotHeader record. "
+                f"How new its state is cannot be told: do not trust it. {_REPLACE}",
                 one.path,
                 0,
                 evidence={"size_bytes": one.evidence.size_bytes},
@@ -60,8 +62,8 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         elif one.header_count > 1:
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} holds {one.header_count} SnapshotHeader records where one "
-                f"is due, as if two snapshots had been joined; {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records "
+                f"where one is due, as if two snapshots had been joined. {_REPLACE}",
                 one.path,
                 evidence={"headers": one.header_count},
             )
@@ -83,17 +85,21 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
             continue
         peer = _complete_peer(quorum, one)
         at_hand = (
-            f"{peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes)" if peer else ""
+            f"Replica {peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes): copy "
+            "that file."
+            if peer
+            else ""
         )
+        rest = counted(one.bytes_after_last_batch, "byte")
         what = (
-            f"goes on for {one.bytes_after_last_batch:,} bytes that are no batch"
+            f"goes on for {rest} after its last record batch"
             if one.bytes_after_last_batch
             else "does not end with a SnapshotFooter record"
         )
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} {what}: it is incomplete, and Kafka would load it all the same "
-            f"and miss what is cut off; {at_hand or _REPLACE}",
+            f"Snapshot {one.evidence.name} {what}: it is incomplete. "
+            f"Kafka would load it all the same, and miss what is cut off. {at_hand or _REPLACE}",
             one.path,
             _end_of_batches(one),
             other_replica=peer.replica if peer else None,
@@ -130,9 +136,9 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             right = names.checkpoint_name(one.end_offset, one.epoch)
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} is not named as Kafka names its snapshots, which reads "
-                "fixed columns and would refuse it or take another epoch for it: rename it to "
-                f"{right}",
+                f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
+                "Kafka reads fixed columns of the name: it would refuse the file, or take it for "
+                f"one of another epoch. Rename it to {right}.",
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
@@ -141,8 +147,8 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             if path.endswith(".checkpoint"):
                 yield BadRow(
                     replica.label,
-                    f"{path.rsplit('/', 1)[-1]} ends in .checkpoint and names no snapshot: Kafka "
-                    "fails on such a name; move it elsewhere",
+                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is none "
+                    "of a snapshot. Kafka fails on such a name: move it elsewhere.",
                     path,
                 )
 
@@ -185,8 +191,9 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} says epoch {one.epoch}, but {where}: a node that starts from it "
-            "would claim the wrong history and may cut its log; rename or remove the file",
+            f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. "
+            "A node that starts from it would claim the wrong history, and may cut its log. "
+            "Rename or remove the file.",
             one.path,
             int(batches.positions[odd[0]]) if len(odd) and not against else None,
             one.end_offset - 1 if one.end_offset else None,
@@ -216,8 +223,9 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
         for label, (base, last) in list(inside.items())[:1]:
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} ends inside the batch of offsets {base} to {last} (log of "
-                f"{label}). A node that begins with it asks for the middle of that batch, is sent "
+                f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} "
+                f"(log of {label}). "
+                "A node that begins with it asks for the middle of that batch, is sent "
                 "the whole, and stops with UnexpectedAppendOffsetException, again at each start. "
                 "Remove this snapshot, and let the node take another.",
                 one.path,
@@ -248,16 +256,22 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             if int(log.last[index]) == one.end_offset - 1 and newest != stamp:
                 yield BadRow(
                     one.replica,
-                    f"{one.evidence.name} says that the last record in it is of {stamp}, the log "
-                    f"of {log.label} has {newest} at offset {one.end_offset - 1}: retention by "
-                    "time goes wrong with it, and the file may have been changed; compare its "
-                    "state with the log's",
+                    f"Snapshot {one.evidence.name} says that its last record is of "
+                    f"{_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset "
+                    f"{one.end_offset - 1}. "
+                    "Retention by time goes wrong with it, and the file may have been changed. "
+                    "Compare its state with the log's.",
                     one.path,
                     offset=one.end_offset - 1,
                     other_replica=log.label if log.label != one.replica else None,
                     evidence={"header_timestamp": stamp, "log_timestamp": newest},
                 )
             break
+
+
+def _time(stamp: int) -> str:
+    at = moment(stamp)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03} UTC" if at else str(stamp)
 
 
 @check(
@@ -287,14 +301,14 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
         explained = against is None
         advice = (
-            "its logs were probably copied a moment before: copy the quorum again to be sure"
+            "The logs were probably copied a moment before it: copy the quorum again to be sure."
             if explained
-            else f"and {against}: it is not of this log; set it aside before the node starts"
+            else f"It is not of this log: {against}. Set it aside before the node starts."
         )
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} ends at offset {one.end_offset}, above {upper}, the upper bound "
-            f"of what can be committed ({reason}): {advice}",
+            f"Snapshot {one.evidence.name} ends at offset {one.end_offset}, but nothing from "
+            f"offset {upper} on can be committed: {reason}. {advice}",
             one.path,
             offset=one.end_offset,
             severity="info" if explained else None,
@@ -326,12 +340,15 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             | set(intact_elsewhere(quorum, log.label, lost_from, start))
         )
         advice = (
-            f"take a snapshot from {some(helpers)}" if helpers else "no replica at hand has one"
+            f"Take a snapshot from {replicas_text(helpers)}."
+            if helpers
+            else "No replica at hand has one."
         )
         yield BadRow(
             log.label,
-            f"the log begins at offset {start} and no complete snapshot reaches it: the state of "
-            f"{offsets_text(lost_from, start)} is lost here and Kafka refuses to start; {advice}",
+            f"The log begins at offset {start}, and no complete snapshot reaches up to there. "
+            f"The state of {offsets_text(lost_from, start)} is lost here, and Kafka refuses to "
+            f"start. {advice}",
             log.evidence.segments[0].path,
             offset=lost_from,
             end_offset=start,
@@ -369,18 +386,18 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         live = stamp is not None and copy_explains(quorum, log, stamp)
         yield BadRow(
             log.label,
-            f"the newest snapshot {newest.evidence.name} is ahead of the log, which ends at offset "
-            f"{end} of epoch {epoch}: "
+            f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at "
+            f"offset {end} of epoch {epoch}. "
             + (
-                f"the next start discards {offsets_text(start, end)} and begins at "
-                f"{newest.end_offset}; "
+                f"The next start discards {offsets_text(start, end)} and begins at "
+                f"{newest.end_offset}. "
                 if discards
-                else "its epoch is older, so that the next start keeps the log all the same; "
+                else "Its epoch is older, so the next start keeps the log all the same. "
             )
             + (
-                "a live copy looks so where the log was copied first"
+                "A copy of a running node looks so where the log was copied first."
                 if live
-                else "find out where the end of this log went before the node starts"
+                else "Find out where the end of this log went before the node starts."
             ),
             newest.path,
             offset=start,
@@ -405,8 +422,8 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
             if one.end_offset < (start or 0):
                 yield BadRow(
                     log.label,
-                    f"{one.evidence.name} ends below the log start offset {start}: nothing can be "
-                    "replayed on it; Kafka deletes it at its next start",
+                    f"Snapshot {one.evidence.name} ends before the log begins, at offset {start}: "
+                    "nothing can be replayed on it. Kafka deletes it at its next start.",
                     one.path,
                     offset=one.end_offset,
                     evidence={"log_start_offset": start},
@@ -429,7 +446,7 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         if evidence.kind not in (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED):
             continue
         peer = next((s for s in quorum.snapshots if s.id == one.id and s.is_complete), None)
-        size = f"{evidence.size_bytes:,} bytes"
+        size = counted(evidence.size_bytes, "byte")
         if peer is not None and evidence.kind == names.CHECKPOINT_PART:
             size += f" of the {peer.evidence.size_bytes:,} that {peer.replica} has"
         idle = _idle_ms(quorum, one)
@@ -438,12 +455,12 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         what = (
             "a snapshot that was never finished"
             if evidence.kind == names.CHECKPOINT_PART
-            else "a deleted snapshot that still waits to be removed"
+            else "a deleted snapshot that waits to be removed"
         )
         yield BadRow(
             one.replica,
-            f"{evidence.name} ({size}) is {what}: Kafka removes it at its next start, nothing is "
-            "to be done",
+            f"The file {evidence.name} ({size}) is {what}. "
+            "Kafka removes it at its next start: nothing is to be done.",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={
@@ -483,12 +500,12 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
         over = size > FETCH_LIMIT_BYTES
         yield BadRow(
             one.replica,
-            f"{one.evidence.name} is {size:,} bytes: "
+            f"Snapshot {one.evidence.name} has {size:,} bytes"
             + (
-                "no follower can fetch it whole, as positions end at 2 GiB; copy it by hand to "
-                "nodes that need it and find out what fills the metadata"
+                ". No follower can fetch it whole, as positions end at 2 GiB. "
+                "Copy it by hand to nodes that need it, and find out what fills the metadata."
                 if over
-                else "larger than usual (10 MiB); expect long transfers to new nodes"
+                else ", more than the usual 10 MiB. Expect long transfers to new nodes."
             ),
             one.path,
             severity=None if over else "info",
@@ -513,8 +530,8 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
             count = one.evidence.type_counts[kind]
             yield BadRow(
                 one.replica,
-                f"{one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can "
-                f"hold: somebody else wrote this file; {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka "
+                f"can hold: another program wrote this file. {_REPLACE}",
                 one.path,
                 found[kind][0],
                 evidence={"type": kind, "count": count, "record_index": found[kind][1]},
@@ -544,10 +561,10 @@ def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
             base, epoch = int(batches.base_offsets[row]), int(batches.epochs[row])
             yield BadRow(
                 one.replica,
-                f"a batch of {one.evidence.name} begins at {base} in epoch {epoch} where "
-                f"{int(due[row])} in epoch {int(batches.epochs[0])} is due: Kafka ignores these "
-                "numbers, but does not write them so; its header may be damaged, so compare the "
-                "file with another replica's",
+                f"A batch of {one.evidence.name} begins at {base} in epoch {epoch}, where "
+                f"{int(due[row])} in epoch {int(batches.epochs[0])} is due. "
+                "Kafka ignores these numbers, but does not write them so. "
+                "A header may be damaged: compare the file with another replica's.",
                 one.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=epoch,

@@ -12,6 +12,7 @@ import numpy as np
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
+from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import BETWEEN, kept_snapshots
@@ -72,11 +73,13 @@ def taken(quorum: Quorum) -> Iterator[BadRow]:
         since = f"its newest snapshot, {newest.evidence.name}" if newest else "its log began"
         yield BadRow(
             log.label,
-            f"{called(quorum, log)} has taken no snapshot for {passed / 3_600_000:,.1f} hours of a "
-            f"running log, since {since}: Kafka takes one an hour, and none any more after a fault "
-            "in loading metadata (metadata-load-error-count, metadata-apply-error-count) until it "
-            "is restarted; its log cannot be cut, and each start replays all of it. Of a node that "
-            "has come back within the hour it is normal",
+            f"{sentence(called(quorum, log))} has taken no snapshot for "
+            f"{passed / 3_600_000:,.1f} hours in which its log was written, since {since}. "
+            "Kafka takes one every hour, but none after an error in loading metadata, until the "
+            "node is restarted (metadata-load-error-count, metadata-apply-error-count). "
+            "Without a snapshot its log cannot be cut, and each start replays all of it. "
+            "Look into its log for that error. "
+            "It is normal on a node that came back less than an hour ago.",
             newest.path if newest else None,
             offset=start,
             end_offset=log.end_offset,
@@ -132,10 +135,10 @@ def apart(quorum: Quorum) -> Iterator[BadRow]:
             first = close[0][0]
             yield BadRow(
                 log.label,
-                f"{len(close)} of {len(held)} snapshots of {log.label} follow within "
-                f"{CLOSE_MS // 1000} seconds and 1 MiB of log on the one before, which no default "
-                f"of Kafka does: each writes the whole state anew. Look at its {INTERVAL} and "
-                f"{BYTES}",
+                f"Too many snapshots: {len(close)} of {len(held)} on replica {log.label} follow "
+                f"within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
+                "Each writes the whole state anew, and no default of Kafka does so. "
+                f"Look at its {INTERVAL} and {BYTES}.",
                 close[-1][1].path,
                 offset=first.end_offset,
                 evidence={"close": len(close), "snapshots": len(held)},
@@ -168,10 +171,10 @@ def forward(quorum: Quorum) -> Iterator[BadRow]:
             if None not in times and times[1] < times[0]:  # type: ignore[operator]
                 yield BadRow(
                     log.label,
-                    f"{after.evidence.name} ends after {one.evidence.name} in the log, and before "
-                    f"it in time ({_told(times[1])} and {_told(times[0])} by their headers): a "
-                    "clock was set back, or one of the headers was changed; retention by time "
-                    "takes the wrong one for the older",
+                    f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, "
+                    f"but older by its header ({_told(times[1])}, and {_told(times[0])}). "
+                    "A clock was set back, or a header was changed. "
+                    "Retention by time takes the wrong one for the older: check the clocks.",
                     after.path,
                     offset=after.end_offset,
                     evidence={"header_timestamps": list(times)},

@@ -12,7 +12,8 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import ActionKey, BadRow, Check, Query, Scope, Severity, check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.triage import at_same_place, counted, some
+from kraftlog.audit.triage import at_same_place, replicas_text, some
+from kraftlog.plain import counted
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 
@@ -48,7 +49,7 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     text, evidence = issue.text, dict(issue.evidence)
     if issue.check in _STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
-        text, evidence = f"{text}; {held}", {**evidence, **places}
+        text, evidence = f"{text} {held}", {**evidence, **places}
     return BadRow(
         issue.replica,
         text,
@@ -71,12 +72,13 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
     """Leftover configs are Kafka's own doing: one info for all snapshots of the quorum."""
     replicas = list(dict.fromkeys(one.replica for one in left))
     files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in left))
-    keys = dict.fromkeys(found.text for one in left for found in one.differences)
+    told = (found.text for one in left for found in one.differences)
+    keys = dict.fromkeys(text.partition(" is there")[0] for text in told)
     first = left[0]
     return BadRow(
         first.replica,
-        f"snapshots of {some(replicas)} hold configs of topics that do not exist: {LEFT_CONFIGS} "
-        f"({some(files)}; {some(list(keys), 3)})",
+        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist: "
+        f"{some(list(keys), 3)}. {LEFT_CONFIGS} The files are {some(files)}.",
         first.path,
         offset=first.end_offset,
         batch_leader_epoch=first.epoch,
@@ -95,9 +97,9 @@ def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
     note = image_note(quorum, one.differences, one.end_offset)
     return BadRow(
         one.replica,
-        f"{_file(one)} differs from {one.basis} in {places}: {listed}; a node that loads it goes "
-        "on with a wrong state: set it aside and take another replica's "
-        f"snapshot{'; ' + note if note else ''}",
+        f"Snapshot {_file(one)} differs from {one.basis} in {places}: {listed}. "
+        "A node that loads it goes on with a wrong state. "
+        f"Set it aside and take another replica's snapshot.{' ' + note if note else ''}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,

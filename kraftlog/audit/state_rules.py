@@ -58,9 +58,10 @@ MISSING = frozenset(
 def _dangling(one: Applied, fault: FaultyRecord) -> Told:
     return Told(
         "references_exist",
-        f"{one.origin.type} at offset {one.origin.offset} names something that does not exist "
-        f"there: {fault.detail}; Kafka's loader fails on it or drops it, so find out which "
-        f"controller wrote it before any node restarts{record_note(one.origin.type, fault.kind)}",
+        f"The {one.origin.type} at offset {one.origin.offset} names something that does not exist "
+        f"there: {fault.detail}. Kafka's loader fails on it, or drops it. "
+        "Find out which controller wrote it before any node restarts."
+        f"{record_note(one.origin.type, fault.kind)}",
         {"kind": fault.kind, "data": dict(one.data)},
     )
 
@@ -70,9 +71,9 @@ def _unregistered(step: Step) -> Iterator[Told]:
     if step.state.get("brokers", (broker,)) is None:
         yield Told(
             "references_exist",
-            f"{step.type} at offset {step.offset} removes broker {broker}, which is not "
-            "registered there; "
-            "harmless to Kafka, but no controller writes it: find out why",
+            f"The {step.type} at offset {step.offset} removes broker {broker}, which is not "
+            "registered there. "
+            "This is harmless to Kafka, but no controller writes it: find out who did.",
             {"broker_id": broker},
         )
 
@@ -81,9 +82,9 @@ def _refused(one: Applied, fault: FaultyRecord) -> Told:
     placed = "directories" in fault.detail
     return Told(
         "isr_within_replicas" if placed else "record_replays",
-        f"{one.origin.type} at offset {one.origin.offset} cannot be replayed: {fault.detail}; "
-        "Kafka's loader throws there, so look for the version that wrote it before a node of "
-        "another version starts",
+        f"The {one.origin.type} at offset {one.origin.offset} cannot be applied: {fault.detail}. "
+        "Kafka's loader throws there. "
+        "Look for the version that wrote it before a node of another version starts.",
         {"kind": fault.kind, "data": dict(one.data)},
     )
 
@@ -137,9 +138,9 @@ def _partition_told(check: str, one: Applied, change: Change, text: str) -> Told
     name = f"id {topic_id}" if one.topic_name is None else f"{one.topic_name} (id {topic_id})"
     return Told(
         check,
-        f"partition {number} of topic {name} at offset {one.origin.offset}: {text}; brokers would "
-        "act on it, so correct it with a reassignment or an election and find out which "
-        "controller wrote it",
+        f"Partition {number} of topic {name} is wrong from offset {one.origin.offset} on: {text}. "
+        "Brokers would act on it: correct it with a reassignment or an election. "
+        "Find out which controller wrote it.",
         {"topic_id": topic_id, "partition": number, "after": dict(change.after or {})},
     )
 
@@ -149,30 +150,31 @@ def _topic_identity(step: Step) -> Iterator[Told]:
     same_name = step.state.named("topics", name)
     same_id = step.state.get("topics", (topic_id,))
     advice = (
-        "find out which controller wrote it, and delete one of the two before clients mix them up"
+        "Find out which controller wrote it, and delete one of the two before clients mix them up."
     )
     if same_name is not None and same_name != (topic_id,):
         yield Told(
             "topic_identity_unique",
-            f"a topic named {name} (id {topic_id}) is created at offset {step.offset} while one "
-            f"of that name (id {same_name[0]}) is alive: {advice}",
+            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while one "
+            f"of that name (id {same_name[0]}) exists. {advice}",
             {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Told(
             "topic_identity_unique",
-            f"topic id {topic_id} is used again at offset {step.offset} for {name} while it is "
-            f"that of {same_id['name']}: its partitions are forgotten; {advice}",
+            f"The topic id {topic_id} is used again at offset {step.offset} for {name}, while it "
+            f"is that of {same_id['name']}. The partitions of {same_id['name']} are forgotten. "
+            f"{advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
     elif topic_id in step.gone:
         before, since = step.gone[topic_id]
         yield Told(
             "topic_identity_unique",
-            f"topic id {topic_id} is used again at offset {step.offset} for {name}: it was that of "
-            f"{before}, which was deleted at offset {since.offset}; a broker that still has a "
-            "folder of it takes its old records for the new topic's. Find out which controller "
-            "wrote it, and delete and create the topic again",
+            f"The topic id {topic_id} is used again at offset {step.offset} for {name}: it was "
+            f"that of {before}, which was deleted at offset {since.offset}. "
+            "A broker that still has a folder of it takes its old records for the new topic's. "
+            "Find out which controller wrote it, then delete the topic and create it again.",
             {"name": name, "topic_id": topic_id, "other_name": before, "deleted": since.offset},
         )
 
@@ -189,9 +191,10 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
         return
     yield Told(
         "broker_epoch_is_offset",
-        f"broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which "
-        f"is not the place of its registration ({step.batch_base_offset} to {step.offset}): "
-        "requests of that broker could be fenced wrongly; restart it so that it registers again",
+        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which "
+        f"is not the place of its registration ({step.batch_base_offset} to {step.offset}). "
+        "Requests of that broker could be refused wrongly: restart it, so that it registers "
+        "again.",
         {"broker_id": broker, "broker_epoch": epoch},
     )
 
@@ -215,9 +218,9 @@ def _producer_ids(step: Step) -> Iterator[Told]:
         was = known["nextProducerId"]
         yield Told(
             "producer_ids_increase",
-            f"the next producer id goes back from {was} to {now} at offset {step.offset}: "
-            "producers will be given ids that others use, and their records may be dropped as "
-            f"duplicates; raise it above {was} before producers start",
+            f"The next producer id goes back from {was} to {now} at offset {step.offset}. "
+            "Producers will get ids that others use, and brokers may drop their records as "
+            f"duplicates. Raise it above {was} before producers start.",
             {"previous": was, "next": now},
         )
 

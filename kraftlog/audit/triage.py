@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow
+from kraftlog.plain import natural, sentence
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -36,22 +37,16 @@ def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) ->
     """The other replicas whose logs hold offsets [start, end) without damage."""
     end = start + 1 if end is None or end <= start else end
     found = [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
-    return sorted(found, key=_as_numbers)
-
-
-def _as_numbers(label: str) -> list[tuple[int, str]]:
-    """1, 2, 11 is the order that people expect of 1, 11, 2."""
-    return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", label)]
+    return sorted(found, key=natural)
 
 
 def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str, dict[str, Any]]:
     """(what to do, evidence) for a replica that lost offsets [start, end)."""
     holders = intact_elsewhere(quorum, label, start, end)
     if holders:
-        names = some(holders)
         return (
-            f"{names} {'holds' if len(holders) == 1 else 'hold'} the same offsets intact: before "
-            "this node starts, set its log folder aside and let it fetch the log again",
+            f"{sentence(holding(holders))} the same offsets intact. "
+            "Before this node starts, set its log folder aside and let it fetch the log again.",
             {"held_intact_by": holders},
         )
     snapshot = max(
@@ -61,13 +56,15 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     )
     if snapshot is not None:
         return (
-            f"no other replica's log at hand holds them, but the state after them is in "
-            f"{snapshot.evidence.name} of {snapshot.replica}: keep both before this node starts",
+            "No other log at hand holds the same offsets intact, but a snapshot holds the state "
+            "after them: "
+            f"{snapshot.evidence.name} of replica {snapshot.replica}. "
+            "Keep a copy of both folders before this node starts.",
             {"held_intact_by": [], "covered_by_snapshot": snapshot.path},
         )
     return (
-        "no other replica at hand holds them: keep a copy of this folder before the node starts, "
-        "because Kafka cuts its log at the first bad batch",
+        "No other replica at hand holds the same offsets intact. "
+        "Keep a copy of this folder before the node starts: Kafka cuts its log at the bad place.",
         {"held_intact_by": []},
     )
 
@@ -85,16 +82,14 @@ def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str
                 (same if equal else other).append(one.label)
     evidence = {"same_bytes_on": same, "other_bytes_on": other}
     if other and not same:
-        verb = "holds" if len(other) == 1 else "hold"
         return (
-            f"{some(other)} {verb} another batch there: before this node starts, set its log "
-            "folder aside and let it fetch the log again",
+            f"{sentence(holding(other))} another batch there. "
+            "Before this node starts, set its log folder aside and let it fetch the log again.",
             evidence,
         )
     if same:
-        verb = "holds" if len(same) == 1 else "hold"
-        return f"{some(same)} {verb} the same bytes, so that its leader wrote it", evidence
-    return "no other copy at hand holds that offset", evidence
+        return f"{sentence(holding(same))} the same bytes, so its leader wrote it so.", evidence
+    return "No other copy at hand holds that offset.", evidence
 
 
 def some(labels: list[str], limit: int = 4) -> str:
@@ -104,6 +99,21 @@ def some(labels: list[str], limit: int = 4) -> str:
     return (
         " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
     )
+
+
+def numbers(ids: Iterable[int], limit: int = 9) -> str:
+    """Ids in words, as those of voters."""
+    return some([str(one) for one in ids], limit)
+
+
+def replicas_text(labels: list[str]) -> str:
+    """Replicas in a sentence: replica 1, or replicas 1 and 3."""
+    return f"{'replica' if len(labels) == 1 else 'replicas'} {some(labels)}"
+
+
+def holding(labels: list[str]) -> str:
+    """Replicas and their verb: replica 1 holds, or replicas 1 and 3 hold."""
+    return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
 
 
 def capped(rows: Longs) -> Iterator[tuple[int, int]]:
@@ -123,22 +133,25 @@ def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         groups.setdefault(key, []).append(row)
     for held in groups.values():
         labels = list(dict.fromkeys(one.replica for one in held if one.replica is not None))
-        more = f" (held by {some(labels)})" if len(labels) > 1 else ""
+        more = f" {sentence(holding(labels))} it." if len(labels) > 1 else ""
         evidence = {**held[0].evidence, "replicas": labels}
         yield replace(held[0], message=held[0].message + more, evidence=evidence)
 
 
 def and_more(more: int) -> str:
-    """The end of a message that stands for others as well."""
-    return f" ({more:,} more like it on this replica)" if more else ""
+    """The sentence at the end of a message that stands for others as well."""
+    verb = "is" if more == 1 else "are"
+    return f" {more:,} more like it {verb} on this replica." if more else ""
 
 
 def called(quorum: Quorum, log: LogView) -> str:
-    """A replica as a person calls it: controller 2, broker 12."""
+    """A replica as a person calls it: controller 2, broker 12; by its folder where its role is not
+    known.
+    """
     node = log.evidence.node_id
     role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
     if role is None or node is None:
-        return log.label
+        return f"replica {log.label}"
     # A folder that is named by its node need not be named again, but where two are.
     alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone
@@ -154,11 +167,6 @@ def head(message: str) -> str:
     found = _HEAD_END.search(message)
     text = message[: found.start()] if found else message
     return text if len(text) <= _HEAD_LIMIT else f"{text[: _HEAD_LIMIT - 1]}…"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 1,234 findings."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def offsets_text(start: int, end: int | None) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.health_checks import Reason, health_check, row, since_text
+from kraftlog.audit.health_checks import Reason, at_text, health_check, row, since_text
+from kraftlog.audit.triage import numbers
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.health import Health
@@ -47,20 +48,17 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     for voter in away:
         copy = known[voter][0]
         new = copy.meta("directory.id")
-        spare = max(0, left - majority)
         stands = (
-            f"so {left} of {len(named)} voters are left, {majority} are needed: "
-            f"{spare} more may fail"
-            if left >= majority
-            else f"so only {left} of {len(named)} voters are left, {majority} are needed: "
-            "no leader can be elected"
+            f"{left} of {len(named)} voters {'is' if left == 1 else 'are'} left and "
+            f"{majority} {'is' if majority == 1 else 'are'} needed: {_spare(left - majority)}."
         )
         yield BadRow(
             copy.label,
-            f"node {voter} is a voter by its id only: the voter set names its directory "
-            f"{named[voter]}, which is on no disk at hand, and its disk is {new}; it does not "
-            f"vote, {stands}. If the old disk is gone for good, remove the voter ({voter}, "
-            f"{named[voter]}) and add ({voter}, {new}) with kafka-metadata-quorum",
+            f"Node {voter} does not vote: its disk is not the one that the voter set names. "
+            f"The voter set names directory {named[voter]}, which is on no disk at hand. "
+            f"The directory of its disk is {new}. {stands} If the old disk is gone for good, "
+            f"remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with "
+            "kafka-metadata-quorum.",
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,
@@ -70,6 +68,13 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
                 "majority": majority,
             },
         )
+
+
+def _spare(count: int) -> str:
+    """How many voters may still fail, in words."""
+    if count < 0:
+        return "no leader can be elected"
+    return "none of them may fail" if count == 0 else f"{count} of them may fail"
 
 
 def _named_directories(quorum: Quorum) -> dict[int, str]:
@@ -109,14 +114,14 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         passed = back.timestamp - left.timestamp
         by_itself = _joins(quorum, voter, directory) or passed <= quorum.thresholds.rejoin_ms
         how = (
-            f"{max(0, passed) / 1000:,.1f} s later, as a controller does by itself"
+            f", {max(0, passed) / 1000:,.1f} s later, as a controller does by itself"
             if by_itself
-            else "later"
+            else ""
         )
         yield row(
             found,
-            f"voter {voter} (directory {directory}) was removed ({since_text(left)}) and is a "
-            f"voter again ({since_text(back)}), {how}: {_STAY_AWAY}",
+            f"Voter {voter} was removed ({at_text(left)}) and is a voter again "
+            f"({since_text(back)}){how}. Its directory is {directory}. {_STAY_AWAY}",
             None if by_itself else "info",
             voter_id=voter,
             directory_id=directory,
@@ -129,8 +134,8 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if (voter, directory) not in now and _joins(quorum, voter, directory):
             yield row(
                 found,
-                f"voter {voter} (directory {directory}) was removed ({since_text(left)}), and "
-                f"joins again when its node runs, as its server.properties says: {_STAY_AWAY}",
+                f"Voter {voter} was removed ({at_text(left)}), but joins again when its node "
+                f"runs: its server.properties says so. Its directory is {directory}. {_STAY_AWAY}",
                 voter_id=voter,
                 directory_id=directory,
                 removed_offset=left.offset,
@@ -139,8 +144,8 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 AUTO_JOIN = "controller.quorum.auto.join.enable"
 _STAY_AWAY = (
-    f"if it was to stay away, stop the node, or set {AUTO_JOIN}=false on it, and remove it after "
-    "that (KAFKA-19850)"
+    f"If it was to stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove "
+    "it (KAFKA-19850)."
 )
 
 
@@ -187,11 +192,13 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             one, other = (list(ids) for ids in apart)
             yield BadRow(
                 log.label,
-                f"the voters become {list(after.ids)} by {after.source}, after {list(before.ids)} "
-                f"by {before.source}: {one} was a majority before and {other} is one after it, and "
-                "they share no voter, so that each could have elected a leader and committed "
-                "records of its own. Compare the copies of all of them before any node starts, and "
-                "change voters one at a time",
+                f"Too many voters changed at once: {numbers(before.ids)} by {before.source} became "
+                f"{numbers(after.ids)} by {after.source}. "
+                f"A majority of the old voters ({numbers(one)}) and one of the new voters "
+                f"({numbers(other)}) share no voter: each could have elected a leader and "
+                "committed records of its own. "
+                "Compare the copies of all of them before any node starts, and change voters one "
+                "at a time.",
                 log.path(int(log.rows[log.index_at(after.offset or 0)])),
                 int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),
                 after.offset,

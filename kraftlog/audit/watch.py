@@ -77,9 +77,10 @@ class Rules:
         first = window.first_offset
         told = Told(
             "mass_deletion",
-            f"{window.removed} of {window.total} {KINDS[window.table]} are removed between offsets "
-            f"{first} and {window.last_offset}: if nobody meant it, stop the controllers now; the "
-            f"state before offset {first} can be written as a checkpoint",
+            f"{window.removed} of {window.total} {KINDS[window.table]} were removed between "
+            f"offsets {first} and {window.last_offset}. "
+            "If nobody meant it, stop the controllers now. "
+            f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
             {
                 "kind": window.table,
                 "removed": window.removed,

@@ -7,12 +7,11 @@ import argparse
 from functools import partial
 from typing import Any
 
-from kraftlog.audit.triage import counted
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import add_link, at_least, links_of
 from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
 from kraftlog.quorum.joining import (
     LOG_BYTES,
     SNAPSHOT_BYTES,

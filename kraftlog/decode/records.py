@@ -29,6 +29,7 @@ from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
 from kraftlog.message.spec import MessageSpec
+from kraftlog.plain import counted
 from kraftlog.wire import INT16, Buffer, fixed, unsigned_varint
 
 FRAME_VERSION = 1
@@ -289,7 +290,7 @@ def _message(
 ) -> Body:
     data, unknown, at = read_message(spec.at(version), buffer, at, end)
     if at != end:
-        detail = f"{end - at} bytes are left after {spec.name} version {version}"
+        detail = f"{counted(end - at, 'byte')} left after {spec.name} version {version}"
         raise DecodeError(FaultKind.RECORD_TRAILING, at, detail)
     if spec.holds_secrets:
         unknown = _masked(unknown, redactor)

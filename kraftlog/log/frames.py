@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kraftlog.errors import DecodeError
 from kraftlog.log.fault import FaultKind
+from kraftlog.plain import counted
 from kraftlog.wire import Buffer, need, varint, varlong
 
 
@@ -50,7 +51,7 @@ def read_frames(buffer: Buffer, start: int, limit: int, count: int) -> Iterator[
     position = start
     for index in range(max(count, 0)):
         if position >= limit:
-            detail = f"the header says {count} records, the batch holds {index}"
+            detail = f"the header says {counted(count, 'record')}, the batch holds {index}"
             yield FrameFault(FaultKind.RECORD_COUNT, index, position, limit, detail)
             return
         try:
@@ -65,7 +66,8 @@ def read_frames(buffer: Buffer, start: int, limit: int, count: int) -> Iterator[
             yield FrameFault(FaultKind.RECORD_FRAME, index, position, end, error.detail)
         position = end
     if position < limit:
-        detail = f"{limit - position:,} bytes are left after the last record"
+        rest = limit - position
+        detail = f"{counted(rest, 'byte')} left after the last record"
         yield FrameFault(FaultKind.BATCH_TRAILING, max(count, 0), position, limit, detail)
 
 

@@ -35,6 +35,7 @@ from kraftlog.log.codecs import unpacked_limit
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.resync import Search, is_zero, streamed_crc_is_valid
 from kraftlog.log.storage import FileBytes
+from kraftlog.plain import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def _vanished(position: int, size: int) -> Fault:
         FaultKind.VANISHED,
         position,
         size,
-        f"the file became {size:,} bytes shorter while it was read",
+        f"the file became {counted(size, 'byte')} shorter while it was read",
     )
 
 
@@ -230,18 +231,18 @@ def _damage(
     zero_size = is_zero(file, position, following)
     kind = FaultKind.BATCH_HEADER
     if zero_size == range_size:
-        kind, detail = FaultKind.ZEROS, f"{range_size:,} zero bytes"
+        kind, detail = FaultKind.ZEROS, counted(range_size, "zero byte")
     elif search.abandoned:
         kind = FaultKind.SEARCH_ABANDONED
-        detail = f"{range_size:,} bytes full of false batch headers"
+        detail = f"{counted(range_size, 'byte')} full of false batch headers"
     elif at_end and (range_size < HEADER_SIZE if size is None else size > range_size):
         kind = FaultKind.TORN_BATCH
         claimed = f"a batch of {size:,} bytes" if size is not None else "a batch header"
-        detail = f"{claimed} is cut off after {range_size:,} bytes"
+        detail = f"{claimed} is cut off after {counted(range_size, 'byte')}"
     elif at_end:
-        kind, detail = FaultKind.GARBAGE, f"{range_size:,} bytes that are no record batch"
+        kind, detail = FaultKind.GARBAGE, f"{counted(range_size, 'byte')} without a record batch"
     else:
-        detail = f"{range_size:,} bytes that are no record batch, before a valid one"
+        detail = f"{counted(range_size, 'byte')} without a record batch, before a valid one"
     if 0 < zero_size < range_size:
         detail += f", the first {zero_size:,} of them zero"
     return Fault(

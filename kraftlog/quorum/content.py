@@ -26,6 +26,7 @@ from kraftlog.log.batch import (
 )
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
+from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import newer_level
 
@@ -127,10 +128,12 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     for text in newer_parts(record):
         yield RecordIssue(UNKNOWN, record.index, text)
     if record.header_count:
-        text = f"it has {record.header_count} record headers"
+        text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)
     if record.key_size_bytes is not None and not record.is_control:
-        yield RecordIssue("key", record.index, f"it has a key of {record.key_size_bytes} bytes")
+        yield RecordIssue(
+            "key", record.index, f"it has a key of {counted(record.key_size_bytes, 'byte')}"
+        )
     if record.timestamp_delta:
         text = f"its timestamp delta is {record.timestamp_delta}"
         yield RecordIssue("timestamp_delta", record.index, text)

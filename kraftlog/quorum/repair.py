@@ -11,7 +11,7 @@ from kraftlog.log.resync import streamed_crc_is_valid
 from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import BatchColumns
 
-PROVEN = "its CRC proves the records whole, only the length or magic in its header is damaged"
+PROVEN = "its CRC proves the records whole"
 """What the detail of such a fault says."""
 
 _KINDS = RANGE_KINDS - {FaultKind.BATCH_CRC}
@@ -46,5 +46,5 @@ def _whole(path: str, fault: Fault, position: int, size: int) -> Fault | None:
             base = int.from_bytes(file.read(position, 8), "big", signed=True)
     except OSError:
         return None
-    detail = f"a batch of {size:,} bytes cannot be read: {PROVEN}"
+    detail = f"a batch of {size:,} bytes has a damaged length or magic in its header ({PROVEN})"
     return fault._replace(position=position, size_bytes=size, detail=detail, offset=base)

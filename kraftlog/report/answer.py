@@ -163,10 +163,10 @@ def _lost(rows: Sequence[Row]) -> list[Lost]:
 
 
 def _heads(rows: list[Row]) -> str:
-    """The first words of the findings of a group, those of one check once."""
+    """The first sentences of the findings of a group, those of one check once."""
     heads: dict[str, None] = {}
     for row in told_once(rows):
         heads[head(str(row["message"]))] = None
     told = list(heads)
-    more = f"; and {len(told) - HEADS_SHOWN:,} more" if len(told) > HEADS_SHOWN else ""
-    return "; ".join(told[:HEADS_SHOWN]) + more
+    more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
+    return " ".join(f"{one}." for one in told[:HEADS_SHOWN]) + more

@@ -13,7 +13,7 @@ from typing import Any
 
 import altair as alt
 
-from kraftlog.audit.triage import counted
+from kraftlog.plain import counted
 from kraftlog.report.svg import drawn, layer
 from kraftlog.report.view import PageData, Row
 

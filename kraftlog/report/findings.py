@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
-from kraftlog.plain import printable
+from kraftlog.plain import natural, printable
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answer, answer_of
 from kraftlog.report.once import told_once
@@ -130,7 +130,9 @@ def place_of(finding: Row) -> str:
     stands for several, all of them.
     """
     if finding.get("same"):
-        return ", ".join(str(row["replica"]) for row in (finding, *finding["same"]))
+        return ", ".join(
+            sorted((str(row["replica"]) for row in (finding, *finding["same"])), key=natural)
+        )
     label, node = str(finding["replica"]), finding["node_id"]
     named = node is None or label.rsplit("/", 1)[-1] == str(node)
     return label if named else f"node {node} in {label}"

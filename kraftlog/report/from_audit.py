@@ -9,8 +9,8 @@ from datetime import datetime
 
 from kraftlog import __version__
 from kraftlog.audit.run import AuditResult
-from kraftlog.audit.triage import counted
 from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.plain import counted
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.report.view import PageData, Row

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.audit.run import HOLDS
-from kraftlog.audit.triage import counted
+from kraftlog.plain import counted
 from kraftlog.report.type_counts import type_counts
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake

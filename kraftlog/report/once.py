@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kraftlog.plain import sentence
+
 Row = dict[str, Any]
 
 _PLURAL = {
@@ -58,7 +60,7 @@ def told_once(findings: Iterable[Row]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for number, row in enumerate(findings):
         who = who_of(row)
-        body = str(row["message"]).removeprefix(f"{who} ") if who else None
+        body = str(row["message"]).removeprefix(f"{sentence(who)} ") if who else None
         is_named = body is not None and body != row["message"]
         key = (row["check"], row["severity"], body) if is_named else (number,)
         groups.setdefault(key, []).append(row)
@@ -81,7 +83,7 @@ def _one(key: tuple[Any, ...], rows: list[Row]) -> Row:
     verb, _, rest = str(key[2]).partition(" ")
     return {
         **first,
-        "message": f"{who} {_PLURAL.get(verb, verb)} {rest}",
+        "message": f"{sentence(who)} {_PLURAL.get(verb, verb)} {rest}",
         "same": rows[1:],
         "told_of": who,
     }

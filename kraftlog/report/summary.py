@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from kraftlog.audit.triage import counted
-from kraftlog.plain import printable
+from kraftlog.plain import counted, printable
 from kraftlog.report.answer import answer_of
 from kraftlog.report.findings import print_answer, print_groups, print_verdict
 from kraftlog.report.from_lake import recorded_restart, recorded_verdict

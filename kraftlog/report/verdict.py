@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kraftlog.audit.triage import counted
+from kraftlog.plain import counted
 from kraftlog.report.once import nodes_text
 
 Row = dict[str, Any]
@@ -80,7 +80,7 @@ def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
     elif missing:
         which = listed([str(one) for one in missing])
         noun = "voter" if len(missing) == 1 else "voters"
-        advice = "decide about no restart without " + ("it" if len(missing) == 1 else "them")
+        advice = "do not decide about a restart without " + ("it" if len(missing) == 1 else "them")
         if is_pulled:
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(

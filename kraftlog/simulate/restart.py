@@ -48,9 +48,11 @@ class Restart:
 
 
 def restarts(quorum: Quorum) -> list[Restart]:
-    """One answer per replica: first those that may start, in the order in which they should."""
+    """One answer per disk: first those that may start, in the order in which they should. What was
+    pulled from a leader is no disk.
+    """
     judge = _Judge(quorum, Plans(quorum))
-    found = [judge.of(log) for log in quorum.logs]
+    found = [judge.of(log) for log in quorum.logs if not log.evidence.is_pulled]
     able = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
     able.sort(key=lambda one: judge.place(one))
     numbered = [
@@ -163,7 +165,7 @@ class _Judge:
     def _why_safe(self, log: LogView, votes: bool) -> str:
         lower, end = self.quorum.bounds.lower, log.end_offset or 0
         if not votes:
-            return "nothing is lost: without a vote, what is missing comes from the leader"
+            return "nothing is lost; what is missing comes from the leader"
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:

@@ -98,7 +98,8 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
     value = state.get(table.name, key)
     if value is None:
         if delete.required:
-            raise ReplayFault(delete.required, f"{table.name} hold nothing under {list(key)}")
+            name = ", ".join(map(str, key))
+            raise ReplayFault(delete.required, f"there is no {name} in {table.name}")
         return []
     return [*_cascade(state, table.on_delete, value), *_set(state, table, key, None)]
 

@@ -137,7 +137,9 @@ def _directories(directories: list[str], count: int) -> list[str]:
     if len(directories) == count:
         return directories
     if any(one != MIGRATING for one in directories):
-        raise ReplayFault("bad_value", f"{count} replicas have {len(directories)} directories")
+        raise ReplayFault(
+            "bad_value", f"the number of replicas is {count}, of directories {len(directories)}"
+        )
     return [MIGRATING] * count
 
 

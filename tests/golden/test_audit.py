@@ -11,6 +11,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, KAFKA_4_4, scenario
+from tests.unit.sentences import slips
 
 REAL = (
     "combined", "isolated", "isolated-healed", "lagging", "lagging-caughtup", "legacy",
@@ -60,8 +61,8 @@ def test_the_dead_leader_and_a_broker_carry_an_uncommitted_tail() -> None:
         ("12", 12, 176),
     }
     by_node = {one.node_id: one.row for one in tails}
-    assert by_node[2].message.startswith("controller 2 carries an uncommitted tail")
-    assert by_node[12].message.startswith("broker 12 carries an uncommitted tail")
+    assert by_node[2].message.startswith("Controller 2 carries an uncommitted tail")
+    assert by_node[12].message.startswith("Broker 12 carries an uncommitted tail")
     for row in by_node.values():
         assert "from offset 176 on, which a restart cuts" in row.message
         assert "None of it was committed" in row.message
@@ -111,6 +112,12 @@ def test_a_torn_tail_and_a_cut_snapshot_are_told_apart() -> None:
     assert {one.check for one in result.findings if one.scope == "snapshot"} == {
         "snapshot_footer_last"
     }
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_every_message_is_made_of_sentences(case: str) -> None:
+    for finding in audit(case).findings:
+        assert slips(finding.row.message) == [], finding.row.message
 
 
 def test_the_audit_says_the_same_each_time() -> None:

@@ -70,7 +70,7 @@ def test_a_disk_is_replaced(cluster: Quorum, tmp_path: Path) -> None:
     assert_told("a voter's disk is replaced", result)
     (row,) = [one.row for one in found(result, "voter_directories_agree")]
     assert (row.replica, row.evidence["voter_directory_id"]) == (str(node.id), old)
-    assert "0 more may fail" in row.message
+    assert "none of them may fail" in row.message
 
 
 def test_endpoints_changed(cluster: Quorum, tmp_path: Path) -> None:

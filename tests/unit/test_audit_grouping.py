@@ -96,7 +96,7 @@ def test_records_of_an_aborted_transaction_that_show(tmp_path: Path) -> None:
 
 def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
     (one,) = of_snapshot(tmp_path, [batch(12, NO_OP)], [batch(0, topic("d", 8))])
-    assert one.row.message.endswith("take another replica's snapshot")
+    assert one.row.message.endswith("take another replica's snapshot.")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
     [
         (
             value("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", id="A" * 21 + "E"),
-            "removed twice in one step of Kafka's loader is no failure there",
+            "was removed twice in one step of Kafka's loader, it does not fail there",
         ),
         (
             value(
@@ -118,7 +118,7 @@ def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
                 addingReplicas=None,
                 leaderRecoveryState=-1,
             ),
-            "Kafka drops every record of that step of its loader",
+            "Kafka drops all records of that step of its loader",
         ),
     ],
 )

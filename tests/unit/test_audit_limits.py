@@ -54,7 +54,7 @@ def test_many_findings_of_one_kind_hide_no_other(tmp_path: Path) -> None:
     (row,) = found(result, "isr_within_replicas")
     assert row.row.offset == gone.base
     told = [one.row.message for one in found(result, "references_exist")]
-    assert f"({2 * DANGLING - len(told):,} more like it on this replica)" in told[-1]
+    assert f" {2 * DANGLING - len(told):,} more like it are on this replica." in told[-1]
 
 
 def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path) -> None:

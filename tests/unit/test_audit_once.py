@@ -19,7 +19,7 @@ def test_a_step_back_that_all_replicas_hold_is_one_info(tmp_path: Path) -> None:
     (one,) = found(audit(tmp_path), "timestamps_monotonic")
     assert (one.severity, one.row.offset) == ("info", 12)
     assert one.row.evidence["replicas"] == ["1", "2", "3"]
-    assert "held by 1, 2 and 3" in one.row.message
+    assert "Replicas 1, 2 and 3 hold it." in one.row.message
 
 
 def test_a_clock_that_is_put_back_again_and_again_is_one_pattern(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> Non
     assert not critical & {"committed_data_consistent", "log_matching", "single_leader_per_epoch"}
 
 
-@pytest.mark.parametrize("copies, verdict", [(3, "the others say"), (2, "1 says")])
+@pytest.mark.parametrize("copies, verdict", [(3, "the others say"), (2, "that of 1 says")])
 def test_of_two_clusters_the_more_frequent_is_the_usual_one(
     tmp_path: Path, copies: int, verdict: str
 ) -> None:
@@ -228,7 +228,7 @@ def test_of_two_clusters_the_more_frequent_is_the_usual_one(
         for one in audit_of(Quorum(evidence_of(tmp_path))).findings
         if one.check == "cluster_id_agrees"
     ]
-    text = f"meta.properties of 2 says cluster another, {verdict} {CLUSTER}: "
+    text = f"The meta.properties of 2 says cluster another, {verdict} {CLUSTER}. "
     assert [row.message.startswith(text) for row in rows] == [True]
 
 

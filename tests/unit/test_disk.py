@@ -104,7 +104,7 @@ def test_why_a_snapshot_does_not_load(tmp_path: Path) -> None:
     assert loadable(tmp_path) is None
     header = 12 + int.from_bytes(raw[8:12], "big")
     path.write_bytes(raw[:header] + b"\x07" * 40 + raw[header:])
-    assert loadable(tmp_path) == "40 bytes that are no record batch, before a valid one"
+    assert loadable(tmp_path) == "40 bytes without a record batch, before a valid one"
     path.write_bytes(raw)
     overwrite(path, 150, b"\x55")
     assert loadable(tmp_path) == "a batch's CRC is wrong"
@@ -165,7 +165,7 @@ def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: 
         node.append(Batch(12, 2, (NO_OP, topic("d", 4) + b"\0"), None, LATER))
     found = disk(tmp_path)
     assert [one.offset for one in found.bad_records] == [13]
-    assert "1 bytes are left after TopicRecord" in found.bad_records[0].text
+    assert "1 byte left after TopicRecord" in found.bad_records[0].text
     assert found.notes == ("offsets 3 to 3 are missing, and Kafka does not notice",)
     assert found.cut is None
 

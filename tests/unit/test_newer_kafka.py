@@ -14,6 +14,7 @@ from kraftlog.audit.state_history import EQUALS, RULE_CHECKS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.plain import sentence
 from kraftlog.quorum.chain import chain
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
@@ -78,7 +79,9 @@ def quorum_with(root: Path, *appended: Batch) -> list[Node]:
 
 def told_once(result: AuditResult, message: str) -> None:
     """One finding for three replicas, and nothing worse in the whole audit."""
-    (row,) = [one for one in found(result, "record_type_known") if message in one.row.message]
+    (row,) = [
+        one for one in found(result, "record_type_known") if sentence(message) in one.row.message
+    ]
     assert row.severity == "warning"
     assert row.row.evidence["replicas"] == ["1", "2", "3"]
     assert row.row.evidence["detail"] == message
@@ -168,7 +171,7 @@ def test_a_control_record_touches_no_state(message: str, tmp_path: Path) -> None
     )
     result = audit(tmp_path)
     (row,) = found(result, "record_type_known")
-    assert message in row.row.message
+    assert sentence(message) in row.row.message
     (dangling,) = found(result, "references_exist")
     assert dangling.row.offset == 13
 
@@ -186,7 +189,7 @@ def test_a_snapshot_whose_first_batch_holds_one_is_complete(message: str, tmp_pa
     for check in ("snapshot_header_first", "snapshot_footer_last", EQUALS):
         assert not found(result, check)
     (row,) = found(result, "record_type_known")
-    assert message in row.row.message
+    assert sentence(message) in row.row.message
 
 
 def image(root: Path) -> Image:

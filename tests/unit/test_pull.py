@@ -560,7 +560,7 @@ def test_a_disk_beside_the_live_quorum_is_judged_for_certain(
     nothing of the tail is.
     """
     told = audit_beside_the_live_quorum(362, tmp_path, capsys)
-    assert "controller 2 carries an uncommitted tail from offset 176 on" in told
+    assert "Controller 2 carries an uncommitted tail from offset 176 on" in told
     assert "None of it was committed" in told
     assert "INFO voters_present" in told
     assert "the running quorum was pulled instead, and committed exactly below offset 362" in told

@@ -400,7 +400,7 @@ def test_a_headline_says_no_more_than_the_verdict() -> None:
     missing = told([], [], {}, verdict="incomplete", missing_voters=[2, 3])
     assert missing == (
         "Nothing was found in what could be judged, but not everything could be. "
-        "No copies of voters 2 and 3 (of 3): decide about no restart without them."
+        "No copies of voters 2 and 3 (of 3): do not decide about a restart without them."
     )
     unknown = told([], [], {}, verdict="incomplete", voters=None)
     assert "Nothing at hand says who votes" in unknown

@@ -170,7 +170,7 @@ def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
     quorum(tmp_path)
     observer = Node(tmp_path, 9)
     observer.write(healthy_log())
-    why = "nothing is lost: without a vote, what is missing comes from the leader"
+    why = "nothing is lost; what is missing comes from the leader"
     assert told(tmp_path, "9") == (Safety.SAFE, why, None)
     overwrite(observer.segment(6), AT[9] + 70, b"\x55")
     safety, reason, start = told(tmp_path, "9")
@@ -208,7 +208,7 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), findings)}
     assert (rows["1"]["verdict"], rows["1"]["order"]) == ("unsafe", None)
     assert rows["1"]["reason"] == (
-        "meta.properties of 1 says cluster another, the others say cluster-of-the-tests-0 "
+        "The meta.properties of 1 says cluster another, the others say cluster-of-the-tests-0 "
         "(cluster_id_agrees)"
     )
     assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]

@@ -14,17 +14,20 @@ from kraftlog.audit.triage import (
     at_same_place,
     called,
     capped,
-    counted,
     head,
+    holding,
     intact_elsewhere,
+    numbers,
     offsets_of,
     offsets_text,
     remedy,
+    replicas_text,
     some,
     told_once,
 )
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.plain import counted, natural, sentence
 from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     LIMITS,
@@ -95,27 +98,31 @@ def test_who_holds_offsets_intact(tmp_path: Path) -> None:
 def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     rest = (
-        "the same offsets intact: before this node starts, set its log folder aside and let it "
-        "fetch the log again"
+        "the same offsets intact. Before this node starts, set its log folder aside and let it "
+        "fetch the log again."
     )
     both = quorum_of(tmp_path)
-    assert remedy(both, "1", 3, 4) == (f"2 and 3 hold {rest}", {"held_intact_by": ["2", "3"]})
+    assert remedy(both, "1", 3, 4) == (
+        f"Replicas 2 and 3 hold {rest}",
+        {"held_intact_by": ["2", "3"]},
+    )
     for node in nodes[1:]:
         overwrite(node.segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
     overwrite(nodes[1].segment(0), AT[3] + 17, b"\xaa\xbb\xcc")
     found = quorum_of(tmp_path)
-    assert remedy(found, "1", 3, 4) == (f"3 holds {rest}", {"held_intact_by": ["3"]})
+    assert remedy(found, "1", 3, 4) == (f"Replica 3 holds {rest}", {"held_intact_by": ["3"]})
     path = str(nodes[0].checkpoint(6, 1))
     covered = (
-        f"no other replica's log at hand holds them, but the state after them is in "
-        f"{nodes[0].checkpoint(6, 1).name} of 1: keep both before this node starts"
+        "No other log at hand holds the same offsets intact, but a snapshot holds the state after "
+        f"them: {nodes[0].checkpoint(6, 1).name} of replica 1. "
+        "Keep a copy of both folders before this node starts."
     )
     for end in (6, 5, None):
         told = {"held_intact_by": [], "covered_by_snapshot": path}
         assert remedy(found, "1", 4, end) == (covered, told), end
     nothing = (
-        "no other replica at hand holds them: keep a copy of this folder before the node starts, "
-        "because Kafka cuts its log at the first bad batch",
+        "No other replica at hand holds the same offsets intact. Keep a copy of this folder before "
+        "the node starts: Kafka cuts its log at the bad place.",
         {"held_intact_by": []},
     )
     assert remedy(found, "1", 4, 7) == nothing
@@ -133,32 +140,32 @@ def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
         overwrite(node.segment(6), AT[6] + 17, b"\xaa\xbb\xcc")
     words, evidence = remedy(quorum_of(tmp_path), "1", 6, 7)
     assert evidence["covered_by_snapshot"] == str(nodes[1].checkpoint(12, 2))
-    assert f"{nodes[1].checkpoint(12, 2).name} of 2: keep both" in words
+    assert f"{nodes[1].checkpoint(12, 2).name} of replica 2. Keep a copy of both" in words
 
 
 def test_what_others_hold_at_the_same_place(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    rest = "another batch there: before this node starts, set its log folder aside and let it "
+    rest = "another batch there. Before this node starts, set its log folder aside and let it "
     other = Batch(7, 1, (NO_OP,), None, LATER)
     replace_batch(nodes[0], 7, lambda one: other.raw())
     row = 5  # of offset 7: batches at 0, 1, 3, 4, 6 come before
     found = quorum_of(tmp_path)
     words, evidence = at_same_place(found, found.by_label["1"], row)
-    assert words == f"2 and 3 hold {rest}fetch the log again"
+    assert words == f"Replicas 2 and 3 hold {rest}fetch the log again."
     assert evidence == {"same_bytes_on": [], "other_bytes_on": ["2", "3"]}
     words, evidence = at_same_place(found, found.by_label["2"], row)
-    assert words == "3 holds the same bytes, so that its leader wrote it"
+    assert words == "Replica 3 holds the same bytes, so its leader wrote it so."
     assert evidence == {"same_bytes_on": ["3"], "other_bytes_on": ["1"]}
     for node in nodes[1:]:
         replace_batch(node, 7, lambda one: other.raw())
     found = quorum_of(tmp_path)
     words, evidence = at_same_place(found, found.by_label["2"], row)
-    assert words == "1 and 3 hold the same bytes, so that its leader wrote it"
+    assert words == "Replicas 1 and 3 hold the same bytes, so its leader wrote it so."
     nodes[2].segment(6).unlink()
     nodes[1].segment(6).unlink()
     found = quorum_of(tmp_path)
     words, evidence = at_same_place(found, found.by_label["1"], row)
-    assert words == "no other copy at hand holds that offset"
+    assert words == "No other copy at hand holds that offset."
     assert evidence == {"same_bytes_on": [], "other_bytes_on": []}
 
 
@@ -169,7 +176,7 @@ def test_one_other_copy_with_another_batch(tmp_path: Path) -> None:
     replace_batch(nodes[0], 7, lambda one: Batch(7, 1, (NO_OP,), None, LATER).raw())
     found = quorum_of(tmp_path)
     words, _ = at_same_place(found, found.by_label["1"], 5)
-    assert words.startswith("2 holds another batch there: before this node starts")
+    assert words.startswith("Replica 2 holds another batch there. Before this node starts")
 
 
 @pytest.mark.parametrize(
@@ -200,24 +207,24 @@ def test_the_last_row_that_is_told_counts_the_rest() -> None:
 
 def test_equal_rows_of_several_replicas_are_one() -> None:
     rows = [
-        BadRow("1", "bad", offset=3, evidence={"batch_id": "a", "n": 1}),
-        BadRow("2", "bad", offset=3, evidence={"batch_id": "a", "n": 2}),
-        BadRow("2", "bad", offset=3, evidence={"batch_id": "a"}),
-        BadRow("3", "bad", offset=4, evidence={"batch_id": "a"}),
-        BadRow("3", "bad", offset=3, evidence={"batch_id": "b"}),
+        BadRow("1", "bad.", offset=3, evidence={"batch_id": "a", "n": 1}),
+        BadRow("2", "bad.", offset=3, evidence={"batch_id": "a", "n": 2}),
+        BadRow("2", "bad.", offset=3, evidence={"batch_id": "a"}),
+        BadRow("3", "bad.", offset=4, evidence={"batch_id": "a"}),
+        BadRow("3", "bad.", offset=3, evidence={"batch_id": "b"}),
         BadRow("3", "worse", offset=3, evidence={"batch_id": "a"}),
-        BadRow("3", "bad", offset=3, severity="info", evidence={"batch_id": "a"}),
-        BadRow(None, "bad", offset=3, evidence={"batch_id": "a"}),
+        BadRow("3", "bad.", offset=3, severity="info", evidence={"batch_id": "a"}),
+        BadRow(None, "bad.", offset=3, evidence={"batch_id": "a"}),
     ]
     told = [(one.replica, one.message, dict(one.evidence)) for one in told_once(rows)]
     assert told[0] == (
-        "1", "bad (held by 1 and 2)", {"batch_id": "a", "n": 1, "replicas": ["1", "2"]},
+        "1", "bad. Replicas 1 and 2 hold it.", {"batch_id": "a", "n": 1, "replicas": ["1", "2"]},
     )  # fmt: skip
     assert told[1:] == [
-        ("3", "bad", {"batch_id": "a", "replicas": ["3"]}),
-        ("3", "bad", {"batch_id": "b", "replicas": ["3"]}),
+        ("3", "bad.", {"batch_id": "a", "replicas": ["3"]}),
+        ("3", "bad.", {"batch_id": "b", "replicas": ["3"]}),
         ("3", "worse", {"batch_id": "a", "replicas": ["3"]}),
-        ("3", "bad", {"batch_id": "a", "replicas": ["3"]}),
+        ("3", "bad.", {"batch_id": "a", "replicas": ["3"]}),
     ]
 
 
@@ -236,7 +243,7 @@ def test_replicas_as_people_call_them(tmp_path: Path) -> None:
     assert called(again, again.by_label["2"]) == "controller 1 (2)"
     (nodes[2].home / "meta.properties").unlink()
     without = quorum_of(tmp_path)
-    assert called(without, without.by_label["3"]) == "3"
+    assert called(without, without.by_label["3"]) == "replica 3"
 
 
 def test_small_words() -> None:
@@ -246,7 +253,15 @@ def test_small_words() -> None:
     assert offsets_text(3, None) == "offset 3 and what follows"
     assert [offsets_text(3, end) for end in (3, 4, 5)] == ["offset 3", "offset 3", "offsets 3 to 4"]
     assert and_more(0) == ""
-    assert and_more(1234) == " (1,234 more like it on this replica)"
+    assert and_more(1) == " 1 more like it is on this replica."
+    assert and_more(1234) == " 1,234 more like it are on this replica."
+    assert replicas_text(["1"]) == "replica 1"
+    assert replicas_text(["1", "2", "3"]) == "replicas 1, 2 and 3"
+    assert [holding(["1"]), holding(["1", "2"])] == ["replica 1 holds", "replicas 1 and 2 hold"]
+    assert numbers(range(1, 11)) == "1, 2, 3, 4, 5, 6, 7, 8, 9 and 10"
+    assert numbers(range(1, 12)) == "1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+    assert [sentence("it ends"), sentence("")] == ["It ends", ""]
+    assert sorted(["11", "2", "a10", "a9", "1"], key=natural) == ["1", "2", "11", "a9", "a10"]
 
 
 @pytest.mark.parametrize(

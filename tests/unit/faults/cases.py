@@ -101,7 +101,7 @@ def led_by(*holders: int) -> Damage:
     return damage
 
 
-fault("newest_leader_commits", "warning", says="is on voter 1, 2 of 3", sound=led_by(1, 3))(
+fault("newest_leader_commits", "warning", says="is on voter 1, and 2 of 3", sound=led_by(1, 3))(
     led_by(1)
 )
 
@@ -131,7 +131,7 @@ def joiner(node: Node) -> None:
 
 
 @fault(
-    "controllers_catch_up", "warning", "3", 0, says="1 leader of others came since its log ended",
+    "controllers_catch_up", "warning", "3", 0, says="others had 1 leader since its log ended",
     sound=lambda nodes: joiner(nodes[2]),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -153,7 +153,8 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "log_ends_on_batch", "warning", "3", 13, says="inside the batch of offsets 12 to 14 on 1",
+    "log_ends_on_batch", "warning", "3", 13,
+    says="inside the batch of offsets 12 to 14 on replicas 1 and 2",
     also="log_start_covered", sound=appended(NO_OP, NO_OP, NO_OP),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -210,7 +211,8 @@ def become(*numbers: int) -> Damage:
 
 fault(
     "voter_changes_overlap", "warning", offset=FIRST + 1,
-    says="[2, 3] was a majority before and [4, 5] is one after it", sound=become(1, 2, 3, 4),
+    says="A majority of the old voters (2 and 3) and one of the new voters (4 and 5)",
+    sound=become(1, 2, 3, 4),
 )(become(1, 4, 5))  # fmt: skip
 
 
@@ -228,7 +230,7 @@ def looked_for_at(port: int) -> Damage:
 
 
 fault(
-    "voter_endpoints_agree", "warning", "3", says="look for voter 2 at b:9099",
+    "voter_endpoints_agree", "warning", "3", says="replica 3 has b:9099 in",
     sound=looked_for_at(9093),
 )(looked_for_at(9099))  # fmt: skip
 
@@ -269,7 +271,7 @@ def data_folder(node_at: int, number: int, name: str) -> Damage:
 for at, number, name, says in (
     (0, 2, "a-0", "is that of b, not of a"),
     (0, 1, "a-7", "a has no partition 7"),
-    (2, 1, "a-0", "a-0 is assigned to 1, 2"),
+    (2, 1, "a-0", "a-0 is assigned to brokers 1, 2"),
 ):
     fault(
         "folders_match_topics", "warning", str(at + 1), says=says,

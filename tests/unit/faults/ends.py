@@ -39,7 +39,7 @@ def _(nodes: list[Node]) -> None:
     emptied(nodes[2])
 
 
-@fault(LOST, "critical", "3", 8, says="1 and 2 hold them intact")
+@fault(LOST, "critical", "3", 8, says="Replicas 1 and 2 hold it intact")
 def _(nodes: list[Node]) -> None:
     cut(nodes[2], AT[8])
 
@@ -142,26 +142,31 @@ def _(nodes: list[Node]) -> None:
         nodes[0].checkpoint(end, 1).write_bytes(snapshot(stored, 1, ms))
 
 
-@fault(LOST, "warning", "9", 8, says="it does not vote")
+@fault(LOST, "warning", "9", 8, says="It does not vote")
 def _(nodes: list[Node]) -> None:
     observer = Node(nodes[0].home.parent, 9)
     observer.write(healthy_log())
     cut(observer, AT[8])
 
 
-@fault(LOST, "critical", "3", 6, says="no copy at hand holds them")
+@fault(LOST, "critical", "3", 6, says="No copy at hand holds them")
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.segment(6).unlink()
 
 
-@fault("voters_present", "warning", None, says="1 of the 3 voters 1, 2, 3")
+@fault("voters_present", "warning", None, says="1 of 3 voters was copied")
 def _(nodes: list[Node]) -> None:
     for node in nodes[1:]:
         shutil.rmtree(node.home)
 
 
-@fault("voters_present", "warning", None, says="no copy of voter 3 is at hand: 2 of the 3")
+@fault(
+    "voters_present",
+    "warning",
+    None,
+    says="No copy of voter 3 is at hand: 2 of 3 voters were copied",
+)
 def _(nodes: list[Node]) -> None:
     shutil.rmtree(nodes[2].home)
 
@@ -202,7 +207,7 @@ def _rhythm(nodes: list[Node], silence_ms: int) -> None:
 
 
 @fault(
-    "leader_writes_on", "info", "1", 42, says="nothing was written for 90 s before offset 42",
+    "leader_writes_on", "info", "1", 42, says="Nothing was written for 90 s before offset 42",
     sound=lambda nodes: _rhythm(nodes, 50_000),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:

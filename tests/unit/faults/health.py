@@ -109,16 +109,16 @@ MIN_ISR = value(
     value="2",
 )
 
-fault("partitions_have_leaders", "warning", says="start broker 2, of its ISR", sound=sound)(
+fault("partitions_have_leaders", "warning", says="Start broker 2 of the ISR", sound=sound)(
     cluster(*HALF, change(isr=[2], leader=-1))
 )
-fault("partitions_reach_min_isr", "warning", says="a-0: 1 in sync (1), 2 wanted", sound=sound)(
+fault("partitions_reach_min_isr", "warning", says="1 in sync (1), 2 wanted: a-0", sound=sound)(
     cluster(*HALF, MIN_ISR, change(isr=[1]))
 )
-fault("elections_clean", "info", says="a-0 (of 2, ", sound=sound)(
+fault("elections_clean", "info", says="Broker 2 was elected at ", sound=sound)(
     cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
 )
-fault("elections_clean", "info", says="for the 2. time; recovered since)", sound=sound)(
+fault("elections_clean", "info", says="(2 times in all, recovered since): a-0", sound=sound)(
     cluster(
         *RUNNING,
         change(isr=[2], leader=2, leaderRecoveryState=1),
@@ -127,14 +127,14 @@ fault("elections_clean", "info", says="for the 2. time; recovered since)", sound
         change(leaderRecoveryState=0),
     )
 )
-fault("partitions_have_leaders", "warning", says="broker 2, which led it last by its", sound=sound)(
+fault("partitions_have_leaders", "warning", says="broker 2, which led last by the", sound=sound)(
     cluster(*HALF, change(isr=[2], leader=2), change(isr=[], leader=-1))
 )
 """Neither ISR nor ELR names anybody: only the history does."""
-fault("replicas_registered", "info", says="broker 2 is not registered", sound=sound)(
+fault("replicas_registered", "info", says="Broker 2 is not registered", sound=sound)(
     cluster(level(20), broker(1, FIRST + 1))
 )
-fault("brokers_unfenced", "warning", says="broker 2 is fenced", sound=sound)(cluster(*HALF))
+fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
 fault("replication_single", "info", says="b-0", sound=sound)(
     cluster(*RUNNING, partition(0, [1], 1))
 )
@@ -149,7 +149,7 @@ fault("replication_spread", "info", says="a-0", sound=sound)(
 fault("leaders_balanced", "info", says="24 of the 25 partitions", sound=sound)(
     cluster(*RUNNING, *(partition(number, [1, 2], 2) for number in range(24)))
 )
-fault("controllers_are_voters", "warning", says="controller 9 is registered", sound=sound)(
+fault("controllers_are_voters", "warning", says="Controller 9 is registered", sound=sound)(
     cluster(*RUNNING, controller(1), controller(9, 15))
 )
 fault("features_recorded", "warning", says="no metadata.version", sound=sound)(

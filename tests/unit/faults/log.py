@@ -31,7 +31,7 @@ from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, e
     "1",
     10,
     END_POSITION,
-    "goes back behind offset 12",
+    "stands where offset 12 is due: the log goes back",
     sound=appended(NO_OP),
 )
 def _(nodes: list[Node]) -> None:
@@ -39,20 +39,27 @@ def _(nodes: list[Node]) -> None:
     nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER), Batch(12, 2, (NO_OP,), None, LATER))
 
 
-@fault("offsets_contiguous", "critical", "1", 11, END_POSITION, "goes back behind offset 12")
+@fault(
+    "offsets_contiguous",
+    "critical",
+    "1",
+    11,
+    END_POSITION,
+    "stands where offset 12 is due: the log goes back",
+)
 def _(nodes: list[Node]) -> None:
     """The last offset twice, in a batch that reaches beyond it."""
     twice = Batch(11, 2, (NO_OP, NO_OP), None, LATER)
     nodes[0].append(twice, Batch(13, 2, (NO_OP,), None, LATER))
 
 
-@fault("offsets_contiguous", "critical", "1", 12, END_POSITION, "begins at offset 10 where 12")
+@fault("offsets_contiguous", "critical", "1", 12, END_POSITION, "begins at offset 10, where 12")
 def _(nodes: list[Node]) -> None:
     """At the log's end nothing but its place tells where a batch belongs."""
     nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER))
 
 
-@fault("segment_name_matches", "critical", "1", says="ends in .log and names no offset")
+@fault("segment_name_matches", "critical", "1", says="ends in .log, but its name is no offset")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "old.log").write_bytes(b"")
 
@@ -77,7 +84,7 @@ def _(nodes: list[Node]) -> None:
         node.append(LARGE)
 
 
-@fault("record_rules", "warning", offset=12, says="1 record headers")
+@fault("record_rules", "warning", offset=12, says="1 record header")
 def _(nodes: list[Node]) -> None:
     headers = b"\x02" + b"\x02k" + b"\x02v"
     payload = frame(0, None, NO_OP, headers=headers)
@@ -146,7 +153,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "leader_change_starts_epoch", "critical", offset=12, says="epoch 3 begins at offset 12",
+    "leader_change_starts_epoch", "critical", offset=12, says="Epoch 3 begins at offset 12",
     sound=lambda nodes: [node.append(leader_change(12, 3, 1, LATER)) for node in nodes],
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -154,7 +161,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "timestamps_monotonic", "info", offset=12, says="1 ms before",
+    "timestamps_monotonic", "info", offset=12, says="1 ms older than",
     sound=lambda nodes: everywhere(nodes, NO_OP, ms=START_MS + 9000),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -166,7 +173,7 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").write_text("0\nmany\n")
 
 
-@fault("epoch_checkpoint_agrees", "warning", "1", 8, says="missing entry: epoch 2 begins at 8")
+@fault("epoch_checkpoint_agrees", "warning", "1", 8, says="lacks an entry: epoch 2 begins at 8")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").write_bytes(b"")
 
@@ -205,7 +212,7 @@ def time_index(nodes: list[Node], *entries: tuple[int, int]) -> None:
 
 
 @fault(
-    "index_agrees", "warning", "1", says="its last 3 bytes are no whole entry",
+    "index_agrees", "warning", "1", says="ends with 3 bytes of an entry that is not whole",
     sound=lambda nodes: index(nodes, (7, AT[7]), (9, AT[9]), more=bytes(3)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -251,13 +258,13 @@ def _(nodes: list[Node]) -> None:
     overwrite(nodes[1].segment(6), AT[10] + 22, b"\x10")
 
 
-@fault("log_tail_complete", "warning", "3", 12, END_POSITION, "garbage that is not a batch")
+@fault("log_tail_complete", "warning", "3", 12, END_POSITION, "with garbage (")
 def _(nodes: list[Node]) -> None:
     path = nodes[2].segment(6)
     path.write_bytes(path.read_bytes() + b"\x55" * 200)
 
 
-@fault("leader_change_starts_epoch", "critical", "1", 9, says="epoch 3 begins at offset 9")
+@fault("leader_change_starts_epoch", "critical", "1", 9, says="Epoch 3 begins at offset 9")
 def _(nodes: list[Node]) -> None:
     """An epoch in the middle, which goes on to the end."""
     kept = [one for one in healthy_log() if one.base >= 6]
@@ -285,7 +292,7 @@ def _clock(nodes: list[Node], *times_ms: int) -> None:
         )
 
 
-@fault("batch_crc_valid", "critical", "2", 3, AT[3], "the record batch of offset 3 does not match")
+@fault("batch_crc_valid", "critical", "2", 3, AT[3], "The record batch of offset 3 does not match")
 def _(nodes: list[Node]) -> None:
     """Its base offset is damaged as well: its neighbours say what it holds."""
     path = nodes[1].segment(0)

@@ -25,7 +25,7 @@ def _voters_in_snapshots(nodes: list[Node], *voters: tuple[int, ...]) -> None:
 
 
 @fault(
-    "voter_sets_agree", "warning", "3", 6, says="are [1, 2] by the KRaftVoters record of",
+    "voter_sets_agree", "warning", "3", 6, says="are 1 and 2 by the KRaftVoters record of",
     sound=lambda nodes: _voters_in_snapshots(nodes, (1, 2, 3), (1, 2, 3), (1, 2, 3)),
     also="snapshots_agree snapshot_equals_replay",
 )  # fmt: skip
@@ -42,7 +42,7 @@ def _voters_in_logs(nodes: list[Node], ids: tuple[int, ...]) -> None:
 
 
 @fault(
-    "voter_sets_agree", "warning", "3", 13, says="are [1, 3] by the KRaftVoters record of",
+    "voter_sets_agree", "warning", "3", 13, says="are 1 and 3 by the KRaftVoters record of",
     sound=lambda nodes: _voters_in_logs(nodes, (1, 2, 3)),
     also="snapshot_equals_replay",
 )  # fmt: skip
@@ -60,7 +60,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "quorum_state_present", "warning", "3", says="knows epoch 1, its log epoch 2",
+    "quorum_state_present", "warning", "3", says="knows epoch 1, but its log is at epoch 2",
     sound=lambda nodes: nodes[2].quorum_state(leaderId=1, leaderEpoch=3),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -86,7 +86,7 @@ def _elections(nodes: list[Node], *epochs: int) -> None:
 
 
 @fault(
-    "election_storm", "warning", offset=12, says="up to 51 epochs were skipped",
+    "election_storm", "warning", offset=12, says="up to 51 epochs without a leader",
     sound=lambda nodes: _elections(nodes, 53),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -95,7 +95,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "election_storm", "warning", offset=8, says="21 leaders were elected within one hour",
+    "election_storm", "warning", offset=8, says="21 leaders came within one hour",
     sound=lambda nodes: _elections(nodes, *range(3, 22)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -103,7 +103,7 @@ def _(nodes: list[Node]) -> None:
     _elections(nodes, *range(3, 23))
 
 
-@fault("voter_holds_committed_data", "info", "3", 8, says="no majority")
+@fault("voter_holds_committed_data", "info", "3", 8, says="cannot elect it")
 def _(nodes: list[Node]) -> None:
     """A voter that lacks the newest epoch alone is outvoted."""
     path = nodes[2].segment(6)

@@ -23,7 +23,8 @@ FIRST = len(HEADER.raw())
 """Where the first batch after the header begins in the snapshots of `quorum`."""
 
 
-@fault("batch_header_valid", "critical", "1", position=FIRST, says="3 records and offsets for 2",
+@fault("batch_header_valid", "critical", "1", position=FIRST,
+       says="3 records and has offsets for 2",
        also="record_decodes snapshot_equals_replay snapshots_agree")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     path = nodes[0].checkpoint(6, 1)
@@ -45,7 +46,7 @@ def _(nodes: list[Node]) -> None:
     path.write_bytes(HEADER.raw() + path.read_bytes())
 
 
-@fault("snapshot_name_valid", "warning", "1", says="names no snapshot")
+@fault("snapshot_name_valid", "warning", "1", says="its name is none of a snapshot")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "backup.checkpoint").write_bytes(b"")
 
@@ -59,7 +60,7 @@ MIB_10, GIB_2 = 10 << 20, 1 << 31
 
 
 @fault(
-    "snapshot_too_large_to_fetch", "info", "1", says="larger than usual",
+    "snapshot_too_large_to_fetch", "info", "1", says="more than the usual",
     also="snapshot_footer_last",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -68,7 +69,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "snapshot_too_large_to_fetch", "warning", "1", says="no follower can fetch it whole",
+    "snapshot_too_large_to_fetch", "warning", "1", says="No follower can fetch it whole",
     also="snapshot_footer_last",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -82,7 +83,7 @@ def _(nodes: list[Node]) -> None:
     _grown(nodes[1], GIB_2 - 1)
 
 
-@fault("snapshot_timestamp_agrees", "warning", "1", 5, says=f"is of {START_MS + 3001}")
+@fault("snapshot_timestamp_agrees", "warning", "1", 5, says="2023-11-14 22:13:23.001 UTC")
 def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3001))
 
@@ -107,7 +108,7 @@ def _(nodes: list[Node]) -> None:
     _of_epoch(nodes[0], 9)
 
 
-@fault("snapshot_headers_in_order", "info", "1", says="begins at 3 in epoch 2 where 3 in epoch 1",
+@fault("snapshot_headers_in_order", "info", "1", says="begins at 3 in epoch 2, where 3 in epoch 1",
        also="snapshot_epoch_agrees")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _of_epoch(nodes[0], 2)
@@ -138,19 +139,19 @@ def _unfinished(nodes: list[Node]) -> None:
     _part(nodes[0])
 
 
-@fault("batch_crc_valid", "warning", "1", position=FIRST, says="no node loads this file",
+@fault("batch_crc_valid", "warning", "1", position=FIRST, says="No node loads this file",
        sound=_unfinished)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     overwrite(_part(nodes[0]), FIRST + 70, b"\xee")
 
 
-@fault("batch_header_valid", "warning", "1", position=0, says="no node loads this file",
+@fault("batch_header_valid", "warning", "1", position=0, says="No node loads this file",
        sound=_unfinished)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     overwrite(_part(nodes[0]), 16, b"\x01")
 
 
-@fault("batch_header_valid", "warning", "1", says="no record batch", sound=_unfinished)
+@fault("batch_header_valid", "warning", "1", says="without a record batch", sound=_unfinished)
 def _(nodes: list[Node]) -> None:
     """An end that cannot be the beginning of a batch."""
     path = _part(nodes[0])
@@ -162,7 +163,7 @@ def _(nodes: list[Node]) -> None:
     overwrite(_part(nodes[0]), FIRST + 12, struct.pack(">i", 1))
 
 
-@fault("batch_crc_valid", "warning", "1", says="no node loads this file")
+@fault("batch_crc_valid", "warning", "1", says="No node loads this file")
 def _(nodes: list[Node]) -> None:
     """A deleted snapshot that still waits to be removed is whole."""
     path = nodes[0].checkpoint(6, 1)
@@ -194,7 +195,14 @@ def _a_day(nodes: list[Node]) -> None:
     _running(nodes, DAY - 1)
 
 
-@fault("snapshot_taken", "warning", "2", 6, says="24.0 hours of a running log", sound=_a_day)
+@fault(
+    "snapshot_taken",
+    "warning",
+    "2",
+    6,
+    says="24.0 hours in which its log was written",
+    sound=_a_day,
+)
 def _(nodes: list[Node]) -> None:
     _running(nodes, DAY)
 
@@ -219,12 +227,12 @@ def _three(nodes: list[Node]) -> None:
     _snapshots(nodes[0], {end: START_MS + 1000 * (end - 3) for end in (7, 8)})
 
 
-@fault("snapshot_not_too_often", "info", "1", 6, says="3 of 4 snapshots", sound=_three)
+@fault("snapshot_not_too_often", "info", "1", 6, says="3 of 4 on replica", sound=_three)
 def _(nodes: list[Node]) -> None:
     _three(nodes)
     _snapshots(nodes[0], {9: START_MS + 6000})
 
 
-@fault("snapshot_times_in_order", "info", "1", 12, says="ends after", also="")
+@fault("snapshot_times_in_order", "info", "1", 12, says="is later in the log than", also="")
 def _(nodes: list[Node]) -> None:
     _snapshots(nodes[0], {12: START_MS + 2999})

@@ -45,14 +45,12 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_topic(9))
 
 
-@fault(
-    REFERENCES, "critical", offset=13, says="topics hold nothing", sound=appended(remove_topic(3))
-)
+@fault(REFERENCES, "critical", offset=13, says="in topics", sound=appended(remove_topic(3)))
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_topic(3), remove_topic(3))
 
 
-@fault(REFERENCES, "critical", offset=12, says="acls hold nothing")
+@fault(REFERENCES, "critical", offset=12, says="in acls")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_acl(1))
 
@@ -140,7 +138,7 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(1), change(1, replicas=[2, 3]), change(1, leader=2))
 
 
-@fault(ASSIGNMENT, "critical", offset=12, says="2 replicas have 1 directories")
+@fault(ASSIGNMENT, "critical", offset=12, says="number of replicas is 2, of directories 1")
 def _(nodes: list[Node]) -> None:
     directory = b"\x02" + bytes(15) + b"\x07"
     head = b"\x01\x05\x02" + bytes(4) + bytes(15) + b"\x01"
@@ -181,13 +179,13 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(1, leader=2), partition(1, [1, 2], [1, 2], 2, partition_epoch=9))
 
 
-@fault(IDENTITY, "critical", offset=12, says="a topic named a", sound=appended(topic("d", 8)))
+@fault(IDENTITY, "critical", offset=12, says="A topic named a", sound=appended(topic("d", 8)))
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, topic("a", 8))
 
 
 @fault(
-    IDENTITY, "critical", offset=12, says="is used again at offset 12 for d while it is that of c",
+    IDENTITY, "critical", offset=12, says="is used again at offset 12 for d, while it is that of c",
     sound=appended(remove_topic(3), topic("c", 4)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -337,7 +335,9 @@ def _(nodes: list[Node]) -> None:
     nodes[1].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
 
 
-@fault("snapshot_equals_replay", "info", says="snapshots of 1, 2 and 3 hold configs of topics")
+@fault(
+    "snapshot_equals_replay", "info", says="Snapshots of replicas 1, 2 and 3 hold configs of topics"
+)
 def _(nodes: list[Node]) -> None:
     """Configs of a topic that is gone: Kafka leaves them behind itself."""
     left = Batch(0, 1, (config(2, "gone", "retention.ms", "1"),))
