@@ -16,7 +16,8 @@ import numpy as np
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.gx import Column, RunIdentifier, gx, new_context, new_source
 from kraftlog.contracts.subjects import Subject
-from kraftlog.contracts.suites import CONDITION, Contract, class_name
+from kraftlog.contracts.suites import Contract, class_name
+from kraftlog.tables.promise import CONDITION
 
 _NUMBER = "number"
 _WHOLE = "run"

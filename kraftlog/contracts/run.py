@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kraftlog.contracts.judge import ContractResult, judge
 from kraftlog.contracts.subjects import RunOfLake, Subject, said
-from kraftlog.contracts.suites import AUDIT, Suite, audit_suite, table_suites
+from kraftlog.contracts.suites import AUDIT, Suite
 from kraftlog.tables.lake import Lake
 
 
@@ -16,11 +16,11 @@ def run_contracts(
     lake: Lake,
     run_id: str,
     number: int,
-    suites: Sequence[Suite] | None = None,
+    suites: Sequence[Suite],
 ) -> list[ContractResult]:
-    """Judge every contract of a run, or of some suites."""
+    """Judge the contracts of some suites over one run."""
     run = RunOfLake(lake, run_id, number)
-    subjects = [_subject(run, one) for one in suites or [audit_suite(), *table_suites()]]
+    subjects = [_subject(run, one) for one in suites]
     return judge(subjects, run_id)
 
 

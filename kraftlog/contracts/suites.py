@@ -1,31 +1,28 @@
-"""Suites as data: `conf/expectations/*.yaml` for the tables, and the one that the catalogue of
-checks gives.
+"""Suites: what the tables promise, and what the catalogue of checks gives.
 
-In: YAML files, and the catalogue. Out: `Suite`s of `Contract`s. A table that may be large is not
-handed to Great Expectations row by row: its contracts say what to count (`counts`, see `measures`),
-and the counts become one row that Great Expectations judges.
+In: tables with their promises, and the catalogue. Out: `Suite`s of `Contract`s. A table that may be
+large is not handed to Great Expectations row by row: its promises say what to count (`counts`, see
+`measures`), and the counts become one row that Great Expectations judges.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check, Scope, Severity
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
-from kraftlog.contracts.gx import YAMLHandler, gx
 from kraftlog.contracts.measures import Measure, parse_measure
 from kraftlog.log.fault import FaultKind
-from kraftlog.message.catalogue import packaged
-from kraftlog.tables.spec import state_tables
+from kraftlog.tables.promise import CONDITION, Promise
+from kraftlog.tables.spec import TableSpec
 
 AUDIT = "audit"
 ERRORED_CHECKS = "errored_checks"
-CONDITION = "row_condition"
 
 
 class SuiteError(Exception):
-    """A suite that contradicts itself: a defect of the files in `conf/expectations`."""
+    """A suite that contradicts itself: a defect of what the tables promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,53 +68,34 @@ class Suite:
         return any(one.counts is not None for one in self.contracts)
 
 
-def table_suites() -> list[Suite]:
-    """The suites of `conf/expectations`, in the order of their names."""
-    files = packaged("conf").joinpath("expectations").iterdir()
-    return [
-        parse_suite(file.name.removesuffix(".yaml"), file.read_text(encoding="utf-8"))
-        for file in sorted(files, key=lambda one: one.name)
-        if file.name.endswith(".yaml")
-    ]
-
-
-def parse_suite(name: str, text: str) -> Suite:
-    """The suite of one file. For several tables, each has all of its contracts, and the columns of
-    the counts are told apart by the table's name: `topics.empty_versions`.
+def table_suites(tables: Iterable[TableSpec]) -> list[Suite]:
+    """The suites of all tables that promise something, in the order of their names. Tables that are
+    judged together tell the columns of their counts apart by their names: `topics.empty_versions`.
     """
-    declared = cast(dict[str, Any], YAMLHandler().load(text))
-    unknown = declared.keys() - {"table", "tables", "expectations"}
-    if unknown or ("table" in declared) == ("tables" in declared):
-        raise SuiteError(f"{name}: it must name one table, or tables, and expectations")
-    several = _filled(declared.get("tables", []))
-    contracts = tuple(
-        _contract(name, one, table, f"{table}." if several else "")
-        for table in several or [declared["table"]]
-        for one in declared["expectations"]
-    )
+    suites: dict[str, list[Contract]] = {}
+    for spec in tables:
+        name, prefix = (spec.suite, f"{spec.name}.") if spec.suite else (spec.name, "")
+        found = [_contract(spec.name, one, prefix) for one in spec.promises]
+        if found:
+            suites.setdefault(name, []).extend(found)
+    return [_suite(name, suites[name]) for name in sorted(suites)]
+
+
+def _suite(name: str, contracts: list[Contract]) -> Suite:
+    suite = Suite(name, tuple(contracts))
     counted = {one.counts is not None for one in contracts}
-    if len(counted) != 1 or (several and counted != {True}):
-        raise SuiteError(f"{name}: all of its expectations count, or, for one table, none does")
-    return Suite(name, contracts)
+    if len(counted) != 1 or (len(suite.tables) > 1 and counted != {True}):
+        raise SuiteError(f"{name}: all of its promises count, or, for one table, none does")
+    return suite
 
 
-def _contract(suite: str, declared: Mapping[str, Any], table: str, prefix: str) -> Contract:
-    rest = dict(declared)
-    try:
-        severity, reason = rest.pop("severity"), rest.pop("reason")
-    except KeyError as error:
-        raise SuiteError(f"{suite}: an expectation has no {error}") from error
-    counts = rest.pop("counts", None)
-    if len(rest) != 1 or severity not in get_args(Severity):
-        raise SuiteError(f"{suite}: {list(rest)} must be one expectation with a severity")
-    ((expectation, arguments),) = rest.items()
-    if not hasattr(gx.expectations, class_name(expectation)):
-        raise SuiteError(f"{suite}: Great Expectations knows no {expectation!r}")
-    filled = {key: _filled(value) for key, value in arguments.items()}
-    if counts is not None:
-        filled["column"] = prefix + filled["column"]
-    measure = None if counts is None else parse_measure(_filled_in(counts))
-    return Contract(table, expectation, filled, severity, " ".join(reason.split()), measure)
+def _contract(table: str, promise: Promise, prefix: str) -> Contract:
+    arguments = {key: _filled(value) for key, value in promise.arguments.items()}
+    measure = None
+    if promise.counts is not None:
+        arguments["column"] = prefix + arguments["column"]
+        measure = parse_measure(_filled_in(promise.counts))
+    return Contract(table, promise.expectation, arguments, promise.severity, promise.why, measure)
 
 
 def class_name(expectation: str) -> str:
@@ -126,22 +104,21 @@ def class_name(expectation: str) -> str:
 
 
 def _vocabularies() -> dict[str, list[str]]:
-    """Lists that the code owns; a suite names them with an @ instead of copying them."""
+    """Lists that the code owns; a promise names them with an @ instead of copying them."""
     return {
         "@checks": [check.name for check in CATALOGUE],
         "@severities": list(get_args(Severity)),
         "@scopes": list(get_args(Scope)),
         "@outcomes": [PASSED, FAILED, ERRORED, SKIPPED],
         "@fault_kinds": [str(kind) for kind in FaultKind],
-        "@history_tables": list(state_tables()),
     }
 
 
 def _filled(value: Any) -> Any:
-    """A vocabulary in place of its name; other values as they are."""
+    """A vocabulary in place of its name, lists for tuples; other values as they are."""
     if isinstance(value, str) and value.startswith("@"):
         return _vocabularies()[value]
-    return value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _filled_in(value: Any) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.failures import in_short
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
 from kraftlog.tables.spec import CONTRACT_RESULTS
@@ -38,8 +39,10 @@ def contracts_step(run: Run) -> int:
 
 def _judge(run: Run) -> None:
     from kraftlog.contracts.run import run_contracts
+    from kraftlog.contracts.suites import audit_suite, table_suites
 
-    results = run_contracts(run.lake, run.run_id, run.number)
+    suites = [audit_suite(), *table_suites(all_tables().values())]
+    results = run_contracts(run.lake, run.run_id, run.number, suites)
     rows = [
         {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
         for one in results

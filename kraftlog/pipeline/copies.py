@@ -1,14 +1,143 @@
-"""Which function of `quorum` fills which table that holds copies against each other."""
+"""The tables that hold copies against each other, each with what fills it: pairs of logs, replicas
+as places to restore from, changes of the voter set.
+"""
 
-from kraftlog.pipeline.derive import Derived
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
-from kraftlog.tables.copies import DIVERGENCES, RESTORE_RANKING, VOTER_CHANGES
+from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, column
+from kraftlog.tables.promise import among, at_least, unique
 
-COPIES: tuple[Derived[Run], ...] = (
-    Derived(DIVERGENCES, lambda run: divergence_rows(run.quorum)),
-    Derived(RESTORE_RANKING, lambda run: restore_rows(run.quorum)),
-    Derived(VOTER_CHANGES, lambda run: voter_change_rows(run.quorum)),
+
+@table(
+    "divergences",
+    "ordered pair of replicas",
+    relations.REPLICA,
+    column("other_replica", TEXT, "label of the copy that it is held against"),
+    column(
+        "kinship",
+        TEXT,
+        "what the first is to the other: equal, behind, ahead_committed, "
+        "ahead_uncommitted, diverged_uncommitted (what differs was never committed on one "
+        "side, so that Kafka repairs it), diverged_undecided (nothing at hand proves it), "
+        "diverged_committed, no_common_offsets",
+    ),
+    column("reason", TEXT, "why it is of that kind, in words"),
+    column("common_start_offset", LONG, "first offset that both logs reach"),
+    column(
+        "common_end_offset",
+        LONG,
+        "end of the largest common prefix, by the hashes of whole batches",
+    ),
+    column(
+        "epochs_agree_until",
+        LONG,
+        "how far the epoch vectors of both agree; bytes that differ below it break Raft's "
+        "log matching",
+    ),
+    column("difference_count", LONG, "stretches of offsets that they hold differently"),
+    column("difference_start_offset", LONG, "where the first one begins; null: none"),
+    column("difference_end_offset", LONG, "where the last one ends (exclusive)"),
+    column("batch_leader_epoch", INT, "epoch of the replica's batch at the first one"),
+    column("other_batch_leader_epoch", INT, "epoch of the other's batch there"),
+    column("differs_within_epoch", BOOL, "other bytes at one offset of one epoch: never sound"),
+    column("agrees_again", BOOL, "whether they agree again after a difference"),
+    column(
+        "own_record_count",
+        LONG,
+        "records that only the replica holds: from the first difference on, or from the "
+        "other's end",
+    ),
+    column("own_size_bytes", LONG, "their batches' size"),
+    column(
+        "truncation_offset",
+        LONG,
+        "where the replica would cut its log if the other led, by their epochs",
+    ),
+    promises=(
+        unique("replica", "other_replica", why="one row per ordered pair and run"),
+        among(
+            "kinship",
+            (
+                "equal",
+                "behind",
+                "ahead_committed",
+                "ahead_uncommitted",
+                "diverged_uncommitted",
+                "diverged_undecided",
+                "diverged_committed",
+                "no_common_offsets",
+            ),
+            "every pair is of one of these kinds",
+        ),
+    ),
 )
+def divergences(run: Run) -> Rows:
+    return divergence_rows(run.quorum)
+
+
+@table(
+    "restore_ranking",
+    "replica of the quorum",
+    column("rank", LONG, "1 for the best replica to restore from"),
+    relations.REPLICA,
+    column("node_id", INT, "node.id of meta.properties"),
+    column("role", TEXT, "voter, observer, or unknown"),
+    column(
+        "restores_from_offset",
+        LONG,
+        "first offset whose state its own files give; null: they give none",
+    ),
+    column("restores_to_offset", LONG, "last one (included) that counts"),
+    relations.EPOCH,
+    column("committed_offsets_lacking", LONG, "committed offsets that it lacks"),
+    column("damage_count", LONG, "places of its log and snapshots that cannot be read"),
+    column("snapshot_path", TEXT, "its snapshot to begin with; null: from offset 0"),
+    column("segment_paths", pa.list_(TEXT), "its segments to be replayed on it"),
+    column("size_bytes", LONG, "size of these files"),
+    column("reasons", pa.list_(TEXT), "what speaks for it, then what against it"),
+    promises=(
+        unique("rank", why="the replicas are in one order"),
+        at_least("committed_offsets_lacking", 0, "a replica lacks some offsets, or none"),
+    ),
+)
+def restore_ranking(run: Run) -> Rows:
+    return restore_rows(run.quorum)
+
+
+@table(
+    "voter_changes",
+    "change of the voter set",
+    column("offset", LONG, "offset of the record; of a snapshot, its end offset"),
+    relations.EPOCH,
+    column("timestamp", TIMESTAMP, "time of the record"),
+    column("source", TEXT, "KRAFT_VOTERS, LEADER_CHANGE, or SNAPSHOT"),
+    column("replicas", pa.list_(TEXT), "the copies that hold it"),
+    column("kraft_version", INT, "kraft.version there; from 1 on records name the voters"),
+    column("voters", pa.list_(TEXT), "the set: id, or id-directory"),
+    column("added", pa.list_(TEXT), "voters that the set before it did not have"),
+    column("removed", pa.list_(TEXT), "voters that the set before it had"),
+    column("majority", LONG, "so many of them commit a record"),
+    column(
+        "majorities_meet",
+        BOOL,
+        "whether each majority of the set before shares a voter with each of this one; "
+        "else both could commit apart; null for the first",
+    ),
+    column("standing", TEXT, "committed, uncommitted, or pending: nothing proves either"),
+    promises=(
+        among(
+            "standing",
+            ("committed", "uncommitted", "pending"),
+            "a change is proven to be committed, or proven not to be, or neither",
+        ),
+        at_least("majority", 1, "a set of voters has a majority"),
+    ),
+)
+def voter_changes(run: Run) -> Rows:
+    return voter_change_rows(run.quorum)

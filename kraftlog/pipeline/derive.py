@@ -1,19 +1,22 @@
-"""Tables that follow from a run's quorum and its other tables, declared: a table, and the function
-that gives its rows. Driver side.
+"""Tables that follow from a run's quorum and its other tables, declared: each by its columns and
+promises above the function that gives its rows. Driver side.
 
 In: a run, and what its rows are taken from. Out: one commit per table, once per run.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from kraftlog.pipeline.run import Row, Run
-from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.promise import Promise
+from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
 
 T = TypeVar("T")
+Rows: TypeAlias = Iterable[Row] | pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,23 @@ class Derived(Generic[T]):
     """One table and its rows, without `run_id`, as mappings or as Arrow."""
 
     spec: TableSpec
-    rows: Callable[[T], Iterable[Row] | pa.Table]
+    rows: Callable[[T], Rows]
+
+
+def table(
+    name: str, grain: str, *columns: pa.Field, promises: tuple[Promise, ...] = ()
+) -> Callable[[Callable[[T], Rows]], Derived[T]]:
+    """Declare the table that the function which follows fills. `grain` says what it has one row of,
+    per run; the columns are those beside `run_id`.
+    """
+    schema = pa.schema([RUN_ID, *columns])
+    spec = TableSpec(name, f"one row per {grain} and run", schema, PER_RUN, promises=promises)
+    return lambda rows: Derived(spec, rows)
+
+
+def declared_in(*modules: ModuleType) -> list[Derived[Any]]:
+    """The tables of some modules, in the order of their declarations."""
+    return [one for module in modules for one in vars(module).values() if isinstance(one, Derived)]
 
 
 def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> None:
@@ -35,7 +54,7 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
         run.lake.write(one.spec, _of_run(one.spec, one.rows(given), run.run_id), run.number)
 
 
-def _of_run(spec: TableSpec, rows: Iterable[Row] | pa.Table, run_id: str) -> pa.Table:
+def _of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
     if isinstance(rows, pa.Table):
         ids = pa.repeat(pa.scalar(run_id), rows.num_rows)
         named = rows.append_column("run_id", ids)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import lake_of
 from kraftlog.pipeline.writing import expire_all, publish, writing
 from kraftlog.tables.damage import damages
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lease import at_work, held
 from kraftlog.tables.place import state_of
 from kraftlog.tables.upkeep import compact, forget_runs
@@ -33,7 +33,7 @@ def check(options: Options) -> Checked:
     if state.owner is not None:
         raise LakeError(f"{lake.root}: {at_work(state)}; check again when it has ended")
     last = state.published[-1] if state.published else None
-    found = list(damages(lake, last, deep=options.verify))
+    found = list(damages(lake, all_tables().values(), last, deep=options.verify))
     if found:
         told = [f"{lake.path(one.table)}: {one.what}" for one in found]
         return Checked(told, "the next run over the input rebuilds what the input still holds")
@@ -58,7 +58,7 @@ def expire_lake(options: Options) -> str:
         assert lease is not None
         if not lease.state.published:
             return f"{lake.root}: no run has been published yet"
-        forgotten = forget_runs(lake, options.keep_rows, 1)
+        forgotten = forget_runs(lake, all_tables().values(), options.keep_rows, 1)
         count = publish(lake, lease, options)
         lease.say(published=lease.state.published[-options.keep_runs :])
         count += expire_all(lake, lease)

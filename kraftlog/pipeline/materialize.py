@@ -15,10 +15,9 @@ from kraftlog.quorum.chain import chain
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
-from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
-from kraftlog.tables.spec import REPLAY_FAULTS, TableSpec, state_tables
+from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, TableSpec, state_tables
 
 _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
@@ -46,17 +45,16 @@ def materialize(run: Run) -> Told | None:
             overwrite=not is_kept,
         )
     follows = lineage_of(quorum, found)
-    rows = {
-        "replicas": [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)],
-        "epochs": epoch_rows(quorum),
-        "lineages": lineage_rows(found),
-    }
+    replicas = [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)]
     if since is not None:
         states.written[REPLAY_FAULTS.name] += _told_before(lake, run.run_id)
     lake.commit(REPLAY_FAULTS, states.written[REPLAY_FAULTS.name], number)
-    for name, given in rows.items():
-        spec = derived_tables()[name]
-        lake.write(spec, _of_run(spec, given, run.run_id), number)
+    for spec, rows in (
+        (REPLICAS, replicas),
+        (EPOCHS, epoch_rows(quorum)),
+        (LINEAGES, lineage_rows(found)),
+    ):
+        lake.write(spec, _of_run(spec, rows, run.run_id), number)
     return states.told
 
 

@@ -1,11 +1,12 @@
 """Step 4, metrics: measures and plans of the newest run. Driver side."""
 
-from kraftlog.pipeline.copies import COPIES
-from kraftlog.pipeline.derive import derive
-from kraftlog.pipeline.measures import MEASURES
-from kraftlog.pipeline.plans import PLANS
+from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
+from kraftlog.pipeline.derive import declared_in, derive
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
+
+COPIES, PLANS = declared_in(copies), declared_in(plans)
+MEASURES = declared_in(snapshot_measures, record_measures, quorum_measures)
 
 
 def metrics(run: Run) -> None:

@@ -16,7 +16,6 @@ from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData, Row
 from kraftlog.tables.parquet import filesystem_of
-from kraftlog.tables.plans import RESTORABLE
 from kraftlog.tables.spec import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
 
 PAGE = "report.html"
+_LAST_PLAN = "restorable"
 
 
 def page_path(lake: "Lake") -> str | None:
@@ -54,7 +54,7 @@ def _is_told(lake: "Lake") -> bool:
     """Whether the page was written after the tables that a run writes last."""
     filesystem, inner = filesystem_of(lake.path(PAGE))
     page = filesystem.get_file_info(inner)
-    last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, RESTORABLE.name)))
+    last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, _LAST_PLAN)))
     return bool(
         page.is_file and last and page.mtime_ns is not None and page.mtime_ns > last * 10**6
     )

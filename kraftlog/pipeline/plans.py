@@ -1,4 +1,6 @@
-"""Which function of `simulate` and of `quorum.restorable` fills which table of plans."""
+"""The tables of plans, each with what fills it: what Kafka would do next, and which
+states can be rebuilt.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -9,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.pipeline.derive import Derived
+from kraftlog import relations
+from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.evidence import record_types_of
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.restorable import restorable
+from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
 from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
@@ -28,18 +32,40 @@ from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncat
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.plans import (
-    BOOT_PLAN,
-    ELECTION_PLAN,
-    FETCH_PLAN,
-    REPLICA_SELECTION,
-    RESTORABLE,
-    SNAPSHOT_TRANSFER,
-    TRUNCATION_PLAN,
+from kraftlog.tables.promise import among, at_least, known, not_below, unique
+
+FOLLOWER = column("follower", TEXT, "label of the copy that fetches")
+LEADER = column("leader", TEXT, "label of the copy that would lead")
+
+
+@table(
+    "truncation_plan",
+    "ordered pair of replicas whose logs are not equal,",
+    FOLLOWER,
+    LEADER,
+    column(
+        "truncation_offset",
+        LONG,
+        "from where on the follower's history is not this leader's (KAFKA-1211)",
+    ),
+    column(
+        "by_snapshot",
+        pa.list_(LONG),
+        "end offset and epoch of the snapshot that then replaces its log; null: none does",
+    ),
+    column("records_lost", LONG, "records from there on"),
+    column("size_bytes_lost", LONG, "their batches' size"),
+    column("types_lost", pa.map_(TEXT, LONG), "records that are lost, per type"),
+    column("committed_lost", LONG, "of the records that are lost, those known to be committed"),
+    promises=(
+        unique("follower", "leader", why="one row per ordered pair and run"),
+        at_least("truncation_offset", 0, "a log is cut at an offset"),
+        not_below(
+            "records_lost", "committed_lost", "what is committed and lost is a part of what is lost"
+        ),
+    ),
 )
-
-
-def _truncations(run: Run) -> Iterator[dict[str, Any]]:
+def truncation_plan(run: Run) -> Iterator[dict[str, Any]]:
     """A map column takes pairs."""
     for row in truncation_rows(run.quorum, _counted_in_lake(run)):
         yield row | {"types_lost": list(row["types_lost"].items())}
@@ -61,8 +87,250 @@ def _counted_in_lake(run: Run) -> TypeCounts:
     return counts
 
 
-def _selections(run: Run) -> Iterator[dict[str, Any]]:
+@table(
+    "fetch_plan",
+    "ordered pair of replicas",
+    FOLLOWER,
+    LEADER,
+    column("fetch_offset", LONG, "the follower's log end, from which it fetches"),
+    column("last_fetched_epoch", LONG, "epoch of the record before it"),
+    column("answer", TEXT, "records, diverging_epoch, snapshot, or the name of Kafka's error"),
+    column("diverging_epoch", LONG, "epoch that the leader knows instead"),
+    column("diverging_end_offset", LONG, "where that epoch ends on the leader"),
+    column("snapshot_end_offset", LONG, "end offset of the snapshot to be fetched"),
+    column("snapshot_epoch", LONG, "its epoch"),
+    promises=(
+        unique("follower", "leader", why="one row per ordered pair and run"),
+        known("answer", "a leader always answers, with an error at least"),
+        known(
+            "snapshot_end_offset",
+            "a follower that is sent a snapshot is told which",
+            answer=("snapshot",),
+        ),
+        known(
+            "diverging_end_offset",
+            "a follower whose log diverges is told where",
+            answer=("diverging_epoch",),
+        ),
+    ),
+)
+def fetch_plan(run: Run) -> Rows:
+    return fetch_rows(run.quorum)
+
+
+@table(
+    "boot_plan",
+    "replica",
+    relations.REPLICA,
+    column("boots", BOOL, "whether Kafka starts with these files"),
+    column("reason", TEXT, "why it refuses, or what it does besides starting"),
+    column("snapshot_end_offset", LONG, "end offset of the snapshot that it loads"),
+    column("snapshot_epoch", LONG, "its epoch"),
+    column("replay_records", LONG, "records of the log that it replays after it"),
+    column("discarded_from_offset", LONG, "from where on it throws its log away; null: nowhere"),
+    promises=(
+        unique("replica", why="one row per replica and run"),
+        known("boots", "every node starts or does not"),
+        at_least("replay_records", 0, "records are counted"),
+    ),
+)
+def boot_plan(run: Run) -> Rows:
+    return boot_rows(run.quorum)
+
+
+@table(
+    "election_plan",
+    "copy of a voter's log at hand,",
+    column("candidate", TEXT, "label of the copy that stands for election"),
+    column("can_win", BOOL, "with a majority of the voters; null: voters not at hand decide"),
+    column("granted_by", pa.list_(TEXT), "copies that grant their vote, its own included"),
+    column("refused_by", pa.list_(TEXT), "copies whose log is further"),
+    column(
+        "lacks_committed_from_offset",
+        LONG,
+        "first committed offset that it lacks; null: it holds all that is known",
+    ),
+    promises=(
+        unique("candidate", why="one row per copy that can stand for election"),
+        at_least("lacks_committed_from_offset", 0, "what a candidate lacks begins at an offset"),
+    ),
+)
+def election_plan(run: Run) -> Rows:
+    return election_rows(run.quorum)
+
+
+@table(
+    "snapshot_transfer",
+    "replica with a complete snapshot, example link, limit per request,",
+    relations.REPLICA,
+    column("snapshot_end_offset", LONG, "end offset of the replica's latest snapshot"),
+    column("snapshot_epoch", LONG, "its epoch"),
+    column("size_bytes", LONG, "its size"),
+    column("bandwidth_bytes_per_s", LONG, "bandwidth of the link"),
+    column("round_trip_ms", LONG, "time of an empty request over the link, there and back"),
+    column(
+        "chunk_bytes",
+        LONG,
+        "most that one request fetches (controller.quorum.fetch.snapshot.max.bytes)",
+    ),
+    column("fetch_timeout_ms", LONG, "controller.quorum.fetch.timeout.ms"),
+    column("request_count", LONG, "requests that the whole snapshot takes"),
+    column("transfer_ms", LONG, "how long they take one after the other (KIP-1219)"),
+    column("longest_response_ms", LONG, "how long the longest of them takes"),
+    column(
+        "finishes",
+        BOOL,
+        "whether each arrives within the fetch timeout; else the node never catches up "
+        "over this link (KAFKA-19541)",
+    ),
+    column("slowdown", DOUBLE, "how many times as long as with 8 MiB, timeouts aside"),
+    column(
+        "recommended_chunk_bytes",
+        LONG,
+        "largest limit that needs at most half of the timeout; null: only a longer timeout helps",
+    ),
+    column(
+        "newer_snapshots",
+        DOUBLE,
+        "snapshots that the replica writes meanwhile, at its pace so far: with many, the "
+        "one that is fetched may be deleted (SNAPSHOT_NOT_FOUND)",
+    ),
+    column("kept_snapshots", LONG, "snapshots that the replica holds"),
+    column(
+        "outlives_chance",
+        DOUBLE,
+        "how likely a download lasts longer than that many snapshots are kept (KIP-630)",
+    ),
+    column("snapshots_to_keep", LONG, "so many are enough that no download outlives its own"),
+    column("is_unusually_large", BOOL, "larger than the 10 MiB that KIP-1219 calls usual"),
+    column("largest_batch_bytes", LONG, "largest batch of the replica's log"),
+    column(
+        "largest_batch_fits",
+        BOOL,
+        "whether a Fetch, which brings at least one batch, can bring that one in time",
+    ),
+    column("unfinished_by", pa.list_(TEXT), "replicas that hold a snapshot they never finished"),
+    column(
+        "likely_stuck",
+        BOOL,
+        "too slow by this row, a snapshot that was never finished, and a storm of "
+        "elections: likely KAFKA-19541",
+    ),
+    promises=(
+        unique(
+            "replica",
+            "bandwidth_bytes_per_s",
+            "round_trip_ms",
+            "chunk_bytes",
+            why="one row per replica, example link, limit per request and run",
+        ),
+        at_least("request_count", 1, "a complete snapshot is not empty"),
+        not_below(
+            "transfer_ms", "longest_response_ms", "the whole transfer holds its longest response"
+        ),
+        known("finishes", "it is the question that the table answers"),
+    ),
+)
+def snapshot_transfer(run: Run) -> Rows:
+    return snapshot_transfer_rows(run.quorum)
+
+
+@table(
+    "replica_selection",
+    "rack of consumers, topic,",
+    column("client_rack", TEXT, "client.rack of the consumers: one of the brokers' racks"),
+    column("topic", TEXT, "name of the topic"),
+    column("partition_count", LONG, "partitions of the topic"),
+    column("offline_count", LONG, "of these, partitions without a leader"),
+    column("leader_local_count", LONG, "partitions whose leader is in the consumers' rack"),
+    column(
+        "local_count",
+        LONG,
+        "partitions that are read in the rack with RackAwareReplicaSelector (KIP-392)",
+    ),
+    column(
+        "preferred_read_replica_count",
+        LONG,
+        "partitions that are read from a follower (the consumer's metric "
+        "preferred-read-replica is not −1)",
+    ),
+    column(
+        "cross_zone_share_before",
+        DOUBLE,
+        "share of what they read that leaves its zone, from leaders, where each partition "
+        "is read alike (bytes and money: plan replicas --traffic)",
+    ),
+    column("cross_zone_share_after", DOUBLE, "the same with KIP-392"),
+    column(
+        "partitions_by_broker",
+        pa.map_(INT, LONG),
+        "partitions that each broker serves to these consumers",
+    ),
+    column(
+        "closest_replicas",
+        pa.map_(INT, INT),
+        "per partition the replica in their rack, the leader before others; null: none",
+    ),
+    column(
+        "preferred_read_replicas",
+        pa.map_(INT, INT),
+        "per partition what the consumer's metric preferred-read-replica says: −1 for the "
+        "leader; null: it is offline",
+    ),
+    promises=(
+        unique("client_rack", "topic", why="one row per rack of consumers, topic and run"),
+        not_below(
+            "local_count",
+            "leader_local_count",
+            "a leader in the consumers' rack is what the selector takes first",
+        ),
+        not_below("partition_count", "local_count", "a partition is read from one replica"),
+        not_below(
+            "local_count",
+            "preferred_read_replica_count",
+            "a follower is preferred only because it is near",
+        ),
+    ),
+)
+def replica_selection(run: Run) -> Rows:
     return topic_rows(select_all(cluster_in(run.lake), RackAwareReplicaSelector()))
+
+
+@table(
+    "restorable",
+    "replica, range of offsets and source of the states there,",
+    relations.REPLICA,
+    column("start_offset", LONG, "first offset whose state is meant"),
+    column("end_offset", LONG, "last offset whose state is meant (included)"),
+    column(
+        "source",
+        TEXT,
+        "whose files give these states: the replica itself, or another; null: nobody",
+    ),
+    column(
+        "same_history",
+        BOOL,
+        "whether the source tells the replica's own history there; null: nothing says",
+    ),
+    column(
+        "missing",
+        TEXT,
+        "why its own files do not: no_base, hole or after_end; null: they do",
+    ),
+    column("snapshot_path", TEXT, "the source's snapshot to begin with; null: from offset 0"),
+    column("segment_paths", pa.list_(TEXT), "the source's segments to be replayed on it"),
+    promises=(
+        unique(
+            "replica", "start_offset", "source", why="one row per replica, range, source and run"
+        ),
+        known("end_offset", "a range without its ends names no state"),
+        at_least("start_offset", 0, "there is no state before offset 0"),
+        not_below("end_offset", "start_offset", "a range holds at least one offset"),
+        among("missing", ("no_base", "hole", "after_end"), "the causes that the documents name"),
+    ),
+)
+def restorable_states(run: Run) -> Rows:
+    return map(asdict, restorable(run.quorum))
 
 
 def cluster_in(lake: Lake) -> Cluster:
@@ -95,14 +363,3 @@ def _values(column: pa.Array) -> Sequence[Any]:
         return [values[start:end] for start, end in pairwise(cuts)]
     found: list[Any] = column.to_pylist()
     return found
-
-
-PLANS: tuple[Derived[Run], ...] = (
-    Derived(TRUNCATION_PLAN, _truncations),
-    Derived(FETCH_PLAN, lambda run: fetch_rows(run.quorum)),
-    Derived(BOOT_PLAN, lambda run: boot_rows(run.quorum)),
-    Derived(ELECTION_PLAN, lambda run: election_rows(run.quorum)),
-    Derived(SNAPSHOT_TRANSFER, lambda run: snapshot_transfer_rows(run.quorum)),
-    Derived(REPLICA_SELECTION, _selections),
-    Derived(RESTORABLE, lambda run: map(asdict, restorable(run.quorum))),
-)

@@ -18,12 +18,12 @@ from kraftlog.errors import LakeError, UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
 from kraftlog.plain import tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, held, holding
 from kraftlog.tables.mend import mend
@@ -107,7 +107,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
     Raises LakeError for damage where the input is not to be read."""
     published = lease.state.published
     last = published[-1] if published else None
-    found = list(damages(lake, last, deep=options.verify))
+    found = list(damages(lake, all_tables().values(), last, deep=options.verify))
     if lease.is_taken_over:
         tell(f"{lake.root}: the run before this one was killed; its work is taken over")
         broken = {one.table for one in found if not one.has_log}
@@ -156,7 +156,7 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
     with step("upkeep"):
         for name in marks:
             compact(lake, all_tables()[name], _SMALL_FILES)
-        forget_runs(lake, options.keep_rows, _OLD_RUNS)
+        forget_runs(lake, all_tables().values(), options.keep_rows, _OLD_RUNS)
         marks = lake.marks(marks)
         files = {name: mark.file_count for name, mark in marks.items()}
         kept = [one for one in before if one.run != number and not is_anew]

@@ -6,8 +6,8 @@ In: the declared table specs and relations. Out: Markdown.
 import pyarrow as pa
 
 from kraftlog import relations
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.reference.markdown import code, page, table
-from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.spec import CONTENT, CURRENT, PER_RUN, TableSpec, decoded_tables, state_tables
 
 _MODES = {

@@ -6,7 +6,7 @@ with Delta's log; only where it is asked for is every page of them read, against
 it was written with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
 from kraftlog.plain import in_line
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.register import Published
+from kraftlog.tables.spec import TableSpec
 
 GONE, UNREADABLE = "it is gone", "its log cannot be read"
 
@@ -30,47 +30,55 @@ class Damage:
     be read any more. Without a log nothing of a table can be read.
     """
 
-    table: str
+    spec: TableSpec
     what: str
     lost: frozenset[str] = frozenset()
     has_log: bool = True
 
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.spec.name
 
-def damages(lake: Lake, published: Published | None, *, deep: bool = False) -> Iterator[Damage]:
-    """Every table that is damaged; `deep` reads all files.
+
+def damages(
+    lake: Lake, tables: Iterable[TableSpec], published: Published | None, *, deep: bool = False
+) -> Iterator[Damage]:
+    """Those of the tables that are damaged; `deep` reads all files.
 
     Raises LakeError where something else lies in a table's place."""
     known = dict(published.versions) if published else {}
-    for name in all_tables():
-        found = _damage(lake, name, known.get(name), published, deep)
+    for spec in tables:
+        found = _damage(lake, spec, known.get(spec.name), published, deep)
         if found is not None:
             yield found
 
 
 def _damage(
-    lake: Lake, name: str, version: int | None, published: Published | None, deep: bool
+    lake: Lake, spec: TableSpec, version: int | None, published: Published | None, deep: bool
 ) -> Damage | None:
+    name = spec.name
     if not lake.exists(name):
-        return None if version is None else Damage(name, GONE, has_log=False)
+        return None if version is None else Damage(spec, GONE, has_log=False)
     try:
         now = int(lake.open(name).version())
         files = lake.files(name)
         if version is not None and published is not None:
             if now < version:
-                return Damage(name, "its log has lost its newest entries")
+                return Damage(spec, "its log has lost its newest entries")
             then = len(files)
             if now != version:
                 then = len(DeltaTable(lake.path(name), version=version).file_uris())
             if then != published.files.get(name):
-                return Damage(name, "its log has lost entries")
+                return Damage(spec, "its log has lost entries")
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
-        return Damage(name, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
+        return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
     lost = _lost_files(lake, name, [(one["path"], one["size_bytes"]) for one, _ in files], deep)
     if not lost:
         return None
     kinds = ", ".join(sorted(set(lost.values())))
-    return Damage(name, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
+    return Damage(spec, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
 
 
 def _lost_files(lake: Lake, name: str, files: list[tuple[str, int]], deep: bool) -> dict[str, str]:

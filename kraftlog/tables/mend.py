@@ -16,7 +16,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kraftlog.tables.damage import Damage
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of, write_file
 from kraftlog.tables.rewrite import Rewritten, Without, without
@@ -32,7 +31,7 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
     no longer stored in full.
     """
     for damage in found:
-        spec = all_tables()[damage.table]
+        spec = damage.spec
         if not damage.has_log:
             lake.begin_again(spec, number if spec.mode == CONTENT or spec.name == "runs" else 0)
         elif spec.mode == CONTENT or spec.name == "runs":
@@ -43,13 +42,13 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
             lake.empty(spec)
     names = {one.table for one in found}
     if "runs" in names:
-        lake.mark(all_tables()["runs"], number)
+        lake.mark(decoded_tables()["runs"], number)
     if not names & set(decoded_tables()):
         return _NO_IDS
     # Without these the next run reads every file again, and says anew what lies on the disks.
     for name in ON_DISKS:
         if lake.exists(name):
-            lake.empty(all_tables()[name], number)
+            lake.empty(decoded_tables()[name], number)
     return _forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS
 
 
@@ -75,14 +74,14 @@ def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number
 def _forget_incomplete(lake: Lake) -> pa.Array:
     """Take every batch that is not stored in full out of all tables of contents."""
     for name in CONTENTS:
-        lake.ensure(all_tables()[name])
+        lake.ensure(decoded_tables()[name])
     ids = _incomplete(lake)
     if len(ids):
         for name in CONTENTS:
             gone = Without("batch_id", ids)
             done = list(without(lake.path(name), lake.files(name), gone))
             if done:
-                lake.replace(all_tables()[name], done, is_data=True)
+                lake.replace(decoded_tables()[name], done, is_data=True)
     return ids
 
 
@@ -123,7 +122,7 @@ def _counted(lake: Lake, name: str) -> pa.Table:
 def _rows_of(lake: Lake, name: str, columns: list[str]) -> pa.Table:
     """Some columns of all files of a table."""
     filesystem, folder = filesystem_of(lake.path(name))
-    schema = pa.schema([all_tables()[name].schema.field(one) for one in columns])
+    schema = pa.schema([decoded_tables()[name].schema.field(one) for one in columns])
     parts = [
         pq.read_table(
             f"{folder}/{file['path']}", columns=columns, filesystem=filesystem, partitioning=None

@@ -8,10 +8,10 @@ from deltalake import DeltaTable
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import Entry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
 from kraftlog.tables.register import REGISTER, Register, State
+from kraftlog.tables.spec import decoded_tables
 
 KEY_FILE = "_redaction.key"
 _TOLD = 3
@@ -32,7 +32,7 @@ def require_place(root: str) -> None:
     inside = {one.name for one in _listed(root)}
     if REGISTER in inside:
         return
-    if inside & set(all_tables()):
+    if inside & set(decoded_tables()):
         raise LakeError(
             f"{root}: it holds tables and no {REGISTER}, as the first version of kraftlog left "
             "them; name an empty folder with --lake, where a run builds everything anew from the "

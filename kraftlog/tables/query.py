@@ -15,7 +15,6 @@ from typing import Any
 
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.log.storage import absolute
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import state_of
 
@@ -39,15 +38,16 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
     with duckdb.connect(":memory:", config=_LOCKED) as database:
         # Kafka's times read the same on every machine.
         database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        columns: set[str] = set()
         try:
             _require_query(database.extract_statements(statement))
-            _register(database, lake, _named(statement, published[-1].versions))
+            columns = _register(database, lake, _named(statement, published[-1].versions))
             reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
             for batch in reader:
                 for row in batch.to_pylist():
                     yield {name: _plain(value) for name, value in row.items()}
         except duckdb.Error as error:
-            raise UsageError(_sentence(error)) from error
+            raise UsageError(_sentence(error, columns)) from error
 
 
 def _require_query(statements: list[Any]) -> None:
@@ -66,11 +66,13 @@ def _named(statement: str, versions: Mapping[str, int]) -> Mapping[str, int]:
     return {name: one for name, one in versions.items() if name in words} or versions
 
 
-def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> None:
+def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> set[str]:
+    """Show tables to the database; the names of all of their columns."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         datasets = list(pool.map(lambda one: lake.dataset(*one), versions.items()))
     for name, dataset in zip(versions, datasets, strict=True):
         database.register(name, dataset)
+    return {column for one in datasets for column in one.schema.names}
 
 
 def _plain(value: Any) -> Any:
@@ -90,14 +92,10 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, columns: set[str]) -> str:
     """What DuckDB says, without the drawing of where."""
     text = " ".join(str(error).partition("\nLINE ")[0].split())
     near = _NEAR.search(text)
-    if near and near[1].lower() in _columns():
+    if near and near[1].lower() in columns:
         text += f'; where the column is meant, write it in double quotes: "{near[1]}"'
     return text
-
-
-def _columns() -> set[str]:
-    return {name for one in all_tables().values() for name in one.schema.names}

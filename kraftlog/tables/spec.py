@@ -15,19 +15,33 @@ from kraftlog import relations
 from kraftlog.quorum.detect import TYPE_COUNTS
 from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
 from kraftlog.state.history import history_tables
+from kraftlog.tables.promise import (
+    Promise,
+    among,
+    at_least,
+    expected,
+    known,
+    none,
+    not_below,
+    unique,
+)
 
 CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One Delta table. `mode` is CONTENT, CURRENT or PER_RUN."""
+    """One Delta table. `mode` is CONTENT, CURRENT or PER_RUN; `promises` are what a reader may rely
+    on, and `suite` names the tables that are judged together.
+    """
 
     name: str
     grain: str
     schema: pa.Schema
     mode: str
     partition_by: tuple[str, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    suite: str = ""
 
 
 RUN_ID = column("run_id", TEXT, "the run that wrote the row: a hash of its input")
@@ -58,6 +72,26 @@ RUNS = TableSpec(
         ]
     ),
     PER_RUN,
+    promises=(
+        expected(
+            "table_row_count_to_be_between",
+            "every other table names its run by this id, so that it must belong to one run only",
+            min_value=1,
+            max_value=1,
+        ),
+        at_least(
+            "number",
+            1,
+            "runs are counted from 1, and a step is repeated or left out by that number",
+        ),
+        not_below("finished", "started", "a run ends after it began"),
+        not_below(
+            "file_count", "read_file_count", "files that were read are among those that were found"
+        ),
+        not_below(
+            "batch_count", "new_batch_count", "new contents are among the batches that were read"
+        ),
+    ),
 )
 
 _JUDGED = pa.struct(
@@ -86,6 +120,24 @@ CHECK_RESULTS = TableSpec(
         ]
     ),
     PER_RUN,
+    promises=(
+        unique("check", why="one verdict per check and run"),
+        expected(
+            "column_distinct_values_to_equal_set",
+            "a check that says nothing must not be taken for one that passed",
+            column="check",
+            value_set="@checks",
+        ),
+        among("result", "@outcomes", "whoever counts what passed relies on these words"),
+        among("severity", "@severities", "exit codes follow from severities"),
+        among(
+            "finding_count",
+            (0,),
+            "a check that found something has not passed",
+            result=("passed", "skipped"),
+        ),
+        known("reason", "a check that was not judged says why", result=("errored", "skipped")),
+    ),
 )
 
 VERDICTS = TableSpec(
@@ -151,6 +203,24 @@ FINDINGS = TableSpec(
         ]
     ),
     PER_RUN,
+    promises=(
+        known("check", "a finding belongs to a check"),
+        among("check", "@checks", "a name outside of the catalogue would be looked up in vain"),
+        among("severity", "@severities", "exit codes follow from severities"),
+        among("scope", "@scopes", "findings are grouped by what they look at"),
+        expected(
+            "column_value_lengths_to_be_between",
+            "a finding is a sentence that says what is wrong and what to do",
+            column="message",
+            min_value=1,
+        ),
+        expected(
+            "column_values_to_be_json_parseable", "scripts read the evidence", column="evidence"
+        ),
+        not_below(
+            "end_offset", "offset", "a range of offsets ends after it begins", where_both=True
+        ),
+    ),
 )
 
 CONTRACT_RESULTS = TableSpec(
@@ -159,7 +229,7 @@ CONTRACT_RESULTS = TableSpec(
     pa.schema(
         [
             RUN_ID,
-            column("suite", TEXT, "suite of expectations: a file of conf/expectations, or audit"),
+            column("suite", TEXT, "suite of expectations: that of a table, history, or audit"),
             column("table_name", TEXT, "the table that it is about"),
             column("expectation", TEXT, "type of the expectation"),
             column("subject", TEXT, "column, count or check that it looks at"),
@@ -174,15 +244,12 @@ CONTRACT_RESULTS = TableSpec(
 )
 
 
-def _without_place(relation: Relation) -> pa.Schema:
-    place = {field.name for field in relations.PLACE}
-    return pa.schema([field for field in relation.schema if field.name not in place])
-
-
-def per_run(relation: Relation) -> TableSpec:
-    schema = pa.schema([RUN_ID, *relation.schema])
-    return TableSpec(relation.name, f"{relation.grain} and run", schema, PER_RUN)
-
+EPOCHS = TableSpec(
+    "epochs",
+    f"{relations.EPOCHS.grain} and run",
+    pa.schema([RUN_ID, *relations.EPOCHS.schema]),
+    PER_RUN,
+)
 
 CONTENTS = TableSpec(
     "contents",
@@ -202,6 +269,28 @@ CONTENTS = TableSpec(
         ]
     ),
     CONTENT,
+    promises=(
+        none(
+            "incomplete_rows",
+            "each content is known by its id, and says how many records it has",
+            nulls_in=("batch_id", "base_offset", "batch_leader_epoch", "record_count"),
+        ),
+        none(
+            "repeated_contents",
+            "equal batches are decoded once, however many replicas and runs hold them",
+            repeated=("batch_id",),
+        ),
+        none(
+            "incomplete_contents",
+            "every record of a batch that can be read is stored exactly once, in one of two tables",
+            incomplete={
+                "column": "batch_id",
+                "count": "record_count",
+                "parts": ("records", "control_records"),
+                "unless_in": "record_faults",
+            },
+        ),
+    ),
 )
 
 RECORD_FAULTS = TableSpec(
@@ -225,6 +314,23 @@ RECORD_FAULTS = TableSpec(
         ]
     ),
     CONTENT,
+    promises=(
+        none(
+            "incomplete_rows",
+            "damage inside a batch is placed in it, for every replica that holds the batch",
+            nulls_in=("batch_id", "fault", "relative_position", "size_bytes", "detail"),
+        ),
+        none(
+            "unknown_kinds",
+            "checks tell damage apart by these words",
+            outside={"column": "fault", "values": "@fault_kinds"},
+        ),
+        none(
+            "foreign_faults",
+            "a fault of a batch that is not stored points nowhere",
+            orphans={"column": "batch_id", "missing_from": "contents"},
+        ),
+    ),
 )
 
 
@@ -284,32 +390,180 @@ JUDGED = TableSpec(
 )
 
 
+_OF_RECORDS = (
+    none(
+        "incomplete_rows",
+        "a record is found by its batch, its place there, its offset and its type",
+        nulls_in=("batch_id", "record_index", "offset", "batch_leader_epoch", "type"),
+    ),
+    none(
+        "negative_indexes",
+        "records are counted from 0 in their batch",
+        rows_where="record_index < 0",
+    ),
+    none(
+        "foreign_records",
+        "a record without its content is what a killed run left and nobody took back",
+        orphans={"column": "batch_id", "missing_from": "contents"},
+    ),
+)
+_OF_FAULTS = (
+    none(
+        "incomplete_rows",
+        "damage says where it is, how large, and what was found",
+        nulls_in=(
+            "replica",
+            "path",
+            "file_kind",
+            "fault",
+            "position",
+            "size_bytes",
+            "detail",
+        ),
+    ),
+    none(
+        "unknown_kinds",
+        "checks tell damage apart by these words",
+        outside={"column": "fault", "values": "@fault_kinds"},
+    ),
+    none(
+        "negative_places",
+        "positions count from the start of the file",
+        rows_where="position < 0",
+    ),
+)
+_OF_BATCHES = (
+    none(
+        "incomplete_rows",
+        "a batch without its place, size and verdict cannot be accounted for",
+        nulls_in=(
+            "replica",
+            "path",
+            "file_kind",
+            "position",
+            "size_bytes",
+            "base_offset",
+            "crc_valid",
+        ),
+    ),
+    none(
+        "repeated_places",
+        "one batch per place; a file that is read again replaces its rows",
+        repeated=("path", "position"),
+    ),
+    none(
+        "negative_positions",
+        "positions count from the start of the file",
+        rows_where="position < 0",
+    ),
+    none(
+        "empty_batches",
+        "a batch is at least its header; bytes of batches and faults add up to the file",
+        rows_where="size_bytes <= 0",
+    ),
+    none(
+        "unknown_contents",
+        "the records of every valid batch can be found by its id; a copy that was cut or "
+        "rewritten between the two passes leaves batches that the next run corrects",
+        severity="warning",
+        orphans={"column": "batch_id", "missing_from": "contents", "when": "crc_valid"},
+    ),
+)
+_OF_FILES = (
+    none(
+        "incomplete_rows",
+        "a file that cannot be read is still named, and its change is seen by its time",
+        nulls_in=("replica", "path", "name", "kind", "modified_ns"),
+    ),
+    none(
+        "repeated_paths",
+        "one row per file; the next run compares each with the disk",
+        repeated=("path",),
+    ),
+    none("negative_sizes", "sizes are added up", rows_where="size_bytes < 0"),
+)
+
+
 @cache
 def decoded_tables() -> dict[str, TableSpec]:
     """The tables that the decode step writes, in the order of their commits; `runs` is the last."""
-    records, control = relations.records(), relations.control_records()
-    grain = "one row per record of a distinct record batch"
     specs = [
-        TableSpec("records", grain, _without_place(records), CONTENT, ("type",)),
-        TableSpec("control_records", grain, _without_place(control), CONTENT, ("type",)),
+        _of_contents(relations.records()),
+        _of_contents(relations.control_records()),
         RECORD_FAULTS,
         CONTENTS,
         # Of these two each Parquet file holds rows of one path, which its statistics tell. A folder
         # of that name would be too long a name.
-        TableSpec("faults", relations.FAULTS.grain, relations.FAULTS.schema, CURRENT),
-        TableSpec("batches", relations.BATCHES.grain, relations.BATCHES.schema, CURRENT),
-        TableSpec("files", relations.FILES.grain, relations.FILES.schema, CURRENT),
+        _of_disks(relations.FAULTS, _OF_FAULTS),
+        _of_disks(relations.BATCHES, _OF_BATCHES),
+        _of_disks(relations.FILES, _OF_FILES),
         RUNS,
     ]
     return {spec.name: spec for spec in specs}
+
+
+def _of_contents(relation: Relation) -> TableSpec:
+    place = {field.name for field in relations.PLACE}
+    schema = pa.schema([field for field in relation.schema if field.name not in place])
+    grain = "one row per record of a distinct record batch"
+    return TableSpec(relation.name, grain, schema, CONTENT, ("type",), promises=_OF_RECORDS)
+
+
+def _of_disks(relation: Relation, promises: tuple[Promise, ...]) -> TableSpec:
+    return TableSpec(relation.name, relation.grain, relation.schema, CURRENT, promises=promises)
 
 
 LINEAGE = column(
     "lineage", TEXT, "main, or the label of a replica whose log contradicts the others"
 )
 
+REPLICAS = TableSpec(
+    "replicas",
+    f"{relations.REPLICAS.grain} and run",
+    pa.schema([RUN_ID, *relations.REPLICAS.schema, LINEAGE]),
+    PER_RUN,
+    promises=(
+        known("replica", "findings and batches name their copy by it"),
+        unique("replica", why="one row per replica and run"),
+        among(
+            "role",
+            ("voter", "observer", "unknown"),
+            "who counts towards a majority is decided by it",
+        ),
+        not_below(
+            "committed_upper",
+            "committed_lower",
+            "what is known to be committed cannot lie above what can be committed",
+            where_both=True,
+        ),
+        known("log_end_offset", "an empty log ends where its newest snapshot does, or at 0"),
+    ),
+)
+
 
 IS_CURRENT = column("is_current", BOOL, "whether it still holds at its lineage's end")
+
+
+_OF_HISTORIES = (
+    none(
+        "incomplete_rows",
+        "a version says whose it is, from where on it holds, and what began it",
+        nulls_in=("lineage", "valid_from_offset", "record_type", "batch_leader_epoch"),
+    ),
+    none(
+        "empty_versions",
+        "a version that holds at no offset was never seen by anybody",
+        rows_where="valid_to_offset <= valid_from_offset",
+    ),
+    none(
+        "later_records",
+        "a record at offset o counts from o + 1 on",
+        rows_where="record_offset >= valid_from_offset",
+    ),
+)
+"""What all history tables have in common: `valid_from_offset <= N and (valid_to_offset is null or
+N < valid_to_offset)` gives the state at offset N.
+"""
 
 
 @cache
@@ -324,6 +578,8 @@ def state_tables() -> dict[str, TableSpec]:
             pa.schema([LINEAGE, IS_CURRENT, *relation.schema]),
             CURRENT,
             ("lineage", "is_current"),
+            promises=_OF_HISTORIES,
+            suite="history",
         )
         for name, relation in history_tables().items()
     }

@@ -9,13 +9,12 @@ Delta protocol, "Checkpoints" and "Delta Log Entries".
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.rewrite import Without, merged, without
@@ -48,7 +47,7 @@ def compact(lake: Lake, spec: TableSpec, least: int) -> int:
     return sum(len(one.removed) for one in done)
 
 
-def forget_runs(lake: Lake, keep: int, least: int) -> int:
+def forget_runs(lake: Lake, tables: Iterable[TableSpec], keep: int, least: int) -> int:
     """Take the rows of all but the last `keep` runs out of the tables that have rows per run, once
     there are at least so many such runs; how many these were.
     """
@@ -58,7 +57,7 @@ def forget_runs(lake: Lake, keep: int, least: int) -> int:
     gone = rows.slice(0, max(rows.num_rows - keep, 0)).column(RUN_ID.name).combine_chunks()
     if len(gone) < least:
         return 0
-    specs = [one for one in all_tables().values() if one.mode == PER_RUN and one != RUNS]
+    specs = [one for one in tables if one.mode == PER_RUN and one != RUNS]
     # The runs themselves come last: while they stand there, the next one tries again.
     for spec in [*specs, RUNS]:
         if lake.exists(spec.name):

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from kraftlog.cli import main
 from kraftlog.decode.redaction import MASK_PREFIX
-from kraftlog.tables.derived import all_tables
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE, state_of
 from tests.golden.cases import DATA

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from kraftlog.config import load_options
 from kraftlog.errors import LakeError
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
 from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN

@@ -14,8 +14,8 @@ from kraftlog.config import Options, load_options
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import LakeError
 from kraftlog.pipeline import states
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.steps import STEPS
-from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.golden.cases import DATA, Replica

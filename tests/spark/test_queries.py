@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
+from kraftlog.pipeline.metrics import MEASURES
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.measures import MEASURES
 from kraftlog.tables.query import answer
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ class Runs:
             shutil.rmtree(self.root / node)
         log.write_bytes(whole[:20_000])
         self.measure()
-        self.first = {one.name: self.lake.read(one.name).to_pylist() for one in MEASURES}
+        self.first = {one.spec.name: self.lake.read(one.spec.name).to_pylist() for one in MEASURES}
         log.write_bytes(whole)
         shutil.copytree(EXAMPLE / "3", self.root / "3")
         shutil.copytree(EXAMPLE / "11", self.root / "11")

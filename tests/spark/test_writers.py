@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.source.settings import KEY_SIZE
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.register import Register

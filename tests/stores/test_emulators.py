@@ -14,7 +14,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.log.stores import filesystem_of
-from kraftlog.tables.derived import all_tables
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE
 from tests.cluster.machines import stop, wait_for

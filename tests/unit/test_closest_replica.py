@@ -16,7 +16,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
-from kraftlog.pipeline.plans import PLANS
+from kraftlog.pipeline.plans import replica_selection
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.epochs import Decision
@@ -54,7 +54,6 @@ from kraftlog.simulate.selectors import (
     load_selector,
 )
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.plans import REPLICA_SELECTION
 from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
 
@@ -391,8 +390,7 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     for name, rows in given.items():
         spec = state_tables()[name]
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
-    (table,) = (one for one in PLANS if one.spec is REPLICA_SELECTION)
-    rows = list(table.rows(Run(load_options(), lake, lambda: None)))
+    rows = list(replica_selection.rows(Run(load_options(), lake, lambda: None)))
     assert [
         (row["client_rack"], row["topic"], row["leader_local_count"], row["local_count"])
         for row in rows
@@ -401,7 +399,7 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     assert (
         pa.Table.from_pylist(
             [{"run_id": "r", **row} for row in rows if isinstance(row, dict)],
-            schema=REPLICA_SELECTION.schema,
+            schema=replica_selection.spec.schema,
         ).num_rows
         == 2
     )

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
+from kraftlog.contracts.gx import gx
 from kraftlog.contracts.judge import ContractResult
 from kraftlog.contracts.measures import parse_measure
 from kraftlog.contracts.run import run_contracts
@@ -24,28 +26,27 @@ from kraftlog.contracts.suites import (
     Suite,
     SuiteError,
     audit_suite,
-    parse_suite,
+    class_name,
     table_suites,
 )
 from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.pipeline.every_table import all_tables
+from kraftlog.pipeline.metrics import COPIES, MEASURES, PLANS
 from kraftlog.pipeline.run import Run
-from kraftlog.tables.copies import COPIES
-from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.measures import MEASURES
 from kraftlog.tables.parquet import write_file
-from kraftlog.tables.plans import PLANS
+from kraftlog.tables.promise import Promise, known, none
 from kraftlog.tables.spec import (
     CHECK_RESULTS,
     CONTRACT_RESULTS,
     FINDINGS,
     TableSpec,
-    decoded_tables,
     state_tables,
 )
 
-SPECS = decoded_tables() | derived_tables() | state_tables()
-SUITES = table_suites()
+SPECS = all_tables()
+SUITES = table_suites(SPECS.values())
+EVERY = [audit_suite(), *SUITES]
 RUN = "0123456789abcdef"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 Row = dict[str, Any]
@@ -145,7 +146,7 @@ def publish(lake: Lake, **tables: list[Row]) -> None:
 
 def judged(lake: Lake, *names: str) -> list[ContractResult]:
     """The results of some suites."""
-    chosen = [one for one in [audit_suite(), *SUITES] if one.name in names]
+    chosen = [one for one in EVERY if one.name in names]
     return run_contracts(lake, RUN, 1, chosen)
 
 
@@ -176,20 +177,24 @@ def test_a_suite_names_tables_and_columns_that_are_declared(suite: Suite) -> Non
         assert one.reason
 
 
+def test_great_expectations_knows_every_expectation() -> None:
+    for suite in EVERY:
+        for one in suite.contracts:
+            assert hasattr(gx.expectations, class_name(one.expectation)), one
+
+
 @pytest.mark.parametrize(
-    "text",
+    "promises",
     [
-        "expectations: []",
-        "table: runs\nexpectations: []",
-        "table: runs\nexpectations: [{expect_nothing: {}, severity: critical, reason: r}]",
-        "table: runs\nexpectations: [{expect_table_row_count_to_be_between: {}, reason: r}]",
-        "table: runs\nexpectations: [{expect_table_row_count_to_be_between: {}, severity: bad, "
-        "reason: r}]",
+        (known("lineage", "why"),),
+        (known("lineage", "why"), none("rows", "why", nulls_in=["lineage"])),
     ],
 )
-def test_a_suite_that_contradicts_itself_is_refused(text: str) -> None:
+def test_a_suite_that_contradicts_itself_is_refused(promises: tuple[Promise, ...]) -> None:
+    """Rows of several tables cannot be read as one, nor rows and counts together."""
+    tables = [replace(one, promises=promises) for one in state_tables().values()]
     with pytest.raises(SuiteError):
-        parse_suite("some", text)
+        table_suites(tables)
 
 
 def test_the_audit_suite_has_a_contract_for_every_check() -> None:
@@ -202,11 +207,11 @@ def test_the_audit_suite_has_a_contract_for_every_check() -> None:
 
 def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None:
     publish(small)
-    results = run_contracts(small, RUN, 1)
+    results = run_contracts(small, RUN, 1, EVERY)
     assert {one.result for one in results} == {"passed", "skipped"}
     skipped = {one.table_name for one in results if one.result == "skipped"}
     named = {table for suite in SUITES for table in suite.tables}
-    later = {spec.name for spec in (*COPIES, *MEASURES, *PLANS)} & named
+    later = {one.spec.name for one in (*COPIES, *MEASURES, *PLANS)} & named
     assert {"snapshots", "truncation_plan"} <= later
     assert skipped == {"replicas", "files", *later, *state_tables()}
     assert all("not published yet" in (one.detail or "") for one in results if one.detail)
@@ -214,7 +219,7 @@ def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None
 
 def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
     publish(small)
-    results = run_contracts(small, RUN, 2)
+    results = run_contracts(small, RUN, 2, EVERY)
     assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
     assert {one.result for one in results} == {"skipped"}
     assert all("this run has not published" in str(one.detail) for one in results[:5])

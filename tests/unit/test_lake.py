@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
-from kraftlog.tables.derived import derived_tables
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
 from kraftlog.tables.spec import decoded_tables, state_tables

@@ -52,10 +52,22 @@ def _made_up(chosen: argparse.Namespace) -> int:
     print("made up")
     return int(chosen.answer)
 """
+TABLE = """
+@table(
+    "made_up",
+    "made-up replica",
+    relations.REPLICA,
+    column("answer", LONG, "a made-up comment"),
+    promises=(at_least("answer", 43, "a made-up reason"),),
+)
+def made_up(run: SharedMeasures) -> Rows:
+    return [{"replica": "1", "answer": 42}]
+"""
 BLOCKS = {
     "audit/log_checks.py": CHECK,
     "report/churn_charts.py": CHART,
     "commands/plan.py": COMMAND,
+    "pipeline/quorum_measures.py": TABLE,
 }
 """What is added at the end of which file."""
 
@@ -181,3 +193,35 @@ def test_a_command(copy: Path) -> None:
     assert r"kraftlog plan made\-up" in told["manual"]
     assert "## kraftlog plan made-up\n" in told["page"]
     assert "| `--answer ANSWER` |  | what to answer |" in told["page"]
+
+
+def test_a_delta_table(copy: Path) -> None:
+    program = """
+        from kraftlog.config import load_options
+        from kraftlog.contracts.run import run_contracts
+        from kraftlog.contracts.suites import table_suites
+        from kraftlog.pipeline.derive import derive
+        from kraftlog.pipeline.every_table import all_tables
+        from kraftlog.pipeline.metrics import MEASURES
+        from kraftlog.pipeline.run import Run
+        from kraftlog.tables.lake import Lake
+
+        lake = Lake("lake")
+        run = Run(load_options(), lake, lambda: None)
+        run.__dict__["row"] = {"number": 1, "run_id": "r"}
+        derive(run, [one for one in MEASURES if one.spec.name == "made_up"], lambda: "measured")
+        suites = [one for one in table_suites(all_tables().values()) if one.name == "made_up"]
+        (judged,) = run_contracts(lake, "r", 1, suites)
+        print(json.dumps({
+            "rows": lake.read("made_up").to_pylist(),
+            "schema": lake.open("made_up").schema().to_json(),
+            "judged": [judged.table_name, judged.subject, judged.result, judged.reason],
+            "page": PAGES["reference/tables.md"](),
+        }))
+    """
+    told = told_by(copy, program)
+    assert told["rows"] == [{"run_id": "r", "replica": "1", "answer": 42}]
+    assert "a made-up comment" in told["schema"]
+    assert told["judged"] == ["made_up", "answer", "failed", "a made-up reason"]
+    assert "### made_up\n\nOne row per made-up replica and run" in told["page"]
+    assert "| `answer` | `long` | a made-up comment |" in told["page"]

@@ -11,10 +11,10 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.cli import build_parser
 from kraftlog.config import option_names
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.reference.pages import PAGES
 from kraftlog.reference.tables import type_name
 from kraftlog.relations import records
-from kraftlog.tables.derived import derived_tables
 from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.documents import DOCS, ROOT
 

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages
-from kraftlog.tables.derived import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import holding
 from kraftlog.tables.parquet import slices_of, write_file
@@ -23,6 +23,7 @@ from kraftlog.tables.spec import TableSpec
 from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
 
 TABLES = all_tables()
+SPECS = TABLES.values()
 FINDINGS, RECORDS, BATCHES = TABLES["findings"], TABLES["records"], TABLES["batches"]
 
 
@@ -145,15 +146,15 @@ def test_rows_of_runs_long_ago_go(lake: Lake, is_compact: bool) -> None:
     if is_compact:
         compact(lake, FINDINGS, 8)
     kept = {version: rows(lake, version=version) for version in range(15, 21)}
-    assert forget_runs(lake, 16, 5) == 0, "four are too few to write files again"
+    assert forget_runs(lake, SPECS, 16, 5) == 0, "four are too few to write files again"
     assert runs_in(lake, "findings") == list(range(1, 21))
-    assert forget_runs(lake, 7, 5) == 13
+    assert forget_runs(lake, SPECS, 7, 5) == 13
     for name in ("findings", "runs"):
         assert runs_in(lake, name) == list(range(14, 21))
         assert lake.run_number(name) == 20, "the step has been done, still"
     assert len(rows(lake)) == 7 * 3
-    assert forget_runs(lake, 7, 1) == 0
-    assert list(damages(lake, None, deep=True)) == []
+    assert forget_runs(lake, SPECS, 7, 1) == 0
+    assert list(damages(lake, SPECS, None, deep=True)) == []
     for version, before in kept.items():
         assert rows(lake, version=version) == before
 
@@ -170,14 +171,14 @@ def test_a_killed_clean_up_is_done_again(lake: Lake) -> None:
             raise SystemExit
 
     with pytest.raises(SystemExit):
-        forget_runs(Killed(lake.root), 7, 5)
+        forget_runs(Killed(lake.root), SPECS, 7, 5)
     assert started == ["findings"]
-    assert forget_runs(lake, 7, 5) == 13
+    assert forget_runs(lake, SPECS, 7, 5) == 13
     assert runs_in(lake, "findings") == runs_in(lake, "runs") == list(range(14, 21))
 
 
 def test_a_lake_without_runs_has_none_to_forget(tmp_path: Path) -> None:
-    assert forget_runs(Lake(str(tmp_path)), 1, 1) == 0
+    assert forget_runs(Lake(str(tmp_path)), SPECS, 1, 1) == 0
 
 
 def test_a_log_begins_at_the_oldest_version_that_is_kept(lake: Lake) -> None:
@@ -269,7 +270,7 @@ HARM: dict[str, Callable[[Lake], object]] = {
 def test_damage_is_named(lake: Lake, what: str) -> None:
     known = published(lake)
     HARM[what](lake)
-    (found,) = damages(lake, known, deep=True)
+    (found,) = damages(lake, SPECS, known, deep=True)
     assert found.table == "findings"
     assert found.what.startswith(what)
     assert "\n" not in found.what
@@ -277,8 +278,8 @@ def test_damage_is_named(lake: Lake, what: str) -> None:
 
 def test_bits_are_compared_only_where_it_is_asked_for(lake: Lake) -> None:
     flip(one_file(lake))
-    assert not list(damages(lake, published(lake)))
-    assert list(damages(lake, published(lake), deep=True))
+    assert not list(damages(lake, SPECS, published(lake)))
+    assert list(damages(lake, SPECS, published(lake), deep=True))
 
 
 def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
@@ -286,12 +287,12 @@ def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
     known = published(lake)
     run(lake, 21)
     compact(lake, FINDINGS, 8)
-    assert list(damages(lake, known, deep=True)) == []
-    assert list(damages(lake, None, deep=True)) == []
+    assert list(damages(lake, SPECS, known, deep=True)) == []
+    assert list(damages(lake, SPECS, None, deep=True)) == []
 
 
 def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
     lost = one_file(lake)
     lost.unlink()
-    (found,) = damages(lake, None)
-    assert found == Damage("findings", found.what, frozenset({lost.name}))
+    (found,) = damages(lake, SPECS, None)
+    assert found == Damage(TABLES["findings"], found.what, frozenset({lost.name}))

@@ -12,6 +12,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.config import Options, load_options
 from kraftlog.errors import LakeError, UsageError
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake
@@ -20,6 +21,7 @@ from kraftlog.tables.register import LAYOUT, Register
 from kraftlog.tables.spec import FINDINGS, decoded_tables
 from tests.golden.cases import DATA
 
+SPECS = all_tables().values()
 FILES, RUNS = decoded_tables()["files"], decoded_tables()["runs"]
 
 
@@ -185,12 +187,14 @@ def test_a_table_that_began_again_is_published_anew(quorum: Path, tmp_path: Path
             write(lake, number)
     was = state_of(lake.root).published[-1].versions["findings"]
     shutil.rmtree(lake.path("findings"))
-    assert [one.table for one in damages(lake, state_of(lake.root).published[-1])] == ["findings"]
+    assert [one.table for one in damages(lake, SPECS, state_of(lake.root).published[-1])] == [
+        "findings"
+    ]
     with writing(options, reads_input=True) as lake:
         write(lake, 2)
     (told,) = state_of(lake.root).published
     assert (told.run, told.versions["findings"], told.files["findings"]) == (2, was, 1)
-    assert list(damages(lake, told)) == []
+    assert list(damages(lake, SPECS, told)) == []
 
 
 def test_readers_are_told_of_a_run_when_it_is_whole(quorum: Path, tmp_path: Path) -> None:

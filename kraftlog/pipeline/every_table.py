@@ -1,0 +1,35 @@
+"""Every table of a lake, whichever step writes it."""
+
+from functools import cache
+
+from kraftlog.pipeline.metrics import COPIES, MEASURES, PLANS
+from kraftlog.tables.spec import (
+    CHECK_RESULTS,
+    CONTRACT_RESULTS,
+    EPOCHS,
+    FINDINGS,
+    JUDGED,
+    LINEAGES,
+    REPLAY_FAULTS,
+    REPLICAS,
+    RESTART_PLAN,
+    VERDICTS,
+    TableSpec,
+    decoded_tables,
+    state_tables,
+)
+
+
+@cache
+def derived_tables() -> dict[str, TableSpec]:
+    """Every table that later steps derive from the decoded ones, once per run, by name."""
+    reports = [CHECK_RESULTS, VERDICTS, RESTART_PLAN, FINDINGS, JUDGED, CONTRACT_RESULTS]
+    follows = [REPLICAS, EPOCHS, REPLAY_FAULTS, LINEAGES]
+    specs = [*follows, *(one.spec for one in (*COPIES, *MEASURES, *PLANS)), *reports]
+    return {spec.name: spec for spec in specs}
+
+
+@cache
+def all_tables() -> dict[str, TableSpec]:
+    """Every table of a lake, by name."""
+    return decoded_tables() | state_tables() | derived_tables()

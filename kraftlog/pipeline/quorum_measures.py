@@ -1,0 +1,154 @@
+"""The tables of measures of the quorum as a whole, each with what fills it: elections, disks,
+joining replicas, costs, settings.
+"""
+
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.metrics.configuration import configuration_rows
+from kraftlog.metrics.cost_rows import cost_rows
+from kraftlog.metrics.disk import disk_rows
+from kraftlog.metrics.elections import election_rows
+from kraftlog.metrics.joiner import catch_up_rows
+from kraftlog.pipeline.derive import Rows, table
+from kraftlog.pipeline.shared_measures import SharedMeasures
+from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
+from kraftlog.tables.promise import among, at_least, not_below, unique
+
+
+@table(
+    "elections",
+    "leader epoch of the shared log",
+    relations.EPOCH,
+    column("leader_id", INT, "leader by the LeaderChange record; null where it is not at hand"),
+    column("previous_leader_id", INT, "leader of the epoch before"),
+    column("start_offset", LONG, "first offset of the epoch at hand"),
+    column("end_offset", LONG, "offset after its last"),
+    column("start_timestamp", TIMESTAMP, "time of its first batch"),
+    column("end_timestamp", TIMESTAMP, "time of the next epoch's first batch, or the log's end"),
+    column("tenure_ms", LONG, "time between the two"),
+    column("is_current", BOOL, "the last epoch: its tenure may go on"),
+    column("is_shortest", BOOL, "the shortest tenure that has ended"),
+    column("skipped_epochs", LONG, "epochs since the one before: elections that nobody won"),
+    column("elections_in_hour", LONG, "elections of the hour that ends with this one"),
+    column("leader_came_back", BOOL, "the leader before last leads again: leadership flaps"),
+    column("record_count", LONG, "records of the epoch, control records too"),
+    column("size_bytes", LONG, "bytes of its batches"),
+    promises=(
+        unique("batch_leader_epoch", why="one row per epoch and run"),
+        at_least("skipped_epochs", 0, "epochs only go up"),
+        at_least("elections_in_hour", 1, "an election counts itself"),
+        not_below("end_offset", "start_offset", "an epoch holds batches"),
+    ),
+)
+def elections(run: SharedMeasures) -> Rows:
+    return election_rows(run.log)
+
+
+@table(
+    "disk",
+    "replica",
+    relations.REPLICA,
+    column("size_bytes", LONG, "bytes of all files"),
+    column("size_bytes_by_kind", pa.map_(TEXT, LONG), "bytes per kind of file"),
+    column("log_size_bytes", LONG, "bytes of segments"),
+    column("snapshot_size_bytes", LONG, "bytes of checkpoints"),
+    column("left_over_size_bytes", LONG, "bytes of .part and .deleted files"),
+    column("log_bytes_per_day", DOUBLE, "growth of the log over the time that it spans"),
+    column("capacity_bytes", LONG, "the option disk_capacity_bytes"),
+    column("days_to_fill", DOUBLE, "until log growth fills the capacity if nothing is deleted"),
+    promises=(
+        unique("replica", why="one row per replica and run"),
+        not_below("size_bytes", "log_size_bytes", "segments are part of the folder"),
+    ),
+)
+def disk(run: SharedMeasures) -> Rows:
+    files = run.run.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
+    return disk_rows(run.quorum, files, run.run.options.disk_capacity_bytes)
+
+
+@table(
+    "catch_up",
+    "link and chunk size by which a new replica joins",
+    column("source_replica", TEXT, "whom it fetches from: the log with the newest epoch"),
+    column("link", TEXT, "an example of a link"),
+    column("rtt_ms", DOUBLE, "its round trip"),
+    column("bytes_per_second", DOUBLE, "its speed"),
+    column(
+        "chunk_size_bytes",
+        LONG,
+        "controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes",
+    ),
+    column("is_default_chunk", BOOL, "the default of both since KIP-1219, 1 MiB"),
+    column("snapshot_end_offset", LONG, "the snapshot that is fetched; null for none"),
+    column("snapshot_size_bytes", LONG, "its size"),
+    column("log_size_bytes", LONG, "bytes of the log after it"),
+    column("snapshot_request_count", LONG, "FetchSnapshot requests"),
+    column("log_request_count", LONG, "Fetch requests: whole batches, one at least"),
+    column("snapshot_transfer_ms", DOUBLE, "time for the snapshot"),
+    column("log_transfer_ms", DOUBLE, "time for the log"),
+    column("load_ms", DOUBLE, "time to load both, by the option load_bytes_per_second"),
+    column("total_ms", DOUBLE, "all three"),
+    column("slowdown", DOUBLE, "snapshot transfer against chunks of 8 MiB, as before KIP-1219"),
+    column(
+        "fits_fetch_timeout",
+        BOOL,
+        "a chunk arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never "
+        "catches up",
+    ),
+    column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
+    promises=(
+        unique("link", "chunk_size_bytes", why="one row per link, chunk size and run"),
+        at_least("total_ms", 0, "times are compared"),
+    ),
+)
+def catch_up(run: SharedMeasures) -> Rows:
+    return catch_up_rows(run.quorum, run.load_rate)
+
+
+@table(
+    "cost_models",
+    "cost model, scenario and measure",
+    column("model", TEXT, "what is weighed"),
+    column("scenario", TEXT, "kip_example: the KIP's own figures; measured: this cluster's"),
+    column("measure", TEXT, "what the value is"),
+    column("value", DOUBLE, "the figure; null where this run cannot tell"),
+    column("unit", TEXT, "its unit; bytes per second and the like over the log's whole span"),
+    column("source", TEXT, "section of the document that the model is from"),
+    promises=(
+        unique("model", "scenario", "measure", why="one row per model, scenario, measure and run"),
+        among(
+            "scenario",
+            ("kip_example", "measured"),
+            "an example must not be taken for a measurement",
+        ),
+    ),
+)
+def cost_models(run: SharedMeasures) -> Rows:
+    return cost_rows(run.costs())
+
+
+@table(
+    "configuration_lint",
+    "setting, replica with a server.properties",
+    relations.REPLICA,
+    column("setting", TEXT, "name of the setting"),
+    column("value", TEXT, "its value in the file; null where it is not set"),
+    column("shipped_default", TEXT, "Kafka's default"),
+    column("kip", TEXT, "the KIP that names it"),
+    column("kip_default", TEXT, "the KIP's default"),
+    column("is_shipped", BOOL, "whether Kafka reads it in this file"),
+    column("meaning", TEXT, "what it does in Kafka"),
+    column("status", TEXT, "default, set, invalid, no effect, or at odds with what the log shows"),
+    column("message", TEXT, "why it is invalid, has no effect, or is at odds"),
+    promises=(
+        unique("replica", "setting", why="one row per replica, setting and run"),
+        among(
+            "status",
+            ("default", "set", "invalid", "no effect", "at odds"),
+            "the lint is filtered by status",
+        ),
+    ),
+)
+def configuration_lint(run: SharedMeasures) -> Rows:
+    return configuration_rows(run.quorum, run.racks)
