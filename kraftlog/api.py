@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.commands.explain import file_history, first_told
+from kraftlog.commands.plan_join import BANDWIDTH, joined
 from kraftlog.commands.plan_replicas import furthest_image
 from kraftlog.config import Options, load_options
 from kraftlog.decode.columnar import decode_window
@@ -27,6 +29,8 @@ from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, vers
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError, UsageError
+from kraftlog.explain.subject import subjects_of
+from kraftlog.explain.timeline import entry_rows
 from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
@@ -43,6 +47,7 @@ from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
 from kraftlog.simulate.restart_rows import restart_rows
@@ -237,15 +242,60 @@ class Copies:
         """
         return furthest_image(self.view, self.options, at)
 
-    def plan(self, name: str) -> list[Row]:
+    def explain(
+        self, *what: str, between_ms: tuple[int | None, int | None] = (None, None)
+    ) -> list[Row]:
+        """The timeline of one object, a row per record that concerns it: `explain("topic", "a")`,
+        with the words of `kraftlog explain`. Times are ms since 1970, both inclusive.
+
+        Raises UsageError for words that name nothing.
+        """
+        history = file_history(self.view, self.redactor, self.limits)
+        return list(entry_rows(first_told(subjects_of(what), history, between_ms)[1]))
+
+    def plan(self, name: str, dialect: str = "shipped") -> list[Row]:
         """What Kafka would do next: `boot`, `election`, `truncation`, `fetch`, `restart`,
-        `snapshot`, `replicas`, `staleness` or `failover`.
+        `snapshot`, `replicas`, `staleness` or `failover`. An election and a fetch know the dialects
+        `v19` and `adopted` of KIP-630 too.
 
         Raises UsageError for any other name.
         """
+        if name in _IN_DIALECTS:
+            return list(_IN_DIALECTS[name](self.view, _dialect(dialect)))
         if name not in _PLANS:
-            raise UsageError(f"there is no plan {name!r}; there are {', '.join(_PLANS)}")
+            every = ", ".join((*_PLANS, *_IN_DIALECTS))
+            raise UsageError(f"there is no plan {name!r}; there are {every}")
+        if _dialect(dialect) != Dialect.SHIPPED:
+            raise UsageError(f"plan {name} goes by what Kafka does, and has no other dialect")
         return list(_PLANS[name](self))
+
+    def join(
+        self,
+        follower: str,
+        leader: str | None = None,
+        *,
+        bytes_per_second: int = BANDWIDTH,
+        round_trip_ms: int = 100,
+        chunk_bytes: int | None = None,
+        fetch_bytes: int | None = None,
+        timeout_ms: int | None = None,
+        dialect: str = "shipped",
+    ) -> list[Row]:
+        """The way of a follower to the leader's end over a link, a row per step. Who follows is a
+        label, the id of a voter without a copy, or `new`; who leads, where nobody is named, the
+        voter that would be elected. Limits that are not given are those of the follower's own
+        server.properties, else Kafka's.
+
+        Raises InputError where the two cannot be leader and follower.
+        """
+        link, given = Link(bytes_per_second, round_trip_ms), (chunk_bytes, fetch_bytes, timeout_ms)
+        return joined(self.view, follower, leader, link, given, _dialect(dialect)).rows
+
+
+def _dialect(name: str) -> Dialect:
+    if name not in list(Dialect):
+        raise UsageError(f"there is no dialect {name!r}; there are {', '.join(Dialect)}")
+    return Dialect(name)
 
 
 def _truncations(quorum: Copies) -> Iterable[Row]:
@@ -263,12 +313,14 @@ def _replicas(quorum: Copies) -> Iterable[Row]:
 
 _PLANS: dict[str, Callable[[Copies], Iterable[Row]]] = {
     "boot": lambda quorum: boot_rows(quorum.view),
-    "election": lambda quorum: election_rows(quorum.view),
     "truncation": _truncations,
-    "fetch": lambda quorum: fetch_rows(quorum.view, Dialect.SHIPPED),
     "restart": _restarts,
     "snapshot": lambda quorum: snapshot_transfer_rows(quorum.view),
     "replicas": _replicas,
     "staleness": lambda quorum: staleness_rows(quorum.view),
     "failover": lambda quorum: failover_rows(quorum.view, None, 1),
+}
+_IN_DIALECTS: dict[str, Callable[[Quorum, Dialect], Iterable[Row]]] = {
+    "election": election_rows,
+    "fetch": fetch_rows,
 }

@@ -4,7 +4,7 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -12,13 +12,16 @@ from kraftlog.commands.command import add_format, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.times import time_ms
 from kraftlog.config import load_options
+from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
 from kraftlog.explain.moments import Moment, Source
 from kraftlog.explain.subject import FORMS, Subject, subjects_of
 from kraftlog.explain.timeline import Entry, Known, entry_rows, timeline
+from kraftlog.log.segment import Limits
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.report.timeline import print_timeline
 from kraftlog.source.settings import limits_of, redactor_of
@@ -69,16 +72,8 @@ def _explain(chosen: argparse.Namespace) -> int:
     if low is not None and high is not None and low > high:
         raise UsageError("--between names an end that lies before its beginning")
     accesses = _accesses(chosen.authorizer_log)
-    history = _lake_history(chosen.lake) if chosen.lake else _file_history(chosen)
-    subject = subjects[0]
-    entries: Iterator[Entry] = iter(())
-    for subject in subjects:
-        known, moments = history(subject)
-        told = timeline(moments, subject, known, (low, high), accesses)
-        first = next(told, None)
-        if first is not None:
-            entries = chain((first,), told)
-            break
+    history = _lake_history(chosen.lake) if chosen.lake else _opened(chosen)
+    subject, entries = first_told(subjects, history, (low, high), accesses)
     if chosen.format == "json":
         print_rows(entry_rows(entries), "json")
         return 0
@@ -92,6 +87,22 @@ History = Callable[[Subject], tuple[Known, Iterator[Moment]]]
 """A subject → what is known of the whole history, and the moments of what the subject lives in."""
 
 
+def first_told(
+    subjects: Sequence[Subject],
+    history: History,
+    between: tuple[int | None, int | None] = (None, None),
+    accesses: Iterable[Access] = (),
+) -> tuple[Subject, Iterator[Entry]]:
+    """The first subject of which there is anything to tell, and its timeline; else the last."""
+    for subject in subjects:
+        known, moments = history(subject)
+        told = timeline(moments, subject, known, between, accesses)
+        first = next(told, None)
+        if first is not None:
+            return subject, chain((first,), told)
+    return subjects[-1], iter(())
+
+
 def _lake_history(lake: str) -> History:
     from kraftlog.pipeline.explained import known_in, moments_in
 
@@ -99,7 +110,7 @@ def _lake_history(lake: str) -> History:
     return lambda subject: (known, moments_in(lake, subject))
 
 
-def _file_history(chosen: argparse.Namespace) -> History:
+def _opened(chosen: argparse.Namespace) -> History:
     given = {
         "input": chosen.input,
         "quorum_describe": chosen.quorum_describe,
@@ -108,8 +119,13 @@ def _file_history(chosen: argparse.Namespace) -> History:
     options = load_options(given)
     with waiting("explain"):
         quorum = read_quorum(options)
-    known, redactor = Known.of(quorum), redactor_of(options)
-    limits = limits_of(options, redactor)
+    redactor = redactor_of(options)
+    return file_history(quorum, redactor, limits_of(options, redactor))
+
+
+def file_history(quorum: Quorum, redactor: Redactor, limits: Limits) -> History:
+    """The history that the files of a quorum hold."""
+    known = Known.of(quorum)
 
     def history(subject: Subject) -> tuple[Known, Iterator[Moment]]:
         offsets = range(subject.first, subject.end)

@@ -5,7 +5,7 @@ In: parsed arguments. Out: one row per step. No Spark.
 
 import argparse
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import add_link, at_least, links_of
@@ -19,14 +19,24 @@ from kraftlog.quorum.joining import (
     FetchSettings,
     fetch_settings,
 )
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
 from kraftlog.simulate.join_rows import in_words, join_rows, named
+from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.rows import likely_leaders
 
-_BANDWIDTH = 12_500_000
+BANDWIDTH = 12_500_000
 """Of a link that was not named: 100 Mbit/s."""
+
+
+class Joined(NamedTuple):
+    """A way, by whose settings it is reckoned, and who leads."""
+
+    leader: str
+    settings: FetchSettings
+    rows: list[dict[str, Any]]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,22 +73,39 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 )
 def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options_of(chosen), decodes=True)
-    (link,) = links_of(chosen.bandwidth or _BANDWIDTH, chosen.round_trip_ms)
-    follower = named(quorum, chosen.follower)
+    (link,) = links_of(chosen.bandwidth or BANDWIDTH, chosen.round_trip_ms)
     given = (chosen.chunk, chosen.fetch_bytes, chosen.fetch_timeout_ms)
-    settings = fetch_settings(follower.evidence if follower else None, *given)
-    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
-    way = Way(link, *values, Dialect(chosen.dialect))
-    likely = likely_leaders(quorum) - {follower.label if follower else chosen.follower}
-    if chosen.leader is None and not likely:
-        raise InputError(f"{chosen.follower} is itself the likely leader: name another with --from")
-    leader = chosen.leader or min(likely)
-    rows = list(join_rows(quorum, chosen.follower, leader, way))
+    dialect = Dialect(chosen.dialect)
+    leader, settings, rows = joined(quorum, chosen.follower, chosen.leader, link, given, dialect)
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
     tell(_summary(chosen.follower, leader, rows))
     tell(_by(settings))
     print_rows((*shown, *fault_rows(quorum)), chosen.format)
     return 0
+
+
+def joined(
+    quorum: Quorum,
+    follower: str,
+    leader: str | None,
+    link: Link,
+    given: tuple[int | None, int | None, int | None],
+    dialect: Dialect,
+) -> Joined:
+    """The way of a follower; `given` are bytes of a snapshot, bytes of the log, and the timeout,
+    where they are not to be those of the follower's own settings.
+
+    Raises InputError where the two cannot be leader and follower, or nobody leads.
+    """
+    log = named(quorum, follower)
+    settings = fetch_settings(log.evidence if log else None, *given)
+    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
+    likely = likely_leaders(quorum) - {log.label if log else follower}
+    if leader is None and not likely:
+        raise InputError(f"{follower} is itself the likely leader: name another with --from")
+    leads = leader or min(likely)
+    rows = join_rows(quorum, follower, leads, Way(link, *values, dialect))
+    return Joined(leads, settings, list(rows))
 
 
 def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:

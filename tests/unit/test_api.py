@@ -35,6 +35,8 @@ def test_the_page_runs_as_it_stands(
     assert len(scope["apart"]) == 12
     assert "{'version': 1, 'group': 'app', 'topic': 'orders', 'partition': 7}" in out
     assert scope["damaged"] == []
+    assert scope["steps"][-1]["what"] == "caught_up"
+    assert scope["entry"]["text"] != []
 
 
 def test_names_come_when_they_are_asked_for_and_without_spark() -> None:
@@ -111,6 +113,40 @@ def test_answers_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -
     assert plain(found.plan("staleness")) == rows
 
 
+@pytest.mark.parametrize("name", ["election", "fetch"])
+@pytest.mark.parametrize("dialect", ["v19", "adopted"])
+def test_plans_know_the_dialects_of_the_kip(
+    name: str, dialect: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = printed(capsys, "plan", name, "--dialect", dialect, "--input", str(ISOLATED))
+    assert plain(kraftlog.open(str(ISOLATED)).plan(name, dialect)) == told
+
+
+def test_a_way_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Golden lagging: controller 1 is behind the leader's log start, and takes a snapshot."""
+    where = str(DATA / "lagging" / "replicas")
+    link = ("--bandwidth", "1000000", "--latency", "20", "--chunk", "9000", "--fetch-bytes", "500")
+    words = ("plan", "join", "1", "--from", "2", "--input", where)
+    told = printed(capsys, *words, *link, "--timeout", "900", "--dialect", "adopted")
+    assert len(told) > 10
+    found = kraftlog.open(where).join(
+        "1", "2", bytes_per_second=1_000_000, round_trip_ms=20, chunk_bytes=9_000,
+        fetch_bytes=500, timeout_ms=900, dialect="adopted",
+    )  # fmt: skip
+    assert plain(found) == told
+    told = printed(capsys, "plan", "join", "new", "--input", where)
+    assert plain(kraftlog.open(where).join("new")) == told
+
+
+@pytest.mark.parametrize("words", [("broker", "12"), ("topic", "no-such"), ("170-180",)])
+def test_a_timeline_is_that_of_the_command(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = kraftlog.open(str(ISOLATED)).explain(*words)
+    assert plain(found) == printed(capsys, "explain", *words, "--input", str(ISOLATED))
+    assert bool(found) == (words[-1] != "no-such")
+
+
 def test_one_copy(capsys: pytest.CaptureFixture[str]) -> None:
     copy = kraftlog.open(str(ISOLATED))["2"]
     folder = str(ISOLATED / "2")
@@ -157,6 +193,12 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path) -> None:
         kraftlog.open(str(ISOLATED))["9"]
     with pytest.raises(kraftlog.UsageError, match="no plan 'coup'"):
         kraftlog.open(str(ISOLATED)).plan("coup")
+    with pytest.raises(kraftlog.UsageError, match="no dialect 'v18'; there are v19, adopted"):
+        kraftlog.open(str(ISOLATED)).plan("fetch", "v18")
+    with pytest.raises(kraftlog.UsageError, match="has no other dialect"):
+        kraftlog.open(str(ISOLATED)).plan("boot", "v19")
+    with pytest.raises(kraftlog.InputError, match="no replica 9"):
+        kraftlog.open(str(ISOLATED)).join("1", "9")
     with pytest.raises(kraftlog.UsageError, match="no option 'lag'"):
         kraftlog.open(str(ISOLATED), lag=1)
     with pytest.raises(kraftlog.KraftlogError):
