@@ -531,8 +531,8 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     )
     yield BadRow(
         log.label,
-        f"From offset {at.start_offset} on, {counted(most, 'leader')} came within one hour, with "
-        f"up to {counted(gap, 'epoch')} without a leader between two of them "
+        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour, "
+        f"with up to {counted(gap, 'epoch')} without a leader between two of them "
         f"(limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} "
         "Look for a controller that cannot fetch in time, or for a slow link.",
         log.path(at.row),

@@ -43,6 +43,7 @@ from tests.unit.audit_logs import (
     topic,
 )
 from tests.unit.faults import (  # noqa: F401  (they declare faults)
+    borders,
     cases,
     ends,
     health,
@@ -609,12 +610,11 @@ def test_a_message_is_a_sentence(one: Fault, audited: Audited) -> None:
         assert slips(finding.row.message) == [], finding.row.message
 
 
-@pytest.mark.parametrize("name", told.names())
-def test_a_damage_is_told_in_these_words(name: str, audited: Audited) -> None:
+@pytest.mark.parametrize("one", FAULTS, ids=case)
+def test_a_damage_is_told_in_these_words(one: Fault, audited: Audited) -> None:
     """What stands in `faults/told`: every word, place and number of the check's findings."""
-    one = told.names()[name]
     result, _, root = audited(one)
-    assert told.told(result, root, one.check) == told.sections(told.scope_of(one))[name]
+    assert told.told(result, root, one.check) == told.section(one)
 
 
 def test_every_name_of_the_evidence_is_seen(audited: Audited) -> None:

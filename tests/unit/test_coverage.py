@@ -213,7 +213,7 @@ def test_what_the_replay_has_judged(tmp_path: Path) -> None:
         ("references_exist", "3", begins),
     )
     for judged in ((), ("references_exist",), ("leader_in_isr",)):
-        state = StateEvidence(judged=frozenset(judged), skipped=skipped, ranges=((0, 6), (8, 12)))
+        state = StateEvidence(judged=judged, skipped=skipped, ranges=((0, 6), (8, 12)))
         found = Quorum(replace(plain.evidence, state=state))
         nothing = "no record that it looks at is at hand"
         own = judged == ("references_exist",)

@@ -46,7 +46,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "disk_has_room": {
         "free_bytes": int, "log_bytes_per_day": NUMBER, "days_to_full": NUMBER,
-        "kept_bytes": NUMBER, "size_bytes": int,
+        "kept_bytes": (NUMBER, None), "size_bytes": int,
     },
     "election_storm": {
         "epoch": int, "newest_epoch_in_logs": int, "elections_in_an_hour": int,

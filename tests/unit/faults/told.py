@@ -86,13 +86,20 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def section(one: Fault) -> str:
+    """What is to be told of a fault."""
+    name = next(name for name, other in names().items() if other is one)
+    return sections(_scope_of(one))[name]
+
+
+@cache
 def sections(scope: str) -> dict[str, str]:
     """What a file holds, by the name of the fault."""
     parts = (FOLDER / f"{scope}.txt").read_text(encoding="utf-8").split("\n== ")[1:]
     return {name: text for name, _, text in (part.partition(" ==\n") for part in parts)}
 
 
-def scope_of(one: Fault) -> str:
+def _scope_of(one: Fault) -> str:
     return BY_NAME[one.check].scope
 
 
@@ -105,7 +112,7 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             one.damage(quorum(Path(folder)))
             text = told(audit(Path(folder), limits=one.limits), Path(folder), one.check)
-        texts[scope_of(one)] = f"{texts.get(scope_of(one), '')}\n== {name} ==\n{text}"
+        texts[_scope_of(one)] = f"{texts.get(_scope_of(one), '')}\n== {name} ==\n{text}"
     with TemporaryDirectory() as folder:
         quorum(Path(folder))
         text = told(audit(Path(folder)), Path(folder), HEALTHY)

@@ -1,0 +1,314 @@
+"""Damages that reach what rules say in their rarer forms: the other ways back to a leader, nodes
+that were stopped on purpose, settings of a node's own, places where an equal sign decides.
+"""
+
+import struct
+from typing import Any
+
+from tests.unit.audit_logs import (
+    HEADER_SIZE,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    overwrite,
+    remove_topic,
+    topic,
+)
+from tests.unit.faults.cases import elections, free, joiner, settings
+from tests.unit.faults.health import (
+    FIRST,
+    HALF,
+    KEEP,
+    MIN_ISR,
+    RUNNING,
+    broker,
+    change,
+    cluster,
+    level,
+    on_its_disks,
+    partition,
+    sound,
+    uuid,
+    value,
+)
+from tests.unit.faults.snapshots import _snapshots as in_seconds
+from tests.unit.faults.table import AT, LATER, Damage, fault
+
+BETWEEN = "metadata_log_max_record_bytes_between_snapshots"
+
+# --- partitions without a leader -----------------------------------------------------------------
+
+
+def with_elr(**fields: Any) -> bytes:
+    """A change of the partition of topic a that knows eligible leader replicas (version 2)."""
+    data = {
+        "partitionId": 0, "topicId": uuid(1), **KEEP, "directories": None,
+        "eligibleLeaderReplicas": None, "lastKnownElr": None, **fields,
+    }  # fmt: skip
+    return value("PARTITION_CHANGE_RECORD", 2, **data)
+
+
+def stopped(number: int, offset: int) -> bytes:
+    """Broker after a controlled shutdown."""
+    return value(
+        "REGISTER_BROKER_RECORD", 2, brokerId=number, incarnationId=uuid(number),
+        brokerEpoch=offset, endPoints=[], features=[], rack=None, fenced=True,
+        inControlledShutdown=True, isMigratingZkBroker=False,
+    )  # fmt: skip
+
+
+LEAVING = (level(20), broker(1, FIRST + 1), stopped(2, FIRST + 2))
+"""Broker 2 was stopped on purpose."""
+ALL_FENCED = (level(20), *(broker(one, FIRST + one, fenced=True) for one in (1, 2)))
+
+
+def leaderless(says: str, *records: bytes, severity: str = "warning") -> None:
+    fault("partitions_have_leaders", severity, says=says, sound=sound)(cluster(*records))
+
+
+leaderless(
+    "Start broker 2 of the ELR (if it ended cleanly nothing is lost): a-0.",
+    *HALF, with_elr(isr=[], leader=-1, eligibleLeaderReplicas=[2]),
+)  # fmt: skip
+leaderless(
+    "Start broker 2 or 1 of the ISR (if it ended cleanly nothing is lost): a-0.",
+    *ALL_FENCED, change(leader=2), change(leader=-1),
+)  # fmt: skip
+leaderless(
+    "Bring back broker 2 of the ISR, which is unregistered: a-0.",
+    *HALF[:2], change(isr=[2], leader=-1), severity="info",
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, of broker 2, which led last: a-0.",
+    *HALF, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, of broker 2, and records may be lost: a-0.",
+    *RUNNING, change(replicas=[2], isr=[], leader=-1),
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, and records may be lost: a-0.",
+    *HALF, change(replicas=[2], isr=[], leader=-1),
+)  # fmt: skip
+leaderless(
+    "Broker 2 was stopped or unregistered. Start broker 2 of the ISR",
+    *LEAVING, change(isr=[2], leader=-1), severity="info",
+)  # fmt: skip
+leaderless(
+    "2 partitions of 3 have no leader",
+    *HALF, change(isr=[2], leader=-1), partition(0, [2], -1), partition(1, [1], 1),
+)  # fmt: skip
+
+fault(
+    "partitions_reach_min_isr", "info", sound=sound,
+    says="Broker 2 was stopped or unregistered: start what is missing. 1 in sync (1), 2 wanted",
+)(cluster(*LEAVING, MIN_ISR, change(isr=[1])))  # fmt: skip
+fault("brokers_unfenced", "info", says="), after a controlled shutdown: it leads", sound=sound)(
+    cluster(*LEAVING)
+)
+fault("leaders_balanced", "info", says="3 of the 25 partitions", sound=sound)(
+    cluster(*RUNNING, *(partition(one, [1, 2], 2 if one < 3 else 1) for one in range(24)))
+)
+
+# --- nodes with settings of their own ------------------------------------------------------------
+
+
+def fetches(**values: object) -> Damage:
+    """A voter that does not arrive, and how it fetches."""
+
+    def damage(nodes: list[Node]) -> None:
+        joiner(nodes[2])
+        nodes[2].quorum_state(leaderId=-1, leaderEpoch=7)
+        settings(nodes[2], **values)
+
+    return damage
+
+
+def arrived(nodes: list[Node]) -> None:
+    nodes[2].quorum_state(leaderId=-1, leaderEpoch=7)
+
+
+fault(
+    "controllers_catch_up", "warning", "3", 0, sound=arrived,
+    says="within 500 ms (controller.quorum.fetch.timeout.ms), which takes a link of 200 bytes/s "
+    "(864 before Kafka 4.3",
+)(
+    fetches(
+        controller_quorum_fetch_snapshot_max_bytes=100, controller_quorum_fetch_timeout_ms=500
+    )
+)  # fmt: skip
+"""The snapshot has 432 bytes: 100 of them in half a second, or all."""
+
+
+# --- disks ---------------------------------------------------------------------------------------
+
+
+def full_in_days(most: int) -> Damage:
+    """61,440,000 bytes are free, which last for 6.8 days; so many bytes of log are kept at most."""
+
+    def damage(nodes: list[Node]) -> None:
+        free(60_000)(nodes)
+        settings(
+            nodes[1], metadata_log_segment_bytes=8_000_000, metadata_max_retention_bytes=most
+        )  # fmt: skip
+
+    return damage
+
+
+FITS = 61_440_000 + 1_378 - 8_000_000 - 20_971_520
+"""What is free and taken, without a segment and what is written until the next snapshot."""
+fault(
+    "disk_has_room", "warning", "2", says="and retention lets it come to 61,441,379.",
+    sound=full_in_days(FITS),
+)(full_in_days(FITS + 1))  # fmt: skip
+fault(
+    "disk_has_room", "warning", "2", says="and nothing limits it.",
+    sound=full_in_days(FITS),
+)(full_in_days(-1))  # fmt: skip
+
+# --- ends of logs --------------------------------------------------------------------------------
+
+
+def cut(node: Node) -> None:
+    """Its log ends at offset 6, two below the epoch that the files beside it know."""
+    node.segment(6).unlink()
+
+
+@fault(
+    "log_end_lost", "critical", "3", 6, says="could be elected, as if these records",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A voter by its number alone is told as one: on a disk that the voter set does not name."""
+    on_its_disks(nodes)
+    nodes[2].meta(directory=99)
+    cut(nodes[2])
+
+
+def with_observer(nodes: list[Node]) -> Node:
+    observer = Node(nodes[0].home.parent, 9)
+    observer.write(healthy_log())
+    return observer
+
+
+@fault(
+    "log_end_lost", "warning", "9", 6, says="It does not vote, and fetches what it lacks",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    cut(with_observer(nodes))
+
+
+# --- differences ---------------------------------------------------------------------------------
+
+
+def later_epoch(nodes: list[Node]) -> None:
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+
+
+@fault("uncommitted_tail_diverged", "warning", "3", 12, says="Lost: topic d.", sound=later_epoch)
+def _(nodes: list[Node]) -> None:
+    """A tail over two batches, of which one ends behind the others' logs."""
+    nodes[2].append(
+        Batch(12, 2, (topic("d", 4), NO_OP), None, LATER), Batch(14, 2, (NO_OP,), None, LATER)
+    )
+    later_epoch(nodes)
+
+
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
+    says="Lost: config min.insync.replicas of topic a. There again, because its deletion is lost: "
+    "topic b.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What brokers do by themselves is no loss: it is counted."""
+    own = (broker(1, 12), broker(2, 13), change(isr=[1]), change(leader=2))
+    nodes[2].append(Batch(12, 2, (*own, MIN_ISR, remove_topic(2)), None, LATER))
+    later_epoch(nodes)
+
+
+# --- damaged ranges ------------------------------------------------------------------------------
+
+
+@fault(
+    "batch_header_valid", "critical", "2", 4, AT[4], says="Offsets 4 to 5 cannot be read",
+    also="batch_crc_valid offsets_contiguous",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Of two batches with wrong CRCs the one right before the damage says what it held."""
+    path = nodes[1].segment(0)
+    for base in (0, 3):
+        overwrite(path, AT[base] + HEADER_SIZE + 1, b"\x7f")
+    overwrite(path, AT[4] + 16, b"\x07")
+
+
+def torn_first(nodes: list[Node]) -> int:
+    """Node 1's first segment without its last 5 bytes; returns where it ends."""
+    path = nodes[0].segment(0)
+    path.write_bytes(path.read_bytes()[:-5])
+    return path.stat().st_size
+
+
+def first_index(nodes: list[Node], offset: int, position: int) -> None:
+    path = nodes[0].segment(0).with_suffix(".index")
+    path.write_bytes(struct.pack(">ii", offset, position))
+
+
+@fault(
+    "index_agrees", "warning", "1", 5, says=f"(offset 5, position {AT[4] + 116}) points at no",
+    sound=lambda nodes: first_index(nodes, 5, AT[4]), also="segment_complete offsets_contiguous",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Behind a torn end; what lies within it was a batch once."""
+    first_index(nodes, 5, torn_first(nodes))
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+@fault(
+    "snapshot_headers_in_order", "info", "1", says="begins at 1 in epoch 3, where 1 in epoch 1",
+    also="snapshot_epoch_agrees",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The batch after the header's says another epoch, and not all others do."""
+    path = nodes[0].checkpoint(6, 1)
+    header = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
+    overwrite(path, header + 12, struct.pack(">i", 3))
+
+
+def often(**values: object) -> Damage:
+    """Four snapshots within seconds, on a node whose settings ask for it or do not."""
+
+    def damage(nodes: list[Node]) -> None:
+        in_seconds(nodes[0], {end: START_MS + 1000 * (end - 3) for end in (7, 8, 9)})
+        settings(nodes[0], **values)
+
+    return damage
+
+
+for setting in ("metadata_log_max_snapshot_interval_ms", BETWEEN):
+    fault(
+        "snapshot_not_too_often", "info", "1", 6, says="3 of 4 on replica 1 follow within 60",
+        sound=often(**{setting: 1000}),
+    )(often(node_id=1))  # fmt: skip
+
+# --- elections -----------------------------------------------------------------------------------
+
+
+@fault(
+    "election_storm",
+    "warning",
+    "1",
+    30,
+    says="From offset 8 on, 20 leaders came within one hour",
+)
+def _(nodes: list[Node]) -> None:
+    """As many leaders as are let pass, and one epoch too many is skipped before the last."""
+    elections(nodes, *range(3, 21), 72)
