@@ -268,7 +268,7 @@ class _Fold:
             bad |= lists[name].odd_at(index[name])
         leader = self.leader[at]
         led = (leader >= 0) & (self.recovery[at] != 1)
-        in_sync = (lists["isr"].at(index["isr"]) == leader[:, None]).any(axis=1)
+        in_sync = (lists["isr"].at(index["isr"]) == leader).any(axis=0)
         bad |= led & ~in_sync
         found = self._goes_back()
         found[at] |= bad

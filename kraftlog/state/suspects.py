@@ -22,8 +22,8 @@ _NOBODY = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Lists of broker ids as a table of numbers, a row per list, and a last row for the empty
-    list. `odd`: lists that are too long for it.
+    """Lists of broker ids as a table of numbers, a column per list and a last one for the empty
+    list: places are rows, as short rows are slow to go along. `odd`: lists too long for it.
     """
 
     ids: Longs
@@ -34,17 +34,19 @@ class Brokers:
         """The lists of one column; null counts as empty."""
         lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         lengths = np.append(lengths, 0).astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
         odd = lengths > _WIDEST
         kept = np.where(odd, 0, lengths)
-        width = max(1, int(kept.max()))
-        ids = np.full((len(lengths), width), _NOBODY, np.int64)
+        ids = np.full((int(kept.max()), len(lengths)), _NOBODY, np.int64)
         flat = lists.flatten().to_numpy(zero_copy_only=False)
-        ids[np.arange(width) < kept[:, None]] = flat[~np.repeat(odd, lengths)]
+        for place, row in enumerate(ids):
+            held = np.flatnonzero(kept > place)
+            row[held] = flat[starts[held] + place]
         return cls(ids, odd)
 
     def at(self, index: Longs) -> Longs:
         """The lists at some places; beyond the last one all lists are empty."""
-        return self.ids[np.minimum(index, len(self.ids) - 1)]
+        return self.ids[:, np.minimum(index, len(self.odd) - 1)]
 
     def odd_at(self, index: Longs) -> Flags:
         """Whether the lists at some places are too long."""
@@ -54,16 +56,19 @@ class Brokers:
 
 def bad_assignment(assigned: Brokers) -> Flags:
     """Of each list of replicas: whether it is empty or names a broker twice."""
-    ordered = np.sort(assigned.ids, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _NOBODY)
-    found: Flags = (assigned.ids == _NOBODY).all(axis=1) | twice.any(axis=1) | assigned.odd
+    found: Flags = assigned.odd | (assigned.ids == _NOBODY).all(axis=0)
+    for place, one in enumerate(assigned.ids):
+        for other in assigned.ids[:place]:
+            found |= (one == other) & (one != _NOBODY)
     return found
 
 
 def outside(members: Longs, assigned: Longs) -> Flags:
-    """Whether a row of `members` holds a broker that the same row of `assigned` does not."""
-    found = np.zeros(len(members), np.bool_)
-    for column in members.T:
-        inside = (assigned == column[:, None]).any(axis=1)
-        found |= (column != _NOBODY) & ~inside
+    """Of each list of members: whether it holds a broker that the assigned ones do not."""
+    found = np.zeros(members.shape[1], np.bool_)
+    for member in members:
+        inside = member == _NOBODY
+        for one in assigned:
+            inside |= member == one
+        found |= ~inside
     return found
