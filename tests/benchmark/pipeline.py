@@ -179,7 +179,8 @@ class Bench:
         root = self.work / "grows"
         shutil.copytree(self.root / "cut/1", root)
         self.run("grown", [root])
-        shutil.copy2(log_folder(self.replica(1)) / LOG, log_folder(root) / LOG)
+        for segment in log_folder(self.replica(1)).glob("*.log"):
+            shutil.copy2(segment, log_folder(root))
         took = self.run("grown", [root])
         self._same_partitions("one", "grown")
         return took

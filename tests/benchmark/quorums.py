@@ -62,7 +62,11 @@ def _write(root: Path, size_bytes: int) -> None:
         for position, size, _ in batches[-_DIVERGED:]:
             _tell_otherwise(file, position, size)
     end = batches[len(batches) - len(batches) // _SHORT_SHARE][0]
-    os.truncate(log_folder(root / "cut/1") / LOG, end)
+    for segment in log_folder(root / "cut/1").glob("*.log"):
+        if segment.name == LOG:
+            os.truncate(segment, end)
+        else:
+            segment.unlink()  # it lies behind the cut
     for place in ("replicas/1", "replicas/2", "replicas/3", "twin/4", "cut/1"):
         _identify(root / place, epoch)
 
