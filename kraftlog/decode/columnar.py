@@ -168,7 +168,8 @@ def _piece(
 def _typed(values: pa.Array | Numbers, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
-    return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))
+    # Arrow and numpy name integers alike; older pyarrow asks pandas for that.
+    return pa.array(values.astype(str(kind), copy=False))
 
 
 def _timestamps_ms(headers: Headers, batch: Numbers, delta: Numbers) -> Numbers:
