@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
+.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm)
 
 test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, and by Spark Connect
 	$(BIN)/python -m pytest -m cluster --durations 5
+
+test-yarn: .venv/.stamp ## The pipeline on YARN: Hadoop's own mini cluster (needs Maven)
+	mvn -q -B -f tests/cluster/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.yarn"
+	$(BIN)/python -m pytest -m yarn
 
 s3a-jars: .venv/.stamp ## Fetch the jars that Spark reads a lake on S3 with (once)
 	$(BIN)/python -m kraftlog.session fetch-jars s3a
@@ -109,7 +113,8 @@ lock: ## Renew both lock files from pyproject.toml (needs uv)
 	    --extra dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that git ignores: environment, jars, lake, caches
-	rm -rf .venv .jars .lake .matrix .mutants .schedules .emulators dist build spark-warehouse metastore_db derby.log
+	rm -rf .venv .jars .lake .matrix .mutants .schedules .emulators .yarn dist build
+	rm -rf spark-warehouse metastore_db derby.log environment environment.tar.gz kraftlog.zip
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -f tests/java/Makefile ]; then $(MAKE) -C tests/java clean; fi

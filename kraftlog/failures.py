@@ -101,10 +101,11 @@ def _answer_interrupts() -> Any:
 
 
 def _interrupted(number: int, frame: object) -> None:
+    # First of all: who has read what follows may press again at once.
+    signal.signal(signal.SIGINT, _ended)
     # Written past the streams: the signal may come while one of them is being written.
     with suppress(OSError):
         os.write(2, _STOPPING)
-    signal.signal(signal.SIGINT, _ended)
     raise KeyboardInterrupt
 
 

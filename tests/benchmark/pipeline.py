@@ -32,7 +32,7 @@ from tests.benchmark.quorums import LOG, log_folder, quorum
 
 WANTED = {"batch_crc_valid", "log_matching"}
 _SAMPLE_SECONDS = 0.5
-_PROGRAM = str(Path(sys.executable).with_name("kraftlog"))
+PROGRAM = str(Path(sys.executable).with_name("kraftlog"))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def timed(command: Sequence[str], codes: Sequence[int], log: Path) -> Took:
         subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True) as process,
     ):
         try:
-            watch = _Watch(process.pid)
+            watch = Watch(process.pid)
             watch.start()
             code = process.wait()
         finally:
@@ -84,7 +84,7 @@ def _end(group: int) -> None:
         return
 
 
-class _Watch(threading.Thread):
+class Watch(threading.Thread):
     """Looks at a process and its descendants until it is gone."""
 
     def __init__(self, pid: int) -> None:
@@ -144,7 +144,7 @@ class Bench:
 
     def audit(self) -> Took:
         """`kraftlog audit` of three replicas: findings, and no lake."""
-        command = [_PROGRAM, "audit", "--input", str(self.root / "replicas")]
+        command = [PROGRAM, "audit", "--input", str(self.root / "replicas")]
         took = timed(command, (1,), self.work / "audit.log")
         said = (self.work / "audit.log").read_text()
         assert all(check in said for check in WANTED), "the damage is not found"
@@ -153,7 +153,7 @@ class Bench:
     def run(self, lake: str, roots: Sequence[Path], prefix: Sequence[str] = ()) -> Took:
         """`kraftlog run` over some roots into a lake of that name."""
         inputs = [word for root in roots for word in ("--input", str(root))]
-        command = [*prefix, _PROGRAM, "run", *inputs, "--lake", str(self.work / lake)]
+        command = [*prefix, PROGRAM, "run", *inputs, "--lake", str(self.work / lake)]
         return timed(command, (0, 1), self.work / f"{lake}.log")
 
     def replica(self, number: int) -> Path:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,16 +145,18 @@ def told() -> list[str]:
     return [line.strip() for line in texts.replace("\\\n", " ").splitlines()]
 
 
-def submitted(cluster: Cluster, store: Store, folder: Path, lake: str) -> "subprocess.Popen[str]":
-    """The documented command, begun."""
-    (command,) = [one for one in told() if "spark://" in one]
+def submitted(
+    master: str, store: Store, folder: Path, lake: str, more: Mapping[str, str]
+) -> "subprocess.Popen[str]":
+    """The documented command, begun; with more settings."""
+    (command,) = [one for one in told() if " spark-submit " in one and "spark://" in one]
     words = shlex.split(command)
     at = words.index("spark-submit")
     variables = dict(one.split("=", 1) for one in words[:at])
     assert variables.pop("PYSPARK_DRIVER_PYTHON")
     variables["SPARK_CONF_DIR"] = str(ROOT / variables["SPARK_CONF_DIR"])
     places = {
-        "spark://master:7077": cluster.master,
+        "spark://master:7077": master,
         "jobs/pipeline.py": str(ROOT / "jobs/pipeline.py"),
         "s3://audit/replicas": f"{store.bucket}/replicas",
         "s3://audit/lake": lake,
@@ -166,7 +168,7 @@ def submitted(cluster: Cluster, store: Store, folder: Path, lake: str) -> "subpr
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.host": "127.0.0.1",
     }
-    settings = [word for key, value in local.items() for word in ("--conf", f"{key}={value}")]
+    settings = [word for one in (local | more).items() for word in ("--conf", "=".join(one))]
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--jars", JARS, *settings]
     options = ["--split-size-bytes", "2048", "--fail-on", "never"]
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -189,7 +191,7 @@ def test_the_whole_pipeline_while_an_executor_is_killed(
 ) -> None:
     lake = f"{store.bucket}/lake"
     store.put(key_in(tmp_path), f"{lake}/{KEY_FILE}")
-    job = submitted(cluster, store, shipped, lake)
+    job = submitted(cluster.master, store, shipped, lake, {})
     while not any(one.endswith(".parquet") for one in store.names(f"{lake}/batches")):
         assert job.poll() is None, job.communicate()[0]
         time.sleep(0.05)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,9 +22,11 @@ from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE, state_of
+from tests.bare import ROOT
+from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA
 from tests.lakes import contents, key_in
-from tests.s3_server import Store, s3_bucket, s3_server
+from tests.s3_server import Store, free_port, s3_bucket, s3_server
 
 pytestmark = pytest.mark.s3
 
@@ -203,6 +206,19 @@ def test_duckdb_reads_it(grown: Place) -> None:
     query = "SELECT count(*) FROM partitions WHERE valid_to_offset IS NULL"
     assert partitions.schema
     assert duckdb.sql(query).fetchall() == [(standing(grown),)]
+
+
+def test_the_documents_way_to_try_it(tmp_path: Path) -> None:
+    """As it is written, but for the port and the place of the environment."""
+    (block,) = (one for one in blocks(DOCS / "operator.md", "text") if "moto.server" in one)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    programs = str(Path(sys.executable).parent)
+    lines = block.replace("5000", str(free_port())).replace(".venv/bin", programs).splitlines()
+    script = "\n".join([lines[0], "trap 'kill $!' EXIT", *lines[1:]])
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Page: s3://audit/lake/report.html" in done.stdout
+    assert "ghost-topic-a" in done.stdout.partition("report.html")[2]
 
 
 NOBODY = "http://127.0.0.1:1"

@@ -99,14 +99,16 @@ def test_jar_names_carry_the_version_of_the_coordinates() -> None:
     assert f"{artifact}-{version}.jar" in settings.jar_digests()
 
 
-def test_delta_spark_configures_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_spark_configures_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = settings.launch_settings(None)["spark.jars.packages"]
     assert before == settings.delta_coordinates()
     monkeypatch.setattr(importlib_metadata, "version", lambda name: "4.9.9")
     found = settings.launch_settings(None)
     assert found["spark.jars.packages"] == before.rpartition(":")[0] + ":4.9.9"
     with pytest.raises(PlatformError, match=r"delta-spark 4\.9\.9 is installed.*another version"):
-        settings.launch_settings(settings.JARS_FOLDER)
+        settings.launch_settings(tmp_path)
 
 
 def test_jars_for_s3_fit_what_pyspark_brings() -> None:
