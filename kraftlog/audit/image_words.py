@@ -13,6 +13,7 @@ from kraftlog.quorum.evidence import Difference
 from kraftlog.state.difference import Difference as FieldDifference
 from kraftlog.state.difference import differences
 from kraftlog.state.state import State
+from kraftlog.state.tables import TABLE
 
 TOPIC_RESOURCE = 2
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -20,19 +21,6 @@ ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
 """What control records say is `voter_sets_agree`'s matter."""
 
-KINDS = {
-    "topics": "topic",
-    "partitions": "partition",
-    "brokers": "broker",
-    "controllers": "controller",
-    "configs": "config",
-    "features": "feature",
-    "acls": "ACL",
-    "scram_credentials": "SCRAM credential",
-    "client_quotas": "client quota",
-    "delegation_tokens": "delegation token",
-    "producer_ids": "next producer id",
-}
 DIFFERENCE_LIMIT = 20
 
 
@@ -76,7 +64,6 @@ def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
 
 
 def _object(expected: State, found: State, one: FieldDifference) -> str:
-    kind = KINDS.get(one.table, one.table)
     if one.table == "partitions":
         return f"partition {one.key[1]} of topic {_topic(expected, found, one.key[0])}"
     if one.table == "topics":
@@ -84,7 +71,7 @@ def _object(expected: State, found: State, one: FieldDifference) -> str:
     if one.table == "configs":
         where = "topic" if one.key[0] == TOPIC_RESOURCE else f"resource type {one.key[0]}"
         return f"config {one.key[2]} of {where} {one.key[1]!r}"
-    return f"{kind} {' '.join(_value(part) for part in one.key)}".rstrip()
+    return f"{TABLE[one.table].noun[0]} {' '.join(_value(part) for part in one.key)}".rstrip()
 
 
 def _topic(expected: State, found: State, topic_id: str) -> str:

@@ -7,20 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kraftlog.quorum.evidence import Losses
+from kraftlog.state.tables import TABLE
 
 Row = Mapping[str, Any]
 
 NAMES_SHOWN = 4
-_NOUNS = {
-    "topics": ("topic", "topics"),
-    "partitions": ("partition", "partitions"),
-    "configs": ("config", "configs"),
-    "acls": ("ACL", "ACLs"),
-    "scram_credentials": ("SCRAM user", "SCRAM users"),
-    "client_quotas": ("quota", "quotas"),
-    "delegation_tokens": ("delegation token", "delegation tokens"),
-    "features": ("feature", "features"),
-}
+_NOUNS = {"scram_credentials": ("SCRAM user", "SCRAM users"), "client_quotas": ("quota", "quotas")}
+"""Where objects are named as their users are."""
 _TITLES = {
     "added": "Lost",
     "changed": "Set back to the older value",
@@ -61,7 +54,8 @@ def lost_lists(
 
 def _named(one: Row, limit: int) -> str:
     names, count = one["names"][:limit], one["count"]
-    nouns = _NOUNS.get(one["table"], (one["table"], one["table"]))
+    table = one["table"]
+    nouns = _NOUNS.get(table) or (TABLE[table].noun if table in TABLE else (table, table))
     more = f" and {count - len(names):,} more" if count > len(names) else ""
     head = f"{count:,} {nouns[1]}" if more else nouns[count > 1]
     return f"{head} {', '.join(names)}{more}"

@@ -21,16 +21,14 @@ from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 from kraftlog.relations import moment
+from kraftlog.state.tables import TABLES
 
-ALLOWED = frozenset(
-    {
-        "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS",
-        "FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD",
-        "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD",
-        "PRODUCER_IDS_RECORD", "ACCESS_CONTROL_ENTRY_RECORD", "USER_SCRAM_CREDENTIAL_RECORD",
-        "DELEGATION_TOKEN_RECORD", "ZK_MIGRATION_STATE_RECORD",
-    }
-)  # fmt: skip
+ALLOWED = {
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "ZK_MIGRATION_STATE_RECORD",
+    *(table.record for table in TABLES),
+}
 """What Kafka's image writers emit, of any version that writes checkpoints."""
 
 _REPLACE = "Take the file of the same name, or an older snapshot, from another replica."

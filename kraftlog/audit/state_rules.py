@@ -258,13 +258,7 @@ def rules_after(one: Applied) -> Iterator[Told]:
             yield from rule(one, change)
 
 
-KINDS = {
-    "topics": "topics",
-    "brokers": "broker registrations",
-    "acls": "ACLs",
-    "scram_credentials": "SCRAM credentials",
-    "client_quotas": "client quotas",
-}
+WATCHED = frozenset({"topics", "brokers", "acls", "scram_credentials", "client_quotas"})
 """Tables whose shrinking is watched; delegation tokens expire in crowds, configs go with their
 topics.
 """
@@ -303,7 +297,7 @@ class MassDeletion:
                 self._gone[table].clear()
                 yield worst
         for change in changes:
-            if change.after is None and change.table in KINDS:
+            if change.after is None and change.table in WATCHED:
                 self._removed(change.table, state, now, offset)
 
     def _removed(self, table: str, state: State, now: int, offset: int) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import (
     BEFORE,
-    KINDS,
     MassDeletion,
     Step,
     Told,
@@ -27,6 +26,7 @@ from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
+from kraftlog.state.tables import TABLE
 
 
 @dataclass(slots=True)
@@ -75,9 +75,10 @@ class Rules:
 
     def _mass_deletion(self, window: Window) -> None:
         first = window.first_offset
+        what = TABLE[window.table].noun[1]
         told = Told(
             "mass_deletion",
-            f"{window.removed} of {window.total} {KINDS[window.table]} were removed between "
+            f"{window.removed} of {window.total} {what} were removed between "
             f"offsets {first} and {window.last_offset}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",

@@ -10,6 +10,7 @@ from typing import Any
 
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
+from kraftlog.state.tables import TABLE
 
 RESOURCE_TYPES = (
     "UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER",
@@ -65,15 +66,9 @@ def object_name(change: Change, names: Names) -> str:
             return f"quota {value['key']} of {entity_text(value)}"
         case "delegation_tokens":
             return f"delegation token {value['tokenId']} of {value['owner']}"
-        case "producer_ids":
-            return "next producer id"
-        case "kraft_version":
-            return "kraft.version"
         case "voters":
             return f"voter {key[0]} (directory {key[1]})"
-        case "features":
-            return f"feature {key[0]}"
-    return f"{change.table.removesuffix('s')} {key[0]}"
+    return f"{TABLE[change.table].noun[0]} {' '.join(map(str, key))}".rstrip()
 
 
 def acl_text(value: Data) -> str:

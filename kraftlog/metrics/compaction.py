@@ -8,16 +8,19 @@ patched: the reason why KRaft's log is not compacted. Source: KIP-630 "Motivatio
 and Snapshots".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.message.catalogue import spec_of
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
+from kraftlog.state.declare import Delete, Patch, Put
+from kraftlog.state.tables import TABLES
 
 _MERGED_ROWS = 1 << 20
 """So many last records of single batches are gathered before they are merged."""
@@ -40,32 +43,22 @@ class KeyOf:
         return (*self.fields, *((self.deletes[0],) if isinstance(self.deletes, tuple) else ()))
 
 
-_PARTITION, _BROKER = ("topic_id", "partition_id"), ("broker_id",)
-_CREDENTIAL = ("mechanism", "name")
-KEYS: Mapping[str, KeyOf] = {
-    "TOPIC_RECORD": KeyOf("topics", ("topic_id",)),
-    "REMOVE_TOPIC_RECORD": KeyOf("topics", ("topic_id",), deletes=True),
-    "PARTITION_RECORD": KeyOf("partitions", _PARTITION),
-    "PARTITION_CHANGE_RECORD": KeyOf("partitions", _PARTITION, is_patch=True),
-    "REGISTER_BROKER_RECORD": KeyOf("brokers", _BROKER),
-    "UNREGISTER_BROKER_RECORD": KeyOf("brokers", _BROKER, deletes=True),
-    "BROKER_REGISTRATION_CHANGE_RECORD": KeyOf("brokers", _BROKER, is_patch=True),
-    "FENCE_BROKER_RECORD": KeyOf("brokers", ("id",), is_patch=True),
-    "UNFENCE_BROKER_RECORD": KeyOf("brokers", ("id",), is_patch=True),
-    "REGISTER_CONTROLLER_RECORD": KeyOf("controllers", ("controller_id",)),
-    "CONFIG_RECORD": KeyOf(
-        "configs", ("resource_type", "resource_name", "name"), deletes=("value", None)
-    ),
-    "CLIENT_QUOTA_RECORD": KeyOf("client_quotas", ("entity", "key"), deletes=("remove", True)),
-    "FEATURE_LEVEL_RECORD": KeyOf("features", ("name",), deletes=("feature_level", 0)),
-    "PRODUCER_IDS_RECORD": KeyOf("producer_ids", ()),
-    "ACCESS_CONTROL_ENTRY_RECORD": KeyOf("acls", ("id",)),
-    "REMOVE_ACCESS_CONTROL_ENTRY_RECORD": KeyOf("acls", ("id",), deletes=True),
-    "USER_SCRAM_CREDENTIAL_RECORD": KeyOf("scram_credentials", _CREDENTIAL),
-    "REMOVE_USER_SCRAM_CREDENTIAL_RECORD": KeyOf("scram_credentials", _CREDENTIAL, deletes=True),
-    "DELEGATION_TOKEN_RECORD": KeyOf("delegation_tokens", ("token_id",)),
-    "REMOVE_DELEGATION_TOKEN_RECORD": KeyOf("delegation_tokens", ("token_id",), deletes=True),
-}
+def _keys() -> Iterator[tuple[str, KeyOf]]:
+    for table in TABLES:
+        for one in table.operations if table.writer is not None else ():
+            spec = spec_of(one.record)
+            assert spec is not None
+            columns = {field.json: field.name for field in spec.fields}
+            key = one.key if isinstance(one, Patch) else table.key
+            deletes: bool | tuple[str, object] = isinstance(one, Delete)
+            if isinstance(one, Put) and one.deletes is not None:
+                deletes = columns[one.deletes[0]], one.deletes[1]
+            if key or not isinstance(one, Patch):
+                named = tuple(columns[name] for name in key)
+                yield one.record, KeyOf(table.name, named, deletes, isinstance(one, Patch))
+
+
+KEYS: Mapping[str, KeyOf] = dict(_keys())
 """Types with a key. The others (NoOp, transaction markers, ClearElr over many topics) have none: a
 compacted topic could not hold them at all.
 """

@@ -17,20 +17,10 @@ import pyarrow.compute as pc
 from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.objects import OPEN, Ends, Lives
 from kraftlog.quorum.evidence import Longs
+from kraftlog.state.history import SHOWN
+from kraftlog.state.tables import TABLES
 
-KEYS: dict[str, tuple[str, ...]] = {
-    "features": ("name",),
-    "brokers": ("broker_id",),
-    "controllers": ("controller_id",),
-    "topics": ("topic_id",),
-    "partitions": ("topic_id", "partition_id"),
-    "configs": ("resource_type", "resource_name", "name"),
-    "client_quotas": ("entity", "key"),
-    "producer_ids": (),
-    "acls": ("id",),
-    "scram_credentials": ("mechanism", "name"),
-    "delegation_tokens": ("token_id",),
-}
+KEYS = {table.name: SHOWN[table.name].key for table in TABLES if table.writer is not None}
 """History tables whose objects are records of a snapshot, each with its key. Voters and
 kraft.version come from control records.
 """

@@ -19,32 +19,28 @@ from kraftlog.explain.timeline import Known
 from kraftlog.message.spec import FieldSpec
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
-from kraftlog.state.declare import Data
+from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
 from kraftlog.state.history import SHOWN
 from kraftlog.state.state import Change
-from kraftlog.state.tables import TABLE
+from kraftlog.state.tables import TABLE, TABLES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 
 Row = dict[str, Any]
-_REMOVED_BY = {
-    "topics": "REMOVE_TOPIC_RECORD",
-    "partitions": "REMOVE_TOPIC_RECORD",
-    "brokers": "UNREGISTER_BROKER_RECORD",
-    "controllers": "UNREGISTER_CONTROLLER_RECORD",
-    "acls": "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
-    "scram_credentials": "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
-    "delegation_tokens": "REMOVE_DELEGATION_TOKEN_RECORD",
-    "client_quotas": "CLIENT_QUOTA_RECORD",
-    "features": "FEATURE_LEVEL_RECORD",
-    "voters": "KRAFT_VOTERS",
-}
 REMOVAL = "(a removal)"
-_LEFT_OUT: dict[str, Row] = {
-    "producer_ids": {"brokerId": -1, "brokerEpoch": -1},
-    "client_quotas": {"remove": False},
-}
-"""Fields of the state that the tables do not show, as each row of the state holds them."""
+
+
+def _removed_by(table: StateTable) -> str | None:
+    """The type of record that removes its rows; None where it may be one of several."""
+    found = {
+        one.record
+        for one in table.operations
+        if isinstance(one, Delete | Replace) or (isinstance(one, Put) and one.deletes is not None)
+    }
+    for other in TABLES:
+        if table.name in [cascade.table for cascade in other.on_delete]:
+            found |= {one.record for one in other.operations if isinstance(one, Delete)}
+    return found.pop() if len(found) == 1 else None
 
 
 def known_in(path: str) -> Known:
@@ -167,7 +163,7 @@ def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
     for row in rows.to_pylist():
         value = _value(table, row)
-        key = row["lineage"], TABLE[table].key(value)
+        key = row["lineage"], TABLE[table].key_of(value)
         versions.setdefault(key, []).append((row, value))
     for (lineage, key), held in versions.items():
         held.sort(key=lambda pair: pair[0]["valid_from_offset"])
@@ -191,14 +187,14 @@ def _of_object(table: str, lineage: str, key: Any, held: list[tuple[Row, Data]])
         after = held[index + 1][0]["valid_from_offset"] if index + 1 < len(held) else None
         if end is not None and end != after:
             gone = Change(table, key, value, None)
-            record, epoch = _REMOVED_BY.get(table), row["batch_leader_epoch"]
+            record, epoch = _removed_by(TABLE[table]), row["batch_leader_epoch"]
             yield _Step(lineage, end, end - 1, _ms(row["valid_to"]), epoch, record, gone)
 
 
 def _value(table: str, row: Row) -> Data:
     """A row as the state holds it, under Kafka's own field names."""
-    left_out = _LEFT_OUT.get(table, {})
-    return left_out | {one.json: _cell(one, row[name]) for one, name in SHOWN[table].columns}
+    shown = {one.json: _cell(one, row[name]) for one, name in SHOWN[table].columns}
+    return {**TABLE[table].hides, **shown}
 
 
 def _cell(field: FieldSpec, value: Any) -> Any:

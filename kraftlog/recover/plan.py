@@ -15,27 +15,21 @@ from kraftlog.recover.source import LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.tables import TABLES
 
 TOLD = 40
 """So many lost objects are named of each copy; `plan.json` has all of them."""
 LEAST_LEVEL = 21
 """metadata.version 3.9-IV0, below which Kafka does not take voters from records."""
-_KINDS = {
-    "topics": "topics",
-    "partitions": "partitions",
-    "configs": "configs",
-    "brokers": "broker registrations",
-    "acls": "ACLs",
-    "scram_credentials": "SCRAM credentials",
-    "client_quotas": "client quotas",
-    "delegation_tokens": "delegation tokens",
-    "features": "features",
-}
+_UNTOLD = ("controllers", "producer_ids")
+"""A new quorum begins with its own."""
 
 
 def kept(found: Recovered) -> dict[str, int]:
     """How many objects of each kind the image holds."""
-    return {name: len(found.image.state.rows(table)) for table, name in _KINDS.items()}
+    rows = found.image.state.rows
+    told = [one for one in TABLES if one.writer is not None and one.name not in _UNTOLD]
+    return {one.noun[1]: len(rows(one.name)) for one in told}
 
 
 def unknown(found: Recovered) -> Iterator[str]:

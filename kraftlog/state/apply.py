@@ -54,15 +54,19 @@ def _defaults(record_type: str) -> dict[str, Any]:
 
 
 def _put(state: State, table: StateTable, put: Put, data: Data) -> list[Change]:
-    if put.ignores is not None and put.ignores(data):
+    if _has(data, put.ignores):
         return []
     value: Data = {**_defaults(put.record), **data}
     for shape in put.shapes:
         value = shape(state, value)
-    key = table.key(value)
-    if put.deletes is not None and put.deletes(value):
+    key = table.key_of(value)
+    if _has(value, put.deletes):
         return _set(state, table, key, None)
     return [*_cascade(state, table.on_put, value), *_set(state, table, key, value)]
+
+
+def _has(data: Data, wanted: tuple[str, object] | None) -> bool:
+    return wanted is not None and data[wanted[0]] == wanted[1]
 
 
 def _patch(state: State, table: StateTable, patch: Patch, data: Data) -> list[Change]:
@@ -94,7 +98,9 @@ def _next(counter: int) -> int:
 
 
 def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list[Change]:
-    key = delete.key(data)
+    for shape in delete.shapes:
+        data = shape(state, data)
+    key = table.key_of(data)
     value = state.get(table.name, key)
     if value is None:
         if delete.required:
@@ -105,7 +111,7 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
 
 
 def _replace(state: State, table: StateTable, replace: Replace, data: Data) -> list[Change]:
-    rows = {table.key(value): value for value in replace.rows(data)}
+    rows = {table.key_of(value): value for value in data[replace.field]}
     gone = [key for key in state.keys(table.name, ()) if key not in rows]
     changes = [one for key in gone for one in _set(state, table, key, None)]
     for key, value in rows.items():

@@ -6,7 +6,7 @@ Pickles.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 Data = Mapping[str, Any]
@@ -46,28 +46,29 @@ Raises ReplayFault where Kafka refuses the record."""
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A record that holds a whole object: the row under its key is replaced, or deleted where
-    `deletes` says so.
+    """A record that holds a whole object: the row under its key is replaced, or deleted where a
+    field has the value that `deletes` names; where one has that of `ignores`, nothing is done.
     """
 
     record: str
     shapes: tuple[Shape, ...] = ()
-    deletes: Callable[[Data], bool] | None = None
-    ignores: Callable[[Data], bool] | None = None
+    deletes: tuple[str, object] | None = None
+    ignores: tuple[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
     """A record that changes fields of rows that exist.
 
-    `finds` names the rows. `matches` are fields of the record that must equal fields of the row. A
-    rule is asked where the record's version has the field; `sets` are constants, `steps` are
-    counters with the condition under which they go up by one. `fits` sees the old row, the new one
-    and the record at the end.
+    `finds` names the rows; where it is one, `key` are the record's fields that do. `matches` are
+    fields of the record that must equal fields of the row. A rule is asked where the record's
+    version has the field; `sets` are constants, `steps` are counters with the condition under which
+    they go up by one. `fits` sees the old row, the new one and the record at the end.
     """
 
     record: str
     finds: Callable[[StateView, Data], Iterable[Key]]
+    key: tuple[str, ...] = ()
     matches: Mapping[str, str] | None = None
     rules: Mapping[str, Rule] | None = None
     sets: Mapping[str, Any] | None = None
@@ -77,19 +78,21 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A record that deletes the row under a key; `required` faults where there is none."""
+    """A record that deletes the row under its key, which has the fields of the table's; `required`
+    faults where there is none.
+    """
 
     record: str
-    key: Callable[[Data], Key]
+    shapes: tuple[Shape, ...] = ()
     required: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A record that replaces all rows of the table."""
+    """A record that replaces all rows of the table: `field` holds them."""
 
     record: str
-    rows: Callable[[Data], Iterable[Data]]
+    field: str
 
 
 class Cascade(NamedTuple):
@@ -102,27 +105,65 @@ class Cascade(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StateTable:
-    """One kind of object in the state.
+class Writer:
+    """How a table's rows are written into a snapshot. `steps` are (first metadata.version, record
+    version), `since` the first level that can hold the table at all, `limits` the fields that need
+    a level: (field, level, whether a value would be lost).
+    """
 
-    `key` gives a row's key from its value. `group_size` leading parts of the key form groups that
-    are looked up together. `name` is a field by which the newest row can be found. `on_delete` and
-    `on_put` cascade. `in_image` is false for what Kafka keeps outside of its metadata image.
+    steps: tuple[tuple[int, int], ...] = ()
+    since: int = 0
+    limits: tuple[tuple[str, int, Callable[[Any], bool]], ...] = ()
+
+    def version(self, level: int) -> int:
+        """The record version at a metadata.version."""
+        return max((version for first, version in self.steps if level >= first), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """One kind of object in the state; its first operation is the record that holds a whole one.
+
+    `noun` is what one object and what many are called. `key` are the fields that tell objects
+    apart. `group_size` leading parts of the key form groups that are looked up together.
+    `unique_name` is a field by which the newest row can be found. `on_delete` and `on_put` cascade.
+    `hides` are fields that are no columns of the history, with the value that every row has;
+    `renames` are fields whose columns have another name. `writer` is None for what Kafka keeps
+    outside of its metadata image.
     """
 
     name: str
-    key: Callable[[Data], Key]
+    noun: tuple[str, str]
+    key: tuple[str, ...]
     operations: tuple[Put | Patch | Delete | Replace, ...]
     group_size: int = 0
     unique_name: str | None = None
     on_put: tuple[Cascade, ...] = ()
     on_delete: tuple[Cascade, ...] = ()
-    in_image: bool = True
+    hides: Mapping[str, Any] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    writer: Writer | None = field(default_factory=Writer)
+
+    @property
+    def record(self) -> str:
+        """The type of record that holds a whole object."""
+        return self.operations[0].record
+
+    def key_of(self, data: Data) -> Key:
+        """A row's key, from its value."""
+        return tuple([_part(data[name]) for name in self.key])
+
+
+def _part(value: Any) -> Any:
+    """A part of a key; a list of structs, which as a map has one order, as tuples."""
+    if isinstance(value, list):
+        return tuple([tuple(one.values()) for one in value])
+    return value
 
 
 def by(*fields: str) -> Callable[[Data], Key]:
     """A key of some fields, in their order."""
-    return lambda data: tuple(data[field] for field in fields)
+    return lambda data: tuple(data[name] for name in fields)
 
 
 def unless(kept: Any) -> Rule:
@@ -130,14 +171,14 @@ def unless(kept: Any) -> Rule:
     return lambda old, given: old if given == kept and type(given) is type(kept) else given
 
 
-def coded(field: str, values: Mapping[int, Any]) -> Rule:
+def coded(name: str, values: Mapping[int, Any]) -> Rule:
     """Take the value that a code stands for; `KEEP` stands for the old one. Any other code is a
     fault.
     """
 
     def rule(old: Any, given: Any) -> Any:
         if given not in values:
-            raise ReplayFault("bad_value", f"{field} is {given}, which Kafka knows no meaning for")
+            raise ReplayFault("bad_value", f"{name} is {given}, which Kafka knows no meaning for")
         value = values[given]
         return old if value is KEEP else value
 

@@ -12,7 +12,7 @@ state at a time is that before the first batch which is later (`image.offset_at_
 `min(base_offset) where base_timestamp > t` of the replica's batches, and the filter the one above.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -22,9 +22,10 @@ import pyarrow as pa
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
-from kraftlog.state.declare import Data, Key
+from kraftlog.state.declare import Data, Key, Replace, StateTable
 from kraftlog.state.replay import Visible
 from kraftlog.state.shapes import KRAFT_VERSION
+from kraftlog.state.tables import TABLES
 
 VALIDITY = [
     column("valid_from_offset", LONG, "first offset at which the state holds this version"),
@@ -43,60 +44,49 @@ LARGEST_MS = (1 << 63) // 1000 - 1
 
 @dataclass(frozen=True)
 class Shown:
-    """How a state table is shown: the spec whose fields are its columns, which are left out or
-    renamed.
-    """
+    """How a state table is shown: the fields that are the columns of its history."""
 
-    history: str
-    record: str
-    within: str | None = None
-    leaves_out: tuple[str, ...] = ()
-    renames: Mapping[str, str] | None = None
+    table: StateTable
+
+    @property
+    def history(self) -> str:
+        """The name of the history table."""
+        return self.table.name
 
     @cached_property
     def fields(self) -> tuple[FieldSpec, ...]:
         """The fields that become columns."""
-        spec = spec_of(self.record)
+        whole = self.table.operations[0]
+        spec = spec_of(whole.record)
         assert spec is not None
         fields = spec.fields
-        if self.within is not None:
-            (fields,) = (one.fields for one in spec.fields if one.name == self.within)
-        return tuple(one for one in fields if one.name not in self.leaves_out)
+        if isinstance(whole, Replace):
+            (fields,) = (one.fields for one in fields if one.json == whole.field)
+        return tuple(one for one in fields if one.json not in self.table.hides)
 
     def column_name(self, field: FieldSpec) -> str:
         """The column of a field."""
-        return (self.renames or {}).get(field.name, field.name)
+        return self.table.renames.get(field.json, field.name)
 
     @cached_property
     def columns(self) -> tuple[tuple[FieldSpec, str], ...]:
         """The fields, and their columns."""
         return tuple((one, self.column_name(one)) for one in self.fields)
 
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The columns that tell objects apart."""
+        names = {one.json: name for one, name in self.columns}
+        return tuple(names[field] for field in self.table.key)
 
-SHOWN = {
-    "features": Shown("features", "FEATURE_LEVEL_RECORD"),
-    "brokers": Shown("brokers", "REGISTER_BROKER_RECORD"),
-    "controllers": Shown("controllers", "REGISTER_CONTROLLER_RECORD"),
-    "topics": Shown("topics", "TOPIC_RECORD"),
-    "partitions": Shown(
-        "partitions", "PARTITION_RECORD", renames={"replicas": "partition_replicas"}
-    ),
-    "configs": Shown("configs", "CONFIG_RECORD"),
-    "client_quotas": Shown("client_quotas", "CLIENT_QUOTA_RECORD", leaves_out=("remove",)),
-    "producer_ids": Shown(
-        "producer_ids", "PRODUCER_IDS_RECORD", leaves_out=("broker_id", "broker_epoch")
-    ),
-    "acls": Shown("acls", "ACCESS_CONTROL_ENTRY_RECORD"),
-    "scram_credentials": Shown("scram_credentials", "USER_SCRAM_CREDENTIAL_RECORD"),
-    "delegation_tokens": Shown("delegation_tokens", "DELEGATION_TOKEN_RECORD"),
-    "voters": Shown("voters", "KRAFT_VOTERS", within="voters"),
-}
-"""State tables by name, each with the history table that shows it."""
 
 _AS_FEATURE: dict[str, Callable[[Data], Data]] = {
     "kraft_version": lambda value: {"name": KRAFT_VERSION, "featureLevel": value["kRaftVersion"]}
 }
 """kraft.version comes from control records and is shown among the features."""
+
+SHOWN = {table.name: Shown(table) for table in TABLES if table.name not in _AS_FEATURE}
+"""State tables by name, each with the history table that shows it."""
 
 
 @cache
@@ -106,11 +96,10 @@ def history_tables() -> dict[str, Relation]:
 
 
 def _relation(shown: Shown) -> Relation:
-    spec = spec_of(shown.record)
+    spec = spec_of(shown.table.record)
     assert spec is not None
     fields = [
-        column(shown.column_name(one), arrow_type(one), f"{one.json} of {spec.name}")
-        for one in shown.fields
+        column(name, arrow_type(one), f"{one.json} of {spec.name}") for one, name in shown.columns
     ]
     grain = f"one row per version of {shown.history.replace('_', ' ')}, by the records that made it"
     return Relation(shown.history, grain, pa.schema([*VALIDITY, *fields]))

@@ -1,10 +1,11 @@
 """The state tables: for each kind of object, which records put, patch and delete it, and by which
 rules.
 
-In: nothing but declarations. Out: `TABLES`, in the order in which Kafka writes a snapshot, and
-`OPERATIONS` by record type. Source: Kafka's MetadataDelta and the deltas below it (4.3.1, 4.4.0),
-each rule tried against it. Topics are found by name where two have one: the newer. `voters` and
-`kraft_version` come from control records and are no part of Kafka's metadata image.
+In: nothing but declarations, one for each kind of object. Out: `TABLES`, in the order in which
+Kafka writes a snapshot, and `OPERATIONS` by record type. Source: Kafka's MetadataDelta and the
+deltas below it (4.3.1, 4.4.0), each rule tried against it. Topics are found by name where two have
+one: the newer. `voters` and `kraft_version` come from control records and are no part of Kafka's
+metadata image.
 """
 
 from collections import defaultdict
@@ -24,13 +25,14 @@ from kraftlog.state.declare import (
     ReplayFault,
     StateTable,
     StateView,
+    Writer,
     by,
     coded,
     unless,
 )
 from kraftlog.state.shapes import (
     KRAFT_VERSION,
-    METADATA_VERSION,
+    MIGRATING,
     as_map,
     known_codes,
     known_principals,
@@ -47,6 +49,8 @@ from kraftlog.state.shapes import (
 
 TOPIC_RESOURCE = 2
 NO_LEADER_CHANGE = -2
+MV_3_3_IV3, MV_3_4_IV0, MV_3_5_IV2, MV_3_6_IV2, MV_3_7_IV0, MV_3_7_IV2 = 7, 8, 11, 14, 15, 17
+MV_4_0_IV1, MV_4_3_IV0 = 23, 30
 
 
 def _one_broker(id_field: str) -> Any:
@@ -88,30 +92,28 @@ def _always(record: Data) -> bool:
     return True
 
 
-def _quota_key(data: Data) -> Key:
-    """The entity is a map (see `as_map`), so its parts stand in one order; null is the default
-    entity.
-    """
-    entity = tuple((one["entityType"], one["entityName"]) for one in data["entity"])
-    return entity, data["key"]
+def _some_directory(directories: list[str]) -> bool:
+    return any(one != MIGRATING for one in directories)
 
 
 FEATURES = StateTable(
     "features",
-    by("name"),
+    ("feature", "features"),
+    ("name",),
     (
         Put(
             "FEATURE_LEVEL_RECORD",
             (possible_level,),
-            deletes=lambda data: data["featureLevel"] == 0 and data["name"] != METADATA_VERSION,
-            ignores=lambda data: data["name"] == KRAFT_VERSION,
+            deletes=("featureLevel", 0),
+            ignores=("name", KRAFT_VERSION),
         ),
     ),
 )
 
 BROKERS = StateTable(
     "brokers",
-    by("brokerId"),
+    ("broker", "broker registrations"),
+    ("brokerId",),
     (
         Put(
             "REGISTER_BROKER_RECORD",
@@ -122,22 +124,25 @@ BROKERS = StateTable(
                 sorted_log_dirs,
             ),
         ),
-        Delete("UNREGISTER_BROKER_RECORD", by("brokerId")),
+        Delete("UNREGISTER_BROKER_RECORD"),
         Patch(
             "FENCE_BROKER_RECORD",
             _one_broker("id"),
+            ("id",),
             matches={"epoch": "brokerEpoch"},
             sets={"fenced": True},
         ),
         Patch(
             "UNFENCE_BROKER_RECORD",
             _one_broker("id"),
+            ("id",),
             matches={"epoch": "brokerEpoch"},
             sets={"fenced": False},
         ),
         Patch(
             "BROKER_REGISTRATION_CHANGE_RECORD",
             _one_broker("brokerId"),
+            ("brokerId",),
             matches={"brokerEpoch": "brokerEpoch"},
             rules={
                 "fenced": coded("fenced", {1: True, 0: KEEP, -1: False}),
@@ -147,26 +152,38 @@ BROKERS = StateTable(
             },
         ),
     ),
+    writer=Writer(
+        ((MV_3_3_IV3, 1), (MV_3_4_IV0, 2), (MV_3_7_IV2, 3), (MV_4_3_IV0, 4)),
+        limits=(
+            ("inControlledShutdown", MV_3_3_IV3, bool),
+            ("isMigratingZkBroker", MV_3_4_IV0, bool),
+            ("logDirs", MV_3_7_IV2, bool),
+            ("cordonedLogDirs", MV_4_3_IV0, bool),
+        ),
+    ),
 )
 
 CONTROLLERS = StateTable(
     "controllers",
-    by("controllerId"),
+    ("controller", "controller registrations"),
+    ("controllerId",),
     (
         Put(
             "REGISTER_CONTROLLER_RECORD",
             (known_protocols, as_map("endPoints", "name"), as_map("features", "name")),
         ),
-        Delete("UNREGISTER_CONTROLLER_RECORD", by("controllerId")),
+        Delete("UNREGISTER_CONTROLLER_RECORD"),
     ),
+    writer=Writer(since=MV_3_7_IV0),
 )
 
 TOPICS = StateTable(
     "topics",
-    by("topicId"),
+    ("topic", "topics"),
+    ("topicId",),
     (
         Put("TOPIC_RECORD"),
-        Delete("REMOVE_TOPIC_RECORD", by("topicId"), required="unknown_topic"),
+        Delete("REMOVE_TOPIC_RECORD", required="unknown_topic"),
     ),
     unique_name="name",
     on_put=(Cascade("partitions", by("topicId")),),
@@ -178,12 +195,14 @@ TOPICS = StateTable(
 
 PARTITIONS = StateTable(
     "partitions",
-    by("topicId", "partitionId"),
+    ("partition", "partitions"),
+    ("topicId", "partitionId"),
     (
         Put("PARTITION_RECORD", (of_known_topic, whole_partition)),
         Patch(
             "PARTITION_CHANGE_RECORD",
             _one_partition,
+            ("topicId", "partitionId"),
             rules={
                 "isr": unless(None),
                 "leader": unless(NO_LEADER_CHANGE),
@@ -206,16 +225,22 @@ PARTITIONS = StateTable(
         ),
     ),
     group_size=1,
+    renames={"replicas": "partition_replicas"},
+    writer=Writer(
+        ((MV_3_7_IV2, 1), (MV_4_0_IV1, 2)),
+        limits=(("directories", MV_3_7_IV2, _some_directory),),
+    ),
 )
 
 CONFIGS = StateTable(
     "configs",
-    by("resourceType", "resourceName", "name"),
+    ("config", "configs"),
+    ("resourceType", "resourceName", "name"),
     (
         Put(
             "CONFIG_RECORD",
             (known_codes("resourceType", (0, 2, 4, 8, 16, 32)),),
-            deletes=lambda data: data["value"] is None,
+            deletes=("value", None),
         ),
     ),
     group_size=2,
@@ -223,23 +248,30 @@ CONFIGS = StateTable(
 
 CLIENT_QUOTAS = StateTable(
     "client_quotas",
-    _quota_key,
+    ("client quota", "client quotas"),
+    ("entity", "key"),
     (
         Put(
             "CLIENT_QUOTA_RECORD",
             (as_map("entity", "entityType"),),
-            deletes=lambda data: bool(data["remove"]),
+            deletes=("remove", True),
         ),
     ),
+    hides={"remove": False},
 )
 
 PRODUCER_IDS = StateTable(
-    "producer_ids", lambda data: (), (Put("PRODUCER_IDS_RECORD", (only_next_producer_id,)),)
+    "producer_ids",
+    ("next producer id", "next producer ids"),
+    (),
+    (Put("PRODUCER_IDS_RECORD", (only_next_producer_id,)),),
+    hides={"brokerId": -1, "brokerEpoch": -1},
 )
 
 ACLS = StateTable(
     "acls",
-    by("id"),
+    ("ACL", "ACLs"),
+    ("id",),
     (
         Put(
             "ACCESS_CONTROL_ENTRY_RECORD",
@@ -250,7 +282,7 @@ ACLS = StateTable(
                 known_codes("permissionType", range(4)),
             ),
         ),
-        Delete("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", by("id"), required="unknown_acl"),
+        Delete("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", required="unknown_acl"),
     ),
 )
 
@@ -258,51 +290,39 @@ _MECHANISM = known_codes("mechanism", range(3))
 
 SCRAM_CREDENTIALS = StateTable(
     "scram_credentials",
-    by("mechanism", "name"),
+    ("SCRAM credential", "SCRAM credentials"),
+    ("mechanism", "name"),
     (
         Put("USER_SCRAM_CREDENTIAL_RECORD", (_MECHANISM,)),
-        Delete(
-            "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
-            lambda data: (data["mechanism"] if data["mechanism"] in range(3) else 0, data["name"]),
-        ),
+        Delete("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", (_MECHANISM,)),
     ),
+    writer=Writer(since=MV_3_5_IV2),
 )
 
 DELEGATION_TOKENS = StateTable(
     "delegation_tokens",
-    by("tokenId"),
+    ("delegation token", "delegation tokens"),
+    ("tokenId",),
     (
         Put("DELEGATION_TOKEN_RECORD", (known_principals,)),
-        Delete("REMOVE_DELEGATION_TOKEN_RECORD", by("tokenId")),
+        Delete("REMOVE_DELEGATION_TOKEN_RECORD"),
     ),
+    writer=Writer(since=MV_3_6_IV2),
 )
 
 KRAFT_VERSIONS = StateTable(
-    "kraft_version", lambda data: (), (Put("KRAFT_VERSION"),), in_image=False
+    "kraft_version", ("kraft.version", "kraft.versions"), (), (Put("KRAFT_VERSION"),), writer=None
 )
 
 VOTERS = StateTable(
     "voters",
-    by("voterId", "voterDirectoryId"),
-    (Replace("KRAFT_VOTERS", lambda data: data["voters"]),),
-    in_image=False,
+    ("voter", "voters"),
+    ("voterId", "voterDirectoryId"),
+    (Replace("KRAFT_VOTERS", "voters"),),
+    writer=None,
 )
 
-TABLES = (
-    FEATURES,
-    BROKERS,
-    CONTROLLERS,
-    TOPICS,
-    PARTITIONS,
-    CONFIGS,
-    CLIENT_QUOTAS,
-    PRODUCER_IDS,
-    ACLS,
-    SCRAM_CREDENTIALS,
-    DELEGATION_TOKENS,
-    KRAFT_VERSIONS,
-    VOTERS,
-)
+TABLES = tuple(one for one in list(globals().values()) if isinstance(one, StateTable))
 """Every state table, in the order in which Kafka writes them."""
 
 TABLE = {table.name: table for table in TABLES}

@@ -7,7 +7,7 @@ and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1 its
 do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,16 +16,13 @@ from kraftlog.state.declare import Data, Key
 from kraftlog.state.shapes import (
     LAST_METADATA_VERSION,
     METADATA_VERSION,
-    MIGRATING,
     SECURITY_PROTOCOLS,
     canonical_text,
 )
 from kraftlog.state.state import State
-from kraftlog.state.tables import TABLES
+from kraftlog.state.tables import TABLE, TABLES
 
 ELR_FEATURE = "eligible.leader.replicas.version"
-MV_3_3_IV3, MV_3_4_IV0, MV_3_5_IV2, MV_3_6_IV2, MV_3_7_IV0, MV_3_7_IV2 = 7, 8, 11, 14, 15, 17
-MV_4_0_IV1, MV_4_3_IV0 = 23, 30
 
 
 class ImageRecord(NamedTuple):
@@ -53,66 +50,14 @@ class Versions:
         return cls(level["featureLevel"], elr is not None and elr["featureLevel"] >= 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """How one table's rows are written. `steps` are (first metadata.version, record version),
-    `since` the first level that can hold the table at all, `limits` the fields that need a level:
-    (field, level, whether a value would be lost).
-    """
-
-    table: str
-    type: str
-    steps: tuple[tuple[int, int], ...] = ()
-    since: int = 0
-    limits: tuple[tuple[str, int, Callable[[Any], bool]], ...] = ()
-
-    def version(self, level: int) -> int:
-        """The record version at a metadata.version."""
-        return max((version for first, version in self.steps if level >= first), default=0)
-
-
-def _some_directory(directories: list[str]) -> bool:
-    return any(one != MIGRATING for one in directories)
-
-
-_WRITERS = {
-    one.table: one
-    for one in (
-        Writer("features", "FEATURE_LEVEL_RECORD"),
-        Writer(
-            "brokers",
-            "REGISTER_BROKER_RECORD",
-            ((MV_3_3_IV3, 1), (MV_3_4_IV0, 2), (MV_3_7_IV2, 3), (MV_4_3_IV0, 4)),
-            limits=(
-                ("inControlledShutdown", MV_3_3_IV3, bool),
-                ("isMigratingZkBroker", MV_3_4_IV0, bool),
-                ("logDirs", MV_3_7_IV2, bool),
-                ("cordonedLogDirs", MV_4_3_IV0, bool),
-            ),
-        ),
-        Writer("controllers", "REGISTER_CONTROLLER_RECORD", since=MV_3_7_IV0),
-        Writer("topics", "TOPIC_RECORD"),
-        Writer(
-            "partitions",
-            "PARTITION_RECORD",
-            ((MV_3_7_IV2, 1), (MV_4_0_IV1, 2)),
-            limits=(("directories", MV_3_7_IV2, _some_directory),),
-        ),
-        Writer("configs", "CONFIG_RECORD"),
-        Writer("client_quotas", "CLIENT_QUOTA_RECORD"),
-        Writer("producer_ids", "PRODUCER_IDS_RECORD"),
-        Writer("acls", "ACCESS_CONTROL_ENTRY_RECORD"),
-        Writer("scram_credentials", "USER_SCRAM_CREDENTIAL_RECORD", since=MV_3_5_IV2),
-        Writer("delegation_tokens", "DELEGATION_TOKEN_RECORD", since=MV_3_6_IV2),
-    )
-}
-
-IMAGE_TABLES = tuple(table.name for table in TABLES if table.in_image)
+IMAGE_TABLES = tuple(table.name for table in TABLES if table.writer is not None)
 
 
 def image_record(table: str, value: Data, versions: Versions) -> ImageRecord | None:
     """One row as Kafka writes it; None where it is not written at all."""
-    writer = _WRITERS[table]
+    declared = TABLE[table]
+    writer = declared.writer
+    assert writer is not None
     level = versions.metadata_version
     if level < writer.since or (table == "producer_ids" and value["nextProducerId"] < 0):
         return None
@@ -122,7 +67,7 @@ def image_record(table: str, value: Data, versions: Versions) -> ImageRecord | N
         if version < 2 and (value["eligibleLeaderReplicas"] or value["lastKnownElr"]):
             # Kafka cannot serialise it: ELRs are on while the version has no place for them.
             return None
-    return ImageRecord(writer.type, version, _fields(writer.type, version, value))
+    return ImageRecord(declared.record, version, _fields(declared.record, version, value))
 
 
 def _partition(value: Data, versions: Versions) -> Data:
@@ -188,7 +133,9 @@ def losses(state: State) -> Iterator[Loss]:
     """
     versions = Versions.of(state)
     level = versions.metadata_version
-    for table, writer in _WRITERS.items():
+    for table in IMAGE_TABLES:
+        writer = TABLE[table].writer
+        assert writer is not None
         for key, value in state.rows(table).items():
             if level < writer.since:
                 yield Loss(table, key, f"metadata.version {level} has no {table}")

@@ -63,6 +63,28 @@ TABLE = """
 def made_up(run: SharedMeasures) -> Rows:
     return [{"replica": "1", "answer": 42}]
 """
+STATE_TABLE = """
+MADE_UPS = StateTable(
+    "made_ups",
+    ("made-up thing", "made-up things"),
+    ("name",),
+    (Put("MADE_UP_RECORD", deletes=("value", None)),),
+)
+
+"""
+MESSAGE = {
+    "name": "MadeUpRecord",
+    "kind": "metadata",
+    "type": "MADE_UP_RECORD",
+    "id": 99,
+    "versions": [0, 0],
+    "flexible": [0, 0],
+    "fields": [
+        {"name": "name", "type": "string"},
+        {"name": "value", "type": "string", "nullable": True},
+    ],
+}
+"""A record of Kafka's, as data, for the state table to be declared over."""
 BLOCKS = {
     "audit/log_checks.py": CHECK,
     "report/churn_charts.py": CHART,
@@ -70,6 +92,8 @@ BLOCKS = {
     "pipeline/quorum_measures.py": TABLE,
 }
 """What is added at the end of which file."""
+BEFORE = {"state/tables.py": ("TABLES = ", STATE_TABLE)}
+"""What is added before which line of which file."""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +105,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file, block in BLOCKS.items():
         with (folder / "kraftlog" / file).open("a") as opened:
             opened.write(f"\n\n{block.strip()}\n")
+    for file, (line, block) in BEFORE.items():
+        path = folder / "kraftlog" / file
+        before, found, after = path.read_text().partition(f"\n{line}")
+        assert found
+        path.write_text(f"{before}{block}{found}{after}")
+    (folder / "schemas" / "MadeUpRecord.json").write_text(json.dumps(MESSAGE))
     return folder
 
 
@@ -225,3 +255,64 @@ def test_a_delta_table(copy: Path) -> None:
     assert told["judged"] == ["made_up", "answer", "failed", "a made-up reason"]
     assert "### made_up\n\nOne row per made-up replica and run" in told["page"]
     assert "| `answer` | `long` | a made-up comment |" in told["page"]
+
+
+def test_a_state_table(copy: Path) -> None:
+    program = """
+        from kraftlog.contracts.suites import table_suites
+        from kraftlog.decode.redaction import Redactor
+        from kraftlog.log.directory import find_replicas
+        from kraftlog.message.catalogue import spec_of
+        from kraftlog.metrics.compaction import KEYS
+        from kraftlog.pipeline.every_table import all_tables
+        from kraftlog.state.coverage import scan
+        from kraftlog.state.encode import encode_batch, metadata_record
+        from kraftlog.state.history import History
+        from kraftlog.state.image import steps
+        from kraftlog.state.replay import Replay
+
+        folder = Path("log/1/__cluster_metadata-0")
+        folder.mkdir(parents=True)
+        spec, values = spec_of("MADE_UP_RECORD"), (("a", "1"), ("b", "2"), ("a", None))
+        records = [metadata_record(spec, 0, dict(name=one, value=two)) for one, two in values]
+        batches = [encode_batch([one], at, 1, 1000 + at) for at, one in enumerate(records)]
+        (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+
+        def rows(*words):
+            text, code = printed(*words, "--format", "json")
+            assert code == 0, text
+            return [json.loads(line) for line in text.splitlines()]
+
+        history, coverage = History(), scan(find_replicas(["log"])[0])
+        for step in steps(coverage, Replay(), 0, 3, Redactor(None)):
+            history.take(step.seen)
+        history.close()
+        ((name, versions),) = history.rows()
+        checkpoint, code = printed("checkpoint", "log/1", "--at", "2", "--out", "written")
+        (written,) = Path("written").iterdir()
+        (promised,) = [one for one in table_suites(all_tables().values()) if one.name == "history"]
+        print(json.dumps({
+            "states": [rows("state", path) for path in ("log/1", str(written))],
+            "diff": rows("diff", "log/1@2", "log/1"),
+            "explained": printed("explain", "0-2", "--input", "log")[0],
+            "history": [name, [one["name"] for one in versions.to_pylist()]],
+            "columns": all_tables()["made_ups"].schema.names,
+            "tombstone": KEYS["MADE_UP_RECORD"].deletes,
+            "promised": [one.table for one in promised.contracts],
+            "page": PAGES["reference/tables.md"](),
+        }))
+    """
+    told = told_by(copy, program)
+    at_end, at_two = ([row["data"] for row in rows] for rows in told["states"])
+    assert at_end == [{"name": "b", "value": "2"}]
+    assert at_two == [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
+    (gone,) = told["diff"]
+    assert (gone["table"], gone["key"], gone["change"]) == ("made_ups", ["a"], "removed")
+    assert "made-up thing a is set" in told["explained"]
+    assert "made-up thing a is removed" in told["explained"]
+    assert told["history"] == ["made_ups", ["a", "b"]]
+    assert told["columns"][-2:] == ["name", "value"]
+    assert told["tombstone"] == ["value", None]
+    assert "made_ups" in told["promised"]
+    assert "### made_ups\n\nOne row per version of made ups" in told["page"]
+    assert "| `value` | `string` | value of MadeUpRecord |" in told["page"]

@@ -138,6 +138,8 @@ class _Module:
                     piece.names.add(self.bound[name])
                     if self.bound[name][1] == "" and id(one) not in owners:
                         piece.modules.add(self.bound[name][0])
+                case ast.Name(id="globals"):
+                    piece.modules.add(self.name)
                 case ast.Attribute(value=ast.Name(id=name), attr=attr) if (
                     name in self.bound and self.bound[name][1] == ""
                 ):
