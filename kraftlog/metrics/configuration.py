@@ -5,6 +5,7 @@ In: a quorum, and the racks of the brokers in its state. Out: rows of the table
 Source: KIP-630 "Proposed Changes", "Topic Configuration", KIP-392, KIP-1219.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 DEFAULT, SET, INVALID, NO_EFFECT, AT_ODDS = "default", "set", "invalid", "no effect", "at odds"
+_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 SLACK = 1.5
 """A limit is contradicted where it is exceeded by half: Kafka looks at it only now and then."""
 
@@ -80,12 +82,14 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
     if setting.minimum is None:
         found = _RACKS[setting.name](beside, value) if setting.name in _RACKS else None
         return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
-    try:
-        number = int(value if value is not None else setting.default or "0")
-    except ValueError:
-        return INVALID, f"{value!r} is no whole number"
+    text = (value if value is not None else setting.default or "0").strip()
+    if not _WHOLE.fullmatch(text):
+        return INVALID, f"{value!r} is no whole number: Kafka refuses to start"
+    number = int(text)
     if number < setting.minimum:
         return INVALID, f"{number} is below {setting.minimum}: Kafka refuses to start"
+    if number > setting.maximum:
+        return INVALID, f"{number} is above {setting.maximum}: Kafka refuses to start"
     against = _CONTRADICTIONS.get(setting.name)
     found = against(beside, number) if against else None
     return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)

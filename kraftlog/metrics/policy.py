@@ -15,6 +15,7 @@ from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Longs
 
+ADOPTED, SHIPPED = "adopted_ratio_and_bytes", "shipped_bytes_or_time"
 MIN_CHANGED_RATIO = 0.5
 MAX_BYTES = 20 * 1024 * 1024
 """Default of metadata.log.max.record.bytes.between.snapshots, in the KIP and as shipped."""
@@ -65,8 +66,8 @@ class Simulator:
         """The rules by name."""
         return {
             "v19_records": self._by_records,
-            "adopted_ratio_and_bytes": self._by_ratio_and_bytes,
-            "shipped_bytes_or_time": self._by_bytes_or_time,
+            ADOPTED: self._by_ratio_and_bytes,
+            SHIPPED: self._by_bytes_or_time,
         }
 
     def intervals(self, rule: Rule) -> list[Interval]:

@@ -5,30 +5,46 @@ Source: KIP-630 "When to Snapshot", KIP-630 v19 "Configurations".
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from kraftlog.metrics.policy import Interval, Simulator
+from kraftlog.metrics.policy import ADOPTED, SHIPPED, Interval, Limits, Simulator
+from kraftlog.metrics.snapshot_advice import NEVER_MS, limits_of_node
 from kraftlog.quorum.growth import write_amplification
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 
 Row = dict[str, Any]
 REAL = "real"
+BY_SETTINGS = (ADOPTED, SHIPPED)
+"""The rules that look at what a server.properties can set."""
 
 
 def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None) -> list[Row]:
-    """A row per interval of each rule, and of each replica's real snapshots; the last interval of
-    each is open.
+    """A row per interval of each rule by its defaults, of the rules that look at settings by those
+    of each node that sets any, and of each replica's real snapshots; the last interval of each is
+    open.
     """
-    rows = []
-    for name, rule in simulator.rules().items():
-        for number, one in enumerate(simulator.intervals(rule), 1):
-            rows.append(_row(simulator, name, None, number, one, object_bytes))
+    by_defaults = replace(simulator, limits=Limits())
+    rows = list(_of_rules(by_defaults, None, object_bytes))
+    for log in quorum.logs:
+        own = limits_of_node(log)
+        if own != Limits():
+            rows += _of_rules(replace(simulator, limits=own), log.label, object_bytes)
     for log in quorum.logs:
         ends = {one.end_offset for one in quorum.credible_snapshots if one.replica == log.label}
         for number, one in enumerate(_real(simulator, sorted(ends - {0})), 1):
             rows.append(_row(simulator, REAL, log.label, number, one, object_bytes))
     return rows
+
+
+def _of_rules(
+    simulator: Simulator, replica: str | None, object_bytes: float | None
+) -> Iterator[Row]:
+    for name, rule in simulator.rules().items():
+        if replica is None or name in BY_SETTINGS:
+            for number, one in enumerate(simulator.intervals(rule), 1):
+                yield _row(simulator, name, replica, number, one, object_bytes)
 
 
 def _real(simulator: Simulator, ends: list[int]) -> Iterator[Interval]:
@@ -59,9 +75,13 @@ def _row(
     held, alive = changes.alive_at(start), changes.alive_at(end)
     changed, log_bytes = changes.count(start, end), log.bytes_between(start, end)
     size = None if object_bytes is None else int(alive * object_bytes)
+    limits = simulator.limits
+    is_timed = policy == SHIPPED and limits.max_interval_ms < NEVER_MS
     return {
         "policy": policy,
         "replica": replica,
+        "limit_bytes": limits.max_bytes if policy in BY_SETTINGS else None,
+        "limit_interval_ms": limits.max_interval_ms if is_timed else None,
         "interval": number,
         "start_offset": start,
         "end_offset": end,

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.joining import MIB
 
+LARGEST_INT, LARGEST_LONG = (1 << 31) - 1, (1 << 63) - 1
+"""Of Java's int and long, in which Kafka holds a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting of `server.properties`. `is_shipped` is False where Kafka reads none of that
-    name here; `instead` names what does its work there. `minimum` is of a number; None for texts.
+    name here; `instead` names what does its work there. `minimum` and `maximum` are
+    of a number; no minimum: it is a text.
     """
 
     name: str
@@ -25,6 +29,7 @@ class Setting:
     is_shipped: bool = True
     instead: str | None = None
     minimum: int | None = None
+    maximum: int = LARGEST_LONG
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -95,6 +100,7 @@ SETTINGS: tuple[Setting, ...] = (
         "size of a segment of the metadata log",
         str(1 << 30),
         minimum=8 * MIB,
+        maximum=LARGEST_INT,
     ),
     Setting(
         "controller.quorum.fetch.snapshot.max.bytes",
@@ -103,6 +109,7 @@ SETTINGS: tuple[Setting, ...] = (
         "KIP-1219",
         str(MIB),
         minimum=1,
+        maximum=LARGEST_INT,
     ),
     Setting(
         "controller.quorum.fetch.max.bytes",
@@ -111,12 +118,14 @@ SETTINGS: tuple[Setting, ...] = (
         "KIP-1219",
         str(MIB),
         minimum=1,
+        maximum=LARGEST_INT,
     ),
     Setting(
         "controller.quorum.fetch.timeout.ms",
         "how long a voter fetches nothing before it starts an election",
         "2000",
         minimum=1,
+        maximum=LARGEST_INT,
     ),
     Setting(
         "replica.selector.class",

@@ -53,19 +53,20 @@ def rule_of(log: LogView) -> tuple[Rule, bool]:
     Kafka's defaults where it does not.
     """
     replica = log.evidence
-    text, limits = replica.setting(_INTERVAL), limits_of(replica)
-    interval = int(text) if text is not None and text.isdecimal() else MAX_INTERVAL_MS
+    given, limits = replica.whole_setting(_INTERVAL), limits_of(replica)
+    interval = MAX_INTERVAL_MS if given is None or given < 0 else given
     names = (_INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
     is_set = any(replica.setting(name) is not None for name in names)
     return Rule(interval, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
 
 
 def limits_of_node(log: LogView) -> PolicyLimits:
-    """When a node takes snapshots, as the policies are told of it; one that does not go by time
-    waits for ever.
+    """When a node takes snapshots, as the policies are told of it; one that does not go by time, or
+    whose limit nothing reaches, waits for ever.
     """
     own, _ = rule_of(log)
-    return PolicyLimits(max_bytes=own.max_bytes, max_interval_ms=own.interval_ms or NEVER_MS)
+    interval = min(own.interval_ms or NEVER_MS, NEVER_MS)
+    return PolicyLimits(max_bytes=min(own.max_bytes, NEVER_MS), max_interval_ms=interval)
 
 
 def kept_count(rule: Rule, period_ms: float, bytes_per_period: float) -> tuple[int, str]:
@@ -127,5 +128,5 @@ def _costs(
         "kept_count": kept or None,
         "kept_by": by,
         "kept_size_bytes": kept * (size + debt) or None,
-        "kept_ms": kept * period or None,
+        "kept_ms": float(kept * period) or None,
     }

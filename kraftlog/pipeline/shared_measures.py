@@ -25,7 +25,6 @@ from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
-from kraftlog.metrics.snapshot_advice import limits_of_node
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.record_scan import Scanned, scan_records
@@ -115,20 +114,10 @@ class SharedMeasures:
         source = self.run.lake.dataset(name)
         return source.to_table(columns=list(dict.fromkeys(columns)), filter=wanted)
 
-    @property
-    def _limits(self) -> Limits:
-        """When snapshots are taken: by the settings of the node whose log is newest, else by
-        Kafka's.
-        """
-        newest = self.quorum.newest_log
-        return Limits() if newest is None else limits_of_node(newest)
-
     @cached_property
     def simulator(self) -> Simulator:
         """The snapshot policies over the shared log."""
-        return Simulator(
-            self.log, Changes(self.lives.values(), self.log.unbroken_from), self._limits
-        )
+        return Simulator(self.log, Changes(self.lives.values(), self.log.unbroken_from), Limits())
 
     @cached_property
     def brokers(self) -> list[Row]:

@@ -205,7 +205,16 @@ def snapshot_advice(run: SharedMeasures) -> Rows:
         TEXT,
         "v19_records, adopted_ratio_and_bytes (KIP-630), shipped_bytes_or_time (Kafka), or real",
     ),
-    column("replica", TEXT, "whose snapshots, for the policy real; null for the others"),
+    column(
+        "replica",
+        TEXT,
+        "whose snapshots, for the policy real; else the node by whose own server.properties the "
+        "policy goes; null: the defaults of Kafka and of the KIP",
+    ),
+    column(
+        "limit_bytes", LONG, "bytes of the log after which the policy cuts; null: it asks for none"
+    ),
+    column("limit_interval_ms", LONG, "time after which it cuts; null: it goes by none"),
     column("interval", LONG, "1 for the first interval, and so on"),
     column("start_offset", LONG, "end offset of the snapshot before"),
     column("end_offset", LONG, "end offset of the snapshot; of the open interval, the log's end"),

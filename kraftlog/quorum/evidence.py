@@ -187,7 +187,7 @@ class FileProblem:
     vanished: bool
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 PULLED_ID = "-1"
 """node.id of a pulled copy: that of an observer which no quorum counts."""
 
@@ -255,7 +255,8 @@ class ReplicaEvidence:
         Kafka could hold.
         """
         text = (self.setting(key) or "").strip()
-        return int(text) if _WHOLE.fullmatch(text) else None
+        found = int(text) if _WHOLE.fullmatch(text) else None
+        return found if found is not None and -(1 << 63) <= found < 1 << 63 else None
 
     @property
     def free_bytes(self) -> int | None:

@@ -383,6 +383,27 @@ def test_the_least_that_kafka_takes(tmp_path: Path, name: str, least: int) -> No
     assert lint(tmp_path, node, name, least)[0] != "invalid"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_valid"),
+    [
+        (SEGMENT, 2**31 - 1, True),
+        (SEGMENT, 2**31, False),
+        (KEPT_MS, 2**63 - 1, True),
+        (KEPT_MS, 2**63, False),
+        (KEPT_BYTES, "9" * 5000, False),
+        (KEPT_BYTES, "1_000", False),
+        (KEPT_BYTES, "+1000000 ", True),
+        (KEPT_BYTES, "1e9", False),
+    ],
+)
+def test_numbers_that_java_does_not_hold(
+    tmp_path: Path, name: str, value: int | str, is_valid: bool
+) -> None:
+    status, message = lint(tmp_path, quorum(tmp_path)[0], name, value)
+    assert (status != "invalid") == is_valid
+    assert is_valid or "Kafka refuses to start" in message
+
+
 def test_a_selector_by_rack_wants_a_rack(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     aware = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

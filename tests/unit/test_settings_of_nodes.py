@@ -34,6 +34,8 @@ def test_limits_are_kafkas_where_nothing_else_is_said() -> None:
     set_here = replica(metadata_max_retention_bytes=" 7 ", metadata_max_retention_ms="-1")
     assert limits_of(set_here) == Limits(max_bytes=7, max_ms=-1)
     assert limits_of(replica(metadata_max_retention_bytes="9" * 5000)) == Limits()
+    assert limits_of(replica(metadata_max_retention_ms=str(2**63))) == Limits()
+    assert limits_of(replica(metadata_max_retention_ms=str(2**63 - 1))).max_ms == 2**63 - 1
 
 
 HEAD = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"

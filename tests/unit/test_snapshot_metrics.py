@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kraftlog.audit.collect import collect
@@ -15,8 +16,11 @@ from kraftlog.audit.snapshot_pace import taken
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.horizons import horizon_of, horizon_rows
-from kraftlog.metrics.policy import Limits
+from kraftlog.metrics.objects import Changes
+from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.policy_rows import policy_rows
 from kraftlog.metrics.retention import own_retention, retention_rows
+from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
     HOUR_MS,
     NEVER_MS,
@@ -30,6 +34,7 @@ from kraftlog.metrics.snapshot_advice import (
 from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.metrics.tombstones import Deletions
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
@@ -43,6 +48,8 @@ from tests.unit.audit_logs import FOLDER, LIMITS, START_MS, Node, healthy_log, q
 
 Row = dict[str, Any]
 MB, MIB = 1_000_000, 1 << 20
+INTERVAL = "metadata.log.max.snapshot.interval.ms"
+BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
 STORED = [healthy_log()[1], healthy_log()[3]]
 
 
@@ -185,6 +192,43 @@ def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> N
     assert dropped == {("1", 6): "metadata.max.retention.bytes"} | dict.fromkeys(
         [("1", 11), ("2", 6), ("2", 11), ("3", 6), ("3", 11)]
     )
+
+
+def test_limits_that_nothing_reaches_fit_their_columns(tmp_path: Path) -> None:
+    """Kafka's largest long, as people write it for: never."""
+    never = (1 << 63) - 1
+    names = (INTERVAL, BETWEEN, "metadata.max.retention.bytes", "metadata.max.retention.ms")
+    log = log_of(tmp_path, "".join(f"{name}={never}\n" for name in names))
+    rows = list(advice_rows(log, 6 * MB, 24 * MB, 2 * MB))
+    assert rows[-1]["interval_ms"] == never
+    schema = all_tables()["snapshot_advice"].schema
+    assert pa.Table.from_pylist(rows, schema).num_rows == len(rows)
+
+
+def test_a_policy_goes_by_each_node_that_sets_its_limits(tmp_path: Path) -> None:
+    """Batches a second apart. 1 takes a snapshot every 3 s: after the batches of 3, 6 and 9 s,
+    which end at offsets 6, 9 and 12. 2 has limits that nothing reaches, and 3 sets none.
+    """
+    never = (1 << 63) - 1
+    log_of(tmp_path, f"{INTERVAL} = 3000 \n{BETWEEN}=1000000\n")
+    (tmp_path / "2" / "server.properties").write_text(f"{INTERVAL}={never}\n{BETWEEN}={never}\n")
+    found = read(tmp_path)
+    rows = policy_rows(Simulator(shared_log(found), Changes([]), Limits()), found, None)
+    told: dict[tuple[str, str | None], list[int]] = {}
+    limits = {}
+    for row in rows:
+        told.setdefault((row["policy"], row["replica"]), []).append(row["end_offset"])
+        limits[row["policy"], row["replica"]] = (row["limit_bytes"], row["limit_interval_ms"])
+    shipped, adopted = "shipped_bytes_or_time", "adopted_ratio_and_bytes"
+    assert told[shipped, "1"] == [6, 9, 12, 12]
+    assert told[shipped, None] == told[shipped, "2"] == told[adopted, "1"] == [12]
+    assert (shipped, "3") not in told
+    assert ("v19_records", "1") not in told
+    assert limits[shipped, "1"] == (1_000_000, 3000)
+    assert limits[adopted, "1"] == (1_000_000, None)
+    assert limits[shipped, None] == (20 * MIB, HOUR_MS)
+    assert limits[shipped, "2"][1] is None
+    assert limits["real", "1"] == limits["v19_records", None] == (None, None)
 
 
 # --- how many to keep ----------------------------------------------------------------------------
