@@ -89,10 +89,11 @@ class Standing:
 
     def _at(self, keys: Longs) -> Longs:
         """Where the keys that stand are among all."""
-        at = np.searchsorted(self.keys, keys)
-        inside = np.minimum(at, max(0, len(self.keys) - 1))
-        held = (at < len(self.keys)) & (self.keys[inside] == keys) if len(self.keys) else at < 0
-        return at[held]
+        if not len(self.keys):
+            return np.empty(0, np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found: Longs = at[self.keys[at] == keys]
+        return found
 
     def replaced(self, keys: Longs, rows: pa.Table) -> "Standing":
         """What stands when some keys' versions are those of `rows`, or are gone where it has

@@ -30,6 +30,7 @@ import coverage
 import pytest
 from hypothesis import Phase, settings
 
+from kraftlog.audit.check import Check
 from tests.mutants.changes import Change, changes
 from tests.mutants.rooms import CHOSEN, ROOMS
 
@@ -187,8 +188,9 @@ class Reach:
 def _words(path: str) -> set[str]:
     """What the names of tests hold that have to do with a module."""
     module = path.removesuffix(".py").replace("/", ".")
-    checks = getattr(sys.modules.get(module), "CHECKS", ())
-    return {one.name for one in checks} | {f"test_{module.rpartition('.')[2]}.py"}
+    held = vars(sys.modules[module]).values() if module in sys.modules else ()
+    checks = {one.name for one in held if isinstance(one, Check)}
+    return checks | {f"test_{module.rpartition('.')[2]}.py"}
 
 
 def _case(test: str) -> tuple[str, str]:
