@@ -363,3 +363,36 @@ def test_a_describe_names_the_voters_where_no_file_does(tmp_path: Path) -> None:
     found = Quorum(replace(evidence, described=told))
     assert found.voter_set is not None
     assert (found.voter_set.ids, found.bounds.majority) == ((1, 2, 3), 2)
+
+
+def test_a_finding_as_a_row_names_all_that_it_has(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    row = BadRow("2", "bad", "/x", 5, 3, 9, 2, "1", "info", {"n": 1})
+
+    def bad(quorum: Quorum) -> Iterator[BadRow]:
+        yield row
+
+    declared = partial(check, scope="log", source="-", holds_when="-", **TOLD)
+    checks = [declared("fails", "warning")(bad), declared("holds", "critical")(_holds)]
+    failed, held = audit_of(quorum_of(tmp_path), checks=checks).rows()
+    assert failed == {
+        "check": "fails", "severity": "info", "scope": "log", "result": "failed", "replica": "2",
+        "node_id": 2, "path": "/x", "position": 5, "offset": 3, "end_offset": 9,
+        "batch_leader_epoch": 2, "other_replica": "1", "message": "bad", "evidence": {"n": 1},
+    }  # fmt: skip
+    judged = [{"replica": one, "start_offset": 0, "end_offset": 12} for one in ("1", "2", "3")]
+    assert held == dict.fromkeys(failed) | {
+        "check": "holds", "severity": "critical", "scope": "log", "result": "passed",
+        "message": "it holds", "evidence": {"judged": judged},
+    }  # fmt: skip
+
+
+def test_garbage_at_the_beginning_of_a_file_does_not_make_it_unreadable(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    path = nodes[0].segment(6)
+    path.write_bytes(b"\xee" * 30 + path.read_bytes())
+    (nodes[1].segment(6)).write_bytes(b"")
+    found = evidence_of(tmp_path)
+    problems = [[one.problem for one in replica.segments] for replica in found.replicas]
+    assert problems == [[None, None]] * 3
+    assert [one.position for one in found.replicas[0].segments[1].faults] == [0]

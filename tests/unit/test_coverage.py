@@ -15,7 +15,18 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
-from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    Batch,
+    Node,
+    audit,
+    healthy_log,
+    partition,
+    quorum,
+    topic,
+)
+from tests.unit.faults.health import broker, on_its_disks
 from tests.unit.faults.table import LATER
 
 
@@ -320,3 +331,38 @@ def test_a_lag_as_a_row(tmp_path: Path) -> None:
             "is_voter": False,
         }
     ]  # fmt: skip
+
+
+# --- checks with a reason of their own -----------------------------------------------------------
+
+
+def reasons(root: Path) -> dict[str, str | None]:
+    return {one.check: one.reason for one in audit(root).results if one.result == "skipped"}
+
+
+def test_why_directories_of_voters_are_not_compared(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    check = "voter_directories_agree"
+    assert reasons(tmp_path)[check] == "the voter set names no directories (kraft.version 0)"
+    on_its_disks(nodes)
+    assert check not in reasons(tmp_path)
+    for node in nodes:
+        path = node.home / "meta.properties"
+        path.write_text(path.read_text().partition("directory.id")[0])
+    assert reasons(tmp_path)[check] == ("no voter's meta.properties with a directory.id is at hand")
+
+
+def test_since_when_is_told_of_the_first_offset_too(tmp_path: Path) -> None:
+    """A log that begins with its metadata: the broker is fenced since offset 0, the topic's
+    partition without a leader since offset 2.
+    """
+    first = Batch(0, 1, (broker(1, 0, fenced=True), topic("a", 1)), None, LATER)
+    lost = Batch(2, 1, (partition(1, [1], [1], -1),), None, LATER)
+    for number in (1, 2, 3):
+        node = Node(tmp_path, number)
+        node.write([first, lost])
+        node.checkpoint(6, 1).unlink()
+    found = {one.check: one.row.evidence for one in audit(tmp_path).findings}
+    assert found["brokers_unfenced"]["since_offset"] == 0
+    (told,) = found["partitions_have_leaders"]["partitions"]
+    assert told["since_offset"] == 2

@@ -1,0 +1,107 @@
+"""What goes with the end of a log, as objects by their names: records of all kinds at offsets 12
+and above, which the leader of epoch 3 was elected without.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.evidence import LossCount, Losses
+from tests.unit.audit_logs import LIMITS, NO_OP, Batch, quorum, remove_topic, topic
+from tests.unit.faults.borders import later_epoch
+from tests.unit.faults.health import MIN_ISR, broker, change, level, partition, value
+from tests.unit.faults.table import LATER
+
+
+def lost(root: Path, *batches: tuple[bytes, ...], damage: int | None = None) -> Losses:
+    """What node 3 loses that holds these batches from offset 12 on."""
+    nodes, base = quorum(root), 12
+    for values in batches:
+        nodes[2].append(Batch(base, 2, values, None, LATER))
+        base += len(values)
+    later_epoch(nodes)
+    if damage is not None:
+        nodes[2].segment(0).unlink()
+        nodes[2].checkpoint(6, 1).unlink()
+    state = collect(find_replicas([str(root)]), LIMITS, Redactor(None)).state
+    assert state is not None
+    assert set(state.losses) == {"3"}
+    return state.losses["3"]
+
+
+def scram(name: str) -> bytes:
+    return value(
+        "USER_SCRAM_CREDENTIAL_RECORD", name=name, mechanism=1, salt="c2Fs", storedKey="a2V5",
+        serverKey="a2V5", iterations=4096,
+    )  # fmt: skip
+
+
+ADDED: dict[str, tuple[tuple[bytes, ...], LossCount]] = {
+    "a topic, with its partitions": (
+        (topic("d", 2 + 128),), LossCount("topics", "added", 1, ("d",)),
+    ),
+    "a partition": ((partition(0, [1], 1),), LossCount("partitions", "added", 1, ("b-0",))),
+    "a config": (
+        (MIN_ISR,), LossCount("configs", "added", 1, ("min.insync.replicas of topic a",)),
+    ),
+    "a user": (
+        (scram("ann"),), LossCount("scram_credentials", "added", 1, ("ann (SCRAM-SHA-256)",)),
+    ),
+    "a feature": ((level(20),), LossCount("features", "added", 1, ("metadata.version",))),
+    "a deletion": ((remove_topic(2),), LossCount("topics", "removed", 1, ("b",))),
+    "an assignment": (
+        (change(replicas=[1, 2, 3]),), LossCount("partitions", "changed", 1, ("a-0",)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("records", "told"), ADDED.values(), ids=ADDED)
+def test_one_object(tmp_path: Path, records: tuple[bytes, ...], told: LossCount) -> None:
+    found = lost(tmp_path, records)
+    assert (found.offset, found.objects) == (12, (told,))
+
+
+@pytest.mark.parametrize(
+    ("records", "again"),
+    [
+        ((NO_OP,), {}),
+        ((change(isr=[1]),), {"partitions": 1}),
+        ((change(leader=2), change(isr=[2])), {"partitions": 1}),
+        ((broker(1, 12), broker(2, 13)), {"brokers": 2}),
+    ],
+)
+def test_what_the_cluster_sets_anew_is_only_counted(
+    tmp_path: Path, records: tuple[bytes, ...], again: dict[str, int]
+) -> None:
+    assert lost(tmp_path, records) == Losses(12, (), again)
+
+
+def test_what_comes_and_goes_with_a_topic_is_told_with_it(tmp_path: Path) -> None:
+    with_config: dict[str, Any] = {"resourceType": 2, "name": "retention.ms", "value": "1"}
+    found = lost(
+        tmp_path,
+        (topic("d", 9), value("CONFIG_RECORD", resourceName="d", **with_config)),
+        (topic("e", 10), value("CONFIG_RECORD", resourceName="a", **with_config)),
+    )
+    config = LossCount("configs", "added", 1, ("retention.ms of topic a",))
+    assert found == Losses(12, (LossCount("topics", "added", 2, ("d", "e")), config), {})
+
+
+def test_many_names_are_counted(tmp_path: Path) -> None:
+    names = [f"t{number:03d}" for number in range(105)]
+    found = lost(tmp_path, tuple(topic(name, 20 + at) for at, name in enumerate(names)))
+    assert found.objects is not None
+    (told,) = found.objects
+    assert (told.count, len(told.names), set(told.names) <= set(names)) == (105, 100, True)
+
+
+def test_without_the_beginning_it_is_not_known(tmp_path: Path) -> None:
+    """No snapshot and no record tells the state at offset 12 on that node; others' snapshots do."""
+    quorum_root = tmp_path / "with"
+    quorum_root.mkdir()
+    known = lost(quorum_root, (topic("d", 9),), damage=1)
+    assert known == Losses(12, (LossCount("topics", "added", 1, ("d",)),), {})
