@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.losses import losses_of
+from kraftlog.audit.losses import apart_in, cuts_of, losses_of
 from kraftlog.audit.state_history import judge_history
 from kraftlog.audit.told import Told
 from kraftlog.decode.columnar import decode_window
@@ -384,5 +384,6 @@ def evidence_by(
 def with_state(quorum: Quorum, records: Records, told: Told | None = None) -> QuorumEvidence:
     """The evidence of a quorum with what the history of its state shows."""
     state = judge_history(quorum, records, told)
-    losses = losses_of(quorum, records, quorum.tail_starts)
-    return replace(quorum.evidence, state=replace(state, losses=losses))
+    losses = losses_of(quorum, records, cuts_of(quorum))
+    found = replace(state, losses=losses, apart=apart_in(quorum, records))
+    return replace(quorum.evidence, state=found)

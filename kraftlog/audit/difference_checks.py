@@ -13,7 +13,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.loss_words import loss_rows, lost_words
+from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, numbers, offsets_text, replicas_text
 from kraftlog.plain import counted, natural, sentence
 from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
@@ -27,7 +27,7 @@ _TOLD_RECORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class Side:
     """A difference told from the side of the copy that stands against the others."""
 
     comparison: Comparison
@@ -36,7 +36,7 @@ class _Side:
     by_majority: bool
 
 
-def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterator[_Side]:
+def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterator[Side]:
     """Each difference once: from the side of the copy that the majority is against, or of the
     first of two.
     """
@@ -54,7 +54,20 @@ def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterato
             continue
         told.add(key)
         agreeing = labels if outlier else (other,)
-        yield _Side(comparison, run, agreeing, outlier)
+        yield Side(comparison, run, agreeing, outlier)
+
+
+def committed_sides(quorum: Quorum) -> Iterator[Side]:
+    """The differences in what is committed, each told once."""
+    wanted = [
+        (comparison, run)
+        for comparison in quorum.differing
+        for run in comparison.runs
+        if run.start < quorum.bounds.lower
+        and not is_tail_of_either(quorum, comparison, run)
+        and not is_second_history_of_either(quorum, comparison, run)
+    ]
+    yield from _outliers(quorum, wanted)
 
 
 @check(
@@ -72,16 +85,8 @@ def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterato
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
-    wanted = [
-        (comparison, run)
-        for comparison in quorum.differing
-        for run in comparison.runs
-        if run.start < lower
-        and not is_tail_of_either(quorum, comparison, run)
-        and not is_second_history_of_either(quorum, comparison, run)
-    ]
     yield from _second_histories(quorum)
-    for side in _outliers(quorum, wanted):
+    for side in committed_sides(quorum):
         run, log = side.run, side.comparison.one
         verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
         if side.by_majority and len(side.agreeing) > 1:
@@ -93,7 +98,8 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)} "
+            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}"
+            f"{apart_words(quorum, log.label, side.comparison.other.label)} "
             f"{_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
@@ -126,8 +132,8 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
     epoch = int(log.epochs[log.index_at(run.start)])
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
-    lost = _lost(log, run.start)
-    side = _Side(comparison, run, (other.label,), False)
+    lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
+    side = Side(comparison, run, (other.label,), False)
     newer = int(other.epochs[other.index_at(run.start)])
     return _row(
         quorum,
@@ -137,15 +143,21 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         "different records, and both sides committed theirs. "
         "A new quorum was formed beside an old one. "
         "Keep both folders, and find out which one the brokers follow. "
-        "Never start nodes of both sides together: what only the other side holds is lost. "
-        f"Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by "
-        f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in "
-        f"epoch {epoch}. Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
-        {"voters": voters, "records": lost["records"], "two_histories": True},
+        "Never start nodes of both sides together: what only the other side holds is lost."
+        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds "
+        f"{counted(lost['records'], 'record')} there, committed by "
+        f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in epoch {epoch}. "
+        f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
+        {
+            "voters": voters,
+            "records": lost["records"],
+            "objects_lost": objects,
+            "two_histories": True,
+        },
     )
 
 
-def _committed_advice(quorum: Quorum, side: _Side) -> str:
+def _committed_advice(quorum: Quorum, side: Side) -> str:
     if side.by_majority:
         who = called(quorum, side.comparison.one)
         return f"Stop {who}, set its log folder aside, and let it fetch the log again."
@@ -222,12 +234,12 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     cut = min(start, truncation_offset(log, leader))
     lost = _lost(log, cut)
     types = _types(quorum, log, cut, lost["records"])
-    side = _Side(comparison, run, (leader.label,), False)
+    side = Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
     epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
     fates = [quorum.fate(*pair) for pair in found]
     proven = Fate.UNCOMMITTED in fates
-    objects = _objects(quorum, log, cut)
+    objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
@@ -271,13 +283,6 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
         f"Whether any of it was committed is not proven{known}: keep this folder, and do not "
         "start the node before you know."
     )
-
-
-def _objects(quorum: Quorum, log: LogView, cut: int) -> list[dict[str, Any]] | None:
-    """The objects that go with a tail; None where they are not known."""
-    state = quorum.evidence.state
-    known = state.losses.get(log.label) if state else None
-    return None if known is None or known.offset != cut else loss_rows(known)
 
 
 def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
@@ -351,9 +356,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
         )
 
 
-def _row(
-    quorum: Quorum, side: _Side, offset: int, message: str, evidence: dict[str, Any]
-) -> BadRow:
+def _row(quorum: Quorum, side: Side, offset: int, message: str, evidence: dict[str, Any]) -> BadRow:
     log, run = side.comparison.one, side.run
     index = log.index_at(offset)
     row = int(log.rows[index])
@@ -377,7 +380,7 @@ def _row(
     )
 
 
-def _first_words(quorum: Quorum, side: _Side) -> tuple[int, str, str]:
+def _first_words(quorum: Quorum, side: Side) -> tuple[int, str, str]:
     """(offset, what the first log holds, what the other holds) of the first record that differs."""
     one, other, run = side.comparison.one, side.comparison.other, side.run
     words = quorum.evidence.words
@@ -400,13 +403,13 @@ def _first_words(quorum: Quorum, side: _Side) -> tuple[int, str, str]:
     return base, "other bytes with the same records", "its own"
 
 
-def _words(quorum: Quorum, side: _Side) -> str:
+def _words(quorum: Quorum, side: Side) -> str:
     offset, mine, theirs = _first_words(quorum, side)
     one, other = side.comparison.one, side.comparison.other
     return f"At offset {offset}, replica {one.label} has {mine}, and {other.label} has {theirs}"
 
 
-def _both_sides(quorum: Quorum, side: _Side) -> dict[str, Any]:
+def _both_sides(quorum: Quorum, side: Side) -> dict[str, Any]:
     """The first differing record and the records of the first batches of both sides."""
     one, other, run = side.comparison.one, side.comparison.other, side.run
     offset, mine, theirs = _first_words(quorum, side)

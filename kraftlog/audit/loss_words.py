@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kraftlog.quorum.evidence import Losses
+from kraftlog.quorum.model import Quorum
 from kraftlog.state.tables import TABLE
 
 Row = Mapping[str, Any]
@@ -20,6 +21,8 @@ _TITLES = {
     "removed": "There again, because its deletion is lost",
 }
 UNKNOWN = "Which objects are lost is not known: the state at that offset cannot be rebuilt."
+SAME = "At the end of what both hold they give the same state."
+OF_ITSELF = "At the end of what both hold only values differ that the cluster sets by itself."
 NOTHING = "No topic, config, ACL, user or quota is lost."
 
 
@@ -33,6 +36,39 @@ def loss_rows(losses: Losses) -> list[dict[str, Any]] | None:
     ]
 
 
+def known_losses(quorum: Quorum, label: str, offset: int) -> list[dict[str, Any]] | None:
+    """What goes with the end of a replica's log from an offset on; None where it was not asked, or
+    is not known.
+    """
+    state = quorum.evidence.state
+    known = state.losses.get((label, offset)) if state else None
+    return None if known is None else loss_rows(known)
+
+
+def apart_words(quorum: Quorum, label: str, other: str) -> str:
+    """A sentence that names what differs between the states of two replicas, and begins with a
+    blank; nothing where that is not known.
+    """
+    state = quorum.evidence.state
+    known = state.apart.get((label, other)) if state else None
+    if known is None or known.objects is None:
+        return ""
+    if not known.objects:
+        return f" {OF_ITSELF if known.again else SAME}"
+    return side_words(loss_rows(known), label, other)
+
+
+def side_words(rows: Iterable[Row] | None, label: str, other: str) -> str:
+    """What one replica has otherwise than another, as sentences after a blank."""
+    titles = {
+        "added": f"Only replica {label} has",
+        "changed": "They differ in",
+        "removed": f"Only replica {other} has",
+    }
+    told = lost_lists(rows, titles=titles) if rows else []
+    return "".join(f" {title}: {'; '.join(names)}." for title, names in told)
+
+
 def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
     """Sentences that name what is lost, what comes back and what is set back."""
     told = lost_lists(rows, limit)
@@ -40,15 +76,17 @@ def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
 
 
 def lost_lists(
-    rows: Iterable[Row] | None, limit: int = NAMES_SHOWN
+    rows: Iterable[Row] | None,
+    limit: int = NAMES_SHOWN,
+    titles: Mapping[str, str] = _TITLES,
 ) -> list[tuple[str, tuple[str, ...]]]:
     """The same as titles, each with its objects by kind; a sentence alone where there are none."""
     if rows is None:
         return [(UNKNOWN, ())]
-    told: dict[str, list[str]] = {change: [] for change in _TITLES}
+    told: dict[str, list[str]] = {change: [] for change in titles}
     for one in rows:
         told[one["change"]].append(_named(one, limit))
-    found = [(_TITLES[change], tuple(parts)) for change, parts in told.items() if parts]
+    found = [(titles[change], tuple(parts)) for change, parts in told.items() if parts]
     return found or [(NOTHING, ())]
 
 

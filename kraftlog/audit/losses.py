@@ -6,14 +6,15 @@ fold begins at the newest snapshot below the cut, so that it costs what lies beh
 KIP-630 "Changes to Leader Election", KAFKA-1211.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.images import Images
-from kraftlog.explain.words import mechanism_name, object_name
+from kraftlog.explain.words import plain_name
+from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records
@@ -27,6 +28,8 @@ from kraftlog.state.state import Change, State
 
 NAMES_KEPT = 100
 """So many names of one kind are kept; all are counted."""
+PAIRS_KEPT = 4
+"""So many pairs of copies that differ in committed data are told by name."""
 _BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids", "voters", "kraft_version"})
 """Tables that the nodes write again by themselves when they start or register."""
 _MOVES = frozenset(
@@ -44,15 +47,57 @@ _MOVES = frozenset(
 MOVED = "moved"
 
 
-def losses_of(quorum: Quorum, records: Records, cuts: Mapping[str, int]) -> dict[str, Losses]:
-    """What each replica loses that is cut at an offset; of one whose state there cannot be rebuilt
-    that it is not known.
+Cut = tuple[str, int]
+"""A replica, and the offset from which on the end of its log is meant."""
+
+
+def cuts_of(quorum: Quorum) -> list[Cut]:
+    """The ends of logs that findings tell of: uncommitted tails, second histories, and what is
+    committed where voters could elect a leader without it.
+    """
+    found = list(quorum.tail_starts.items())
+    found += [
+        (comparison.one.label, run.start)
+        for comparison in quorum.differing
+        for run in comparison.runs
+        if quorum.is_second_history(comparison, run)
+    ]
+    for one in candidates(quorum):
+        if one.wins and one.lacks_from is not None:
+            holder = committed_holder(quorum, one.lacks_from)
+            found += [(holder.label, one.lacks_from)] if holder else []
+    return list(dict.fromkeys(found))
+
+
+def losses_of(quorum: Quorum, records: Records, cuts: Iterable[Cut]) -> dict[Cut, Losses]:
+    """What goes with the end of each log; where its state there cannot be rebuilt, that it is not
+    known.
     """
     images = Images(records, Topics())
     found = {}
-    for label, offset in cuts.items():
+    for label, offset in cuts:
         states = _states(quorum, records, images, quorum.by_label[label], offset)
-        found[label] = Losses(offset, None) if states is None else _told(offset, *states)
+        found[label, offset] = Losses(offset, None) if states is None else _told(offset, *states)
+    return found
+
+
+def apart_in(quorum: Quorum, records: Records) -> dict[tuple[str, str], Losses]:
+    """What copies that differ in committed data have otherwise than those that they are held
+    against, at the end of what both hold: of the first few pairs, as each takes two replays.
+    """
+    images = Images(records, Topics())
+    sides = {
+        (one.comparison.one.label, one.comparison.other.label): one
+        for one in committed_sides(quorum)
+    }
+    found = {}
+    for names, side in list(sides.items())[:PAIRS_KEPT]:
+        log, other = side.comparison.one, side.comparison.other
+        end = min(log.end_offset or 0, other.end_offset or 0)
+        at = [_at(quorum, records, images, one, side.run.start, (end,)) for one in (other, log)]
+        if all(at):
+            (theirs,), (mine,) = at
+            found[names] = _told(end, *_apart(theirs, mine))
     return found
 
 
@@ -71,30 +116,47 @@ def _states(
     quorum: Quorum, records: Records, images: Images, log: LogView, offset: int
 ) -> tuple[State, State] | None:
     """The states at an offset and at the end of a log; of the partitions only those that differ."""
+    end = max(offset, log.end_offset or 0)
+    found = _at(quorum, records, images, log, offset, (offset, end))
+    return _apart(*found) if found else None
+
+
+def _at(
+    quorum: Quorum,
+    records: Records,
+    images: Images,
+    log: LogView,
+    offset: int,
+    ends: tuple[int, ...],
+) -> list[Known]:
+    """The states of a log at some offsets in their order, from the newest snapshot below `offset`
+    on; none where they cannot be rebuilt.
+    """
     own = whole(log)
     start = _base(quorum, log, own, offset)
     if start is None:
-        return None
+        return []
     base, first = start
-    cut = int(np.searchsorted(own.base, offset))
     if (own.base[first + 1 :] != own.end[first:-1]).any():
-        return None
+        return []
     known = Known(images.topics)
     if base is not None:
         image = images.of(base)
         if image is None:
-            return None
+            return []
         known = image.known.fork()
     reached = int(own.base[first]) if first < len(own) else offset
-    for part in ((first, cut), (cut, len(own))):
-        if part[0] == cut:
-            before = known.fork()
-        for window in records.windows(own, *part):
+    found: list[Known] = []
+    for end in ends:
+        after = int(np.searchsorted(own.base, end))
+        for window in records.windows(own, first, after):
             known.advance(window)
             reached = window.end_offset
-    if reached < int(own.end[-1]):
-        return None
-    return _apart(before, known)
+        if after > first and reached < int(own.end[after - 1]):
+            return []
+        found.append(known.fork() if end != ends[-1] else known)
+        first = after
+    return found
 
 
 def _base(
@@ -182,17 +244,8 @@ def _kind(one: Difference) -> str:
 
 def _name(one: Difference, before: State, after: State, topics: Mapping[str, str]) -> str:
     """As a person calls it, without the kind of object."""
+    old, new = before.get(one.table, one.key), after.get(one.table, one.key)
     if one.table == "topics":
         return topics[one.key[0]]
-    if one.table == "features":
-        return str(one.key[0])
-    old, new = before.get(one.table, one.key), after.get(one.table, one.key)
-    value: Any = new or old
-    if one.table == "scram_credentials":
-        return f"{value['name']} ({mechanism_name(value['mechanism'])})"
     change = Change(one.table, one.key, old, new)
-    text = object_name(change, lambda topic: topics.get(topic, f"(id {topic})"))
-    return _KIND.sub("", text)
-
-
-_KIND = re.compile("^(partition|config|ACL|quota|delegation token) ")
+    return plain_name(change, lambda topic: topics.get(topic, f"(id {topic})"))

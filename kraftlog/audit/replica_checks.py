@@ -14,9 +14,11 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.joining_checks import stuck
+from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, numbers, offsets_text
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -98,31 +100,6 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A voter's copy as it stands in an election: its log, or its further snapshot."""
-
-    voter: int
-    log: LogView
-    key: tuple[int, int]
-    committed: bool
-    lacks_from: int
-
-
-def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
-    lower = quorum.bounds.lower
-    for voter, logs in quorum.holders.items():
-        for log in logs:
-            if any(one.problem for one in log.evidence.segments):
-                continue  # nothing is known of what it holds: `file_readable` tells
-            own = [one for one in quorum.credible_snapshots if one.replica == log.label]
-            ids = [one.id for one in own if one.end_offset]
-            end = (log.last_epoch or 0, log.end_offset or 0) if not log.is_empty else (0, 0)
-            key = max([end, *ids])
-            reached = min(key[1], quorum.tail_starts.get(log.label, key[1]))
-            yield _Candidate(voter, log, key, reached >= lower, reached)
-
-
 @check(
     "voter_holds_committed_data", "critical", "replica",
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
@@ -135,21 +112,23 @@ def _candidates(quorum: Quorum) -> Iterator[_Candidate]:
     not start only the voters that the finding lists. For info, nothing.""",
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
-    bounds, candidates = quorum.bounds, list(_candidates(quorum))
-    for one in candidates:
-        if one.committed:
+    bounds = quorum.bounds
+    for one in candidates(quorum):
+        if one.lacks_from is None:
             continue
-        granting = {other.voter for other in candidates if other.key <= one.key} | {one.voter}
-        wins = len(granting) >= bounds.majority
-        explained = wins and _copied_before(quorum, one)
+        explained = one.wins and _copied_before(quorum, one.log, one.lacks_from)
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
-        if wins and not explained:
-            names = numbers(sorted(granting))
+        objects = None
+        if one.wins and not explained:
+            holder = committed_holder(quorum, one.lacks_from)
+            objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
+            names = numbers(sorted(one.granting))
+            told = f" {lost_words(objects)}" if objects is not None else ""
             text += (
-                f" {'Voter' if len(granting) == 1 else 'Voters'} {names} would elect it all the "
-                f"same, and {lacks} would be lost. Start one that holds {them} first."
+                f" {'Voter' if len(one.granting) == 1 else 'Voters'} {names} would elect it all "
+                f"the same, and {lacks} would be lost.{told} Start one that holds {them} first."
             )
         elif explained:
             text += " Its files were copied before these records were written."
@@ -163,29 +142,30 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text,
             offset=one.lacks_from,
             end_offset=bounds.lower,
-            severity=None if wins and not explained else "info",
+            severity=None if one.wins and not explained else "info",
             evidence={
                 "committed_lower": bounds.lower,
-                "granted_by": sorted(granting),
+                "granted_by": sorted(one.granting),
+                "objects_lost": objects,
                 "majority": bounds.majority,
                 "missing_voters": list(bounds.missing_voters),
             },
         )
 
 
-def _copied_before(quorum: Quorum, candidate: _Candidate) -> bool:
+def _copied_before(quorum: Quorum, candidate: LogView, lacks_from: int) -> bool:
     """Whether what this voter lacks was written after its files were copied."""
     stamps = [
-        int(log.evidence.log.max_timestamps[log.rows[log.index_at(candidate.lacks_from)]])
+        int(log.evidence.log.max_timestamps[log.rows[log.index_at(lacks_from)]])
         for log in quorum.logs
-        if log.index_at(candidate.lacks_from) >= 0 and log is not candidate.log
+        if log.index_at(lacks_from) >= 0 and log is not candidate
     ]
     stamps += [
         one.last_contained_timestamp or 0
         for one in quorum.credible_snapshots
-        if one.end_offset > candidate.lacks_from and not stamps
+        if one.end_offset > lacks_from and not stamps
     ]
-    return bool(stamps) and all(copy_explains(quorum, candidate.log, stamp) for stamp in stamps)
+    return bool(stamps) and all(copy_explains(quorum, candidate, stamp) for stamp in stamps)
 
 
 @check(

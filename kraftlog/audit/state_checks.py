@@ -243,7 +243,7 @@ PRODUCER_IDS_INCREASE = _state_check(
 MASS_DELETION = _state_check(
     "mass_deletion", "warning", "state", "strimzi#11262",
     "no window removes more than the configured share of a kind of object",
-    action="stop",
+    action="deleted",
     meaning="""A large share of all topics, brokers, ACLs, credentials or quotas was removed
     within a minute. A script that ran on the wrong cluster looks like this, and so does the end
     of a test.""",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kraftlog.audit.grouping import record_note
+from kraftlog.explain.words import plain_name
 from kraftlog.quorum.health import Since
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.declare import Data
@@ -265,6 +266,8 @@ topics.
 
 
 _PAUSE_MS = 1000
+NAMES_KEPT = 100
+"""So many names of one crowd are kept; all are counted."""
 
 
 class Window(NamedTuple):
@@ -275,6 +278,12 @@ class Window(NamedTuple):
     last_offset: int
     removed: int
     total: int
+    changes: tuple[Change, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What was removed, the first of it."""
+        return [plain_name(one, lambda topic: f"(id {topic})") for one in self.changes]
 
 
 @dataclass(slots=True)
@@ -284,7 +293,7 @@ class MassDeletion:
     """
 
     limits: Thresholds
-    _gone: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
+    _gone: dict[str, deque[tuple[int, int, Change]]] = field(default_factory=dict)
     _worst: dict[str, Window] = field(default_factory=dict)
 
     def see(
@@ -298,11 +307,12 @@ class MassDeletion:
                 yield worst
         for change in changes:
             if change.after is None and change.table in WATCHED:
-                self._removed(change.table, state, now, offset)
+                self._removed(change, state, now, offset)
 
-    def _removed(self, table: str, state: State, now: int, offset: int) -> None:
+    def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
+        table = change.table
         gone = self._gone.setdefault(table, deque())
-        gone.append((now, offset))
+        gone.append((now, offset, change))
         while now - gone[0][0] > self.limits.mass_deletion_window_ms:
             gone.popleft()
         burst = list(gone)
@@ -318,7 +328,8 @@ class MassDeletion:
         worst = self._worst.get(table)
         if worst is None or len(burst) >= worst.removed:
             total = left + len(burst)
-            self._worst[table] = Window(table, burst[0][1], offset, len(burst), total)
+            first = tuple(change for _, _, change in burst[:NAMES_KEPT])
+            self._worst[table] = Window(table, burst[0][1], offset, len(burst), total, first)
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits

@@ -28,6 +28,9 @@ from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE
 
+TOLD = 8
+"""So many names stand in a sentence; the evidence has more."""
+
 
 @dataclass(slots=True)
 class Rules:
@@ -79,11 +82,12 @@ class Rules:
         told = Told(
             "mass_deletion",
             f"{window.removed} of {window.total} {what} were removed between "
-            f"offsets {first} and {window.last_offset}. "
+            f"offsets {first} and {window.last_offset}: {_first(window)}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
             {
                 "kind": window.table,
+                "names": window.names,
                 "removed": window.removed,
                 "total": window.total,
                 "last_offset": window.last_offset,
@@ -94,3 +98,10 @@ class Rules:
     def _tell(self, offset: int, *told: Told) -> None:
         for one in told:
             self.issues.add(offset, one)
+
+
+def _first(window: Window) -> str:
+    """The first names, and how many more there are."""
+    told = window.names[:TOLD]
+    more = window.removed - len(told)
+    return ", ".join(told) + (f" and {more:,} more" if more else "")

@@ -8,9 +8,12 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kraftlog.audit.loss_words import loss_rows, lost_words
+from kraftlog.audit.losses import losses_of
 from kraftlog.commands.command import add_input, command, family
 from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
@@ -22,7 +25,7 @@ from kraftlog.simulate.rows import (
     likely_leaders,
     truncation_rows,
 )
-from kraftlog.source.settings import limits_of
+from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
 
@@ -69,10 +72,20 @@ def _of_truncation(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _truncation(chosen: argparse.Namespace) -> int:
-    counted = counted_in_files(limits_of(options_of(chosen)))
+    options = options_of(chosen)
+    counted = counted_in_files(limits_of(options))
+    records = FileRecords(redactor_of(options), limits_of(options))
 
     def rows(quorum: Quorum) -> Iterable[Row]:
-        return truncation_rows(quorum, counted, None if chosen.all else likely_leaders(quorum))
+        leaders = None if chosen.all else likely_leaders(quorum)
+        found = list(truncation_rows(quorum, counted, leaders))
+        cuts = [(row["follower"], row["truncation_offset"]) for row in found if row["records_lost"]]
+        losses = losses_of(quorum, records, dict.fromkeys(cuts))
+        for row in found:
+            known = losses.get((row["follower"], row["truncation_offset"]))
+            lost = [] if known is None else loss_rows(known)
+            in_words = "" if known is None else lost_words(lost)
+            yield row | {"lost": in_words if chosen.format == "table" else lost}
 
     return _print(chosen, rows)
 

@@ -7,13 +7,20 @@ import argparse
 from functools import partial
 from typing import Any
 
+from kraftlog.audit.loss_words import loss_rows, lost_words
+from kraftlog.audit.losses import losses_of
+from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import at_least
 from kraftlog.commands.plan_input import fault_rows, options_of, read_quorum
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
+from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.history import FileRecords, Records
+from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.failover import Rule
 from kraftlog.simulate.failover_rows import failover_rows
+from kraftlog.source.settings import limits_of, redactor_of
 
 _ROUND_TRIP_MS = 1
 
@@ -43,11 +50,30 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     examples="kraftlog plan failover --input replicas/",
 )
 def _run(chosen: argparse.Namespace) -> int:
-    quorum = read_quorum(options_of(chosen), decodes=True)
+    options = options_of(chosen)
+    quorum = read_quorum(options, decodes=True)
+    records = FileRecords(redactor_of(options), limits_of(options))
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
-    tell(_summary(rows))
+    tell(_summary(rows) + at_risk_words(quorum, rows, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
+
+
+def _at_risk(rows: list[dict[str, Any]]) -> int:
+    """How many offsets KRaft's own rule may lose."""
+    own = [row for row in rows if row["rule"] == str(Rule.LEADER_EPOCH)]
+    able = [row["lost_if_leader_dies_too"] for row in own if row["can_lead"] is not False]
+    return max(able, default=0)
+
+
+def at_risk_words(quorum: Quorum, rows: list[dict[str, Any]], records: Records) -> str:
+    """A sentence with the objects that are at risk, where any are."""
+    start = rows[0]["acknowledged_end_offset"] - _at_risk(rows) if rows else 0
+    holder = committed_holder(quorum, start) if _at_risk(rows) else None
+    if holder is None:
+        return ""
+    cut = holder.label, start
+    return f". {lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))}"
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:
@@ -58,13 +84,11 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     able = sorted({row["leader"] for row in own if row["can_lead"] is not False})
     if not able:
         return "no voter at hand can take over: the quorum stands still until the leader is back"
-    lost = max(row["lost_if_leader_dies_too"] for row in own if row["leader"] in able)
-    end = own[0]["acknowledged_end_offset"]
+    lost, end = _at_risk(rows), own[0]["acknowledged_end_offset"]
     if lost:
-        return (
-            f"of what the copies prove committed (below offset {end}), {lost} offsets are at risk"
-        )
+        at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
+        return f"of what the copies prove committed (below offset {end}), {at_risk}"
     return (
-        f"{', '.join(able)} can take over, and all that the copies prove committed (below offset "
-        f"{end}) is kept, even if the next leader dies at once"
+        f"{replicas_text(able)} can take over, and all that the copies prove committed (below "
+        f"offset {end}) is kept, even if the next leader dies at once"
     )

@@ -18,7 +18,7 @@ from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.restart import Restart
-from kraftlog.simulate.restart_rows import judged_restarts
+from kraftlog.simulate.restart_rows import cut_of, judged_restarts
 from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
@@ -60,18 +60,14 @@ def _row(one: Restart, lost: Any) -> Row:
     }
 
 
-def _is_cut(quorum: Quorum, one: Restart) -> bool:
-    log = quorum.by_label[one.replica]
-    return one.lost_from is not None and one.lost_from < (log.end_offset or 0)
-
-
 def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
     """What the records from `lost_from` on had changed; a row with `fault` where the state cannot
     be rebuilt there.
     """
-    if one.lost_from is None or not _is_cut(quorum, one):
+    cut = cut_of(quorum, one)
+    if cut is None:
         return
-    found = lost_fields(quorum, records, one.replica, one.lost_from)
+    found = lost_fields(quorum, records, *cut)
     if found is None:
         yield {"fault": f"{one.replica}: {UNKNOWN}"}
         return
@@ -81,7 +77,7 @@ def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
 
 def _in_words(quorum: Quorum, records: Records, one: Restart) -> str:
     """The first names of each kind; `--format json` has them whole."""
-    if one.lost_from is None or not _is_cut(quorum, one):
+    cut = cut_of(quorum, one)
+    if cut is None:
         return ""
-    found = losses_of(quorum, records, {one.replica: one.lost_from})[one.replica]
-    return lost_words(loss_rows(found))
+    return lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))

@@ -5,6 +5,7 @@ person knows them from its tools. Source: the enums of Kafka's common.acl, commo
 clients.admin.ScramMechanism.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -69,6 +70,19 @@ def object_name(change: Change, names: Names) -> str:
         case "voters":
             return f"voter {key[0]} (directory {key[1]})"
     return f"{TABLE[change.table].noun[0]} {' '.join(map(str, key))}".rstrip()
+
+
+_KIND = re.compile("^(topic|partition|config|ACL|quota|delegation token|feature|broker) ")
+
+
+def plain_name(change: Change, names: Names) -> str:
+    """The same without the kind of object, and without the id of a topic."""
+    value: Data = change.after or change.before or {}
+    if change.table == "topics":
+        return str(value["name"])
+    if change.table == "scram_credentials":
+        return f"{value['name']} ({mechanism_name(value['mechanism'])})"
+    return _KIND.sub("", object_name(change, names))
 
 
 def acl_text(value: Data) -> str:

@@ -358,7 +358,9 @@ class StateEvidence:
     """What the history of the state showed. `skipped` is (check, replica, why) for what could not
     be judged; `judged` names the checks that judged something, `ranges` the offsets [start, end)
     of the quorum's history whose records were held against the rules; `health` is what the newest
-    state says, None where it is not known. `losses` says, by label, what goes with a tail.
+    state says, None where it is not known. `losses` says what goes with the end of a log, by the
+    replica's label and the offset from which on; `apart`, by the labels of two replicas, what the
+    first has otherwise than the second at the end of what both hold.
     """
 
     comparisons: tuple[ImageComparison, ...] = ()
@@ -367,7 +369,8 @@ class StateEvidence:
     judged: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     health: Health | None = None
-    losses: Mapping[str, Losses] = field(default_factory=dict)
+    losses: Mapping[tuple[str, int], Losses] = field(default_factory=dict)
+    apart: Mapping[tuple[str, str], Losses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

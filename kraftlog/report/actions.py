@@ -55,6 +55,12 @@ ACTIONS = (
         "Look at the leader of that epoch and its version before you restart nodes.",
     ),
     Action(
+        "deleted",
+        "Ask who removed these objects",
+        "If nobody meant it, stop the controllers: the state before it is still in these copies, "
+        "and each snapshot that a running node drops takes some of it away.",
+    ),
+    Action(
         "copy",
         "Copy again, then audit again",
         "Nothing is known of what could not be read or was not copied.",

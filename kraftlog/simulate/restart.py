@@ -129,12 +129,15 @@ class _Judge:
             for run in comparison.runs if comparison.one is log else ():
                 other = comparison.other.label
                 if quorum.is_second_history(comparison, run):
-                    why = f"it holds another history than {other} from offset {run.start} on"
+                    why = (
+                        f"from offset {run.start} on it holds another history than replica {other}"
+                    )
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
                 elif run.start < lower and self._is_odd(log, run.start):
-                    why = f"it differs from {other} at offset {run.start}, below what is committed"
+                    committed = f"offset {run.start}, which is committed"
+                    why = f"it differs from replica {other} at {committed}"
                     yield Safety.UNSAFE, why, run.start
         if fates:
             start = min(start for start, _ in fates)

@@ -11,6 +11,7 @@ from typing import Any
 from kraftlog.audit.loss_words import loss_rows
 from kraftlog.audit.run import Finding
 from kraftlog.audit.triage import called, head
+from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 
@@ -43,6 +44,21 @@ def _with_finding(one: Restart, why: str | None) -> Restart:
     return replace(one, safety=Safety.UNSAFE, reason=why, order=None)
 
 
+def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
+    """The replica, and the offset from which on the end of its log is lost by a restart: the node's
+    own log, or that of a copy which holds what the node would be elected without. None where
+    nothing goes.
+    """
+    state = quorum.evidence.state
+    if one.lost_from is None:
+        return None
+    if one.lost_from < (quorum.by_label[one.replica].end_offset or 0):
+        return one.replica, one.lost_from
+    holder = committed_holder(quorum, one.lost_from)
+    cut = None if holder is None else (holder.label, one.lost_from)
+    return cut if state is not None and cut in state.losses else None
+
+
 def _row(quorum: Quorum, one: Restart) -> Row:
     return {
         "replica": one.replica,
@@ -59,9 +75,14 @@ def _row(quorum: Quorum, one: Restart) -> Row:
 
 
 def _lost(quorum: Quorum, one: Restart) -> list[Row] | None:
-    """Only a tail takes objects with it: what else a node throws away it fetches again."""
-    state = quorum.evidence.state
-    known = state.losses.get(one.replica) if state else None
-    if one.lost_from is None or known is None or known.offset != one.lost_from:
-        return [] if one.safety != Safety.LOSES or known is None else None
-    return loss_rows(known)
+    """Only a tail or a second history takes objects with it, and an election of a node that lacks
+    what is committed: what else a node throws away it fetches again.
+    """
+    state, cut = quorum.evidence.state, cut_of(quorum, one)
+    if state is None or cut is None:
+        return []
+    known = state.losses.get(cut)
+    if known is not None:
+        return loss_rows(known)
+    is_tail = one.replica in {label for label, _ in state.losses}
+    return None if one.safety == Safety.LOSES and is_tail else []

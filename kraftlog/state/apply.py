@@ -105,7 +105,7 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
     if value is None:
         if delete.required:
             name = ", ".join(map(str, key))
-            raise ReplayFault(delete.required, f"there is no {name} in {table.name}")
+            raise ReplayFault(delete.required, f"there is no {table.noun[0]} {name}")
         return []
     return [*_cascade(state, table.on_delete, value), *_set(state, table, key, None)]
 

@@ -356,6 +356,9 @@ def test_the_command_gives_the_rows_by_their_names(
     """Read by columns and control records only, a quorum has the same plans."""
     every = ["--all"] if plan == "truncation" else []
     rows = told(capsys, plan, "--input", str(DATA / case / "replicas"), *every)
+    for row in rows if plan == "truncation" else ():
+        assert bool(row["records_lost"]) or row["lost"] == []
+        del row["lost"]
     assert rows == json.loads(json.dumps(ROWS[plan](quorums[case])))
     assert all(list(row) == FIELDS[plan].split() for row in rows)
 
@@ -366,6 +369,19 @@ def test_a_truncation_is_told_against_the_voter_that_would_lead(
 ) -> None:
     rows = told(capsys, "truncation", "--input", str(DATA / case / "replicas"))
     assert {row["leader"] for row in rows} == {leader}
+
+
+def test_what_a_truncation_takes_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    where = str(DATA / "isolated" / "replicas")
+    rows = told(capsys, "truncation", "--input", where)
+    assert [row["follower"] for row in rows] == ["12", "2"]
+    for row in rows:
+        names = {(one["table"], one["change"]): one["names"] for one in row["lost"]}
+        assert names["topics", "added"] == ["ghost-topic-a", "ghost-topic-b"]
+        assert names["topics", "removed"] == ["base-2"]
+        assert names["scram_credentials", "added"] == ["ghost (SCRAM-SHA-256)"]
+    assert main(["plan", "truncation", "--input", where]) == 0
+    assert "Lost: topics ghost-topic-a," in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_a_snapshot_replaces_is_counted(tmp_path: Path) -> None:

@@ -7,9 +7,24 @@ from typing import Any
 
 import pytest
 
+from kraftlog.audit.collect import collect
+from kraftlog.audit.loss_words import NOTHING
 from kraftlog.cli import main
+from kraftlog.commands.plan_failover import at_risk_words
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.failover import Rule
-from tests.unit.audit_logs import CLUSTER, START_MS, healthy_log, quorum, snapshot, voters_batch
+from tests.unit.audit_logs import (
+    CLUSTER,
+    LIMITS,
+    START_MS,
+    healthy_log,
+    quorum,
+    snapshot,
+    voters_batch,
+)
 
 Row = dict[str, Any]
 
@@ -190,7 +205,23 @@ def test_failover_says_what_each_rule_loses_of_the_last_batch(
         assert row["truncation_offset"] == (12 if rule == Rule.LEADER_EPOCH else 11)
         held = rule == Rule.HELD_ACKNOWLEDGEMENTS
         assert row["acknowledged_end_offset"] == (11 if held else 12)
-    assert "1, 3 can take over" in told
+    assert "replicas 1 and 3 can take over" in told
+
+
+def test_what_is_at_risk_is_named(tmp_path: Path) -> None:
+    """Topic c is at offset 10 of 12."""
+    quorum(tmp_path)
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    records = FileRecords(Redactor(None), LIMITS)
+
+    def words(lost: int) -> str:
+        common = {"can_lead": True, "acknowledged_end_offset": 12}
+        rows = [{"rule": "leader_epoch", "lost_if_leader_dies_too": lost, **common}]
+        return at_risk_words(found, rows, records)
+
+    assert words(0) == ""
+    assert words(1) == f". {NOTHING}"
+    assert words(2) == ". Lost: topic c."
 
 
 def test_failover_costs_what_elections_and_writes_cost_a_day(

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,11 @@ def told(root: Path, label: str) -> tuple[Safety, str, int | None]:
     return one.safety, one.reason, one.lost_from
 
 
+def rows_of(root: Path) -> dict[str, dict[str, Any]]:
+    evidence = collect(find_replicas([str(root)]), LIMITS, Redactor(None))
+    return {row["replica"]: row for row in restart_rows(Quorum(evidence))}
+
+
 def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
     for path in quorum(tmp_path)[0].folder.glob("*.log"):
         path.unlink()
@@ -143,7 +149,7 @@ def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
     changed = (producer_ids(2000), topic("b", 2))
     replace_batch(quorum(tmp_path)[2], 4, lambda one: replace(one, values=changed).raw())
     found = told(tmp_path, "3")
-    assert found == (Safety.UNSAFE, "it differs from 1 at offset 4, below what is committed", 4)
+    assert found == (Safety.UNSAFE, "it differs from replica 1 at offset 4, which is committed", 4)
     # The majority is not to blame for it.
     assert told(tmp_path, "1")[0] == Safety.SAFE
 
@@ -162,8 +168,32 @@ def test_a_tail_whose_rival_nobody_elected_may_have_been_committed(tmp_path: Pat
 def test_a_second_history_is_never_started(tmp_path: Path) -> None:
     (damage,) = [one for one in FAULTS if one.says == "Two histories"]
     damage.damage(quorum(tmp_path))
-    why = "it holds another history than 1 from offset 12 on"
+    why = "from offset 12 on it holds another history than replica 1"
     assert told(tmp_path, "3") == (Safety.UNSAFE, why, 12)
+
+
+def test_what_goes_with_a_second_history_is_named(tmp_path: Path) -> None:
+    (damage,) = [one for one in FAULTS if "Only replica 3 has: topic theirs" in one.says]
+    damage.damage(quorum(tmp_path))
+    rows = rows_of(tmp_path)
+    assert rows["3"]["lost"] == [
+        {"table": "topics", "change": "added", "count": 1, "names": ["theirs"]}
+    ]
+
+
+def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[1:]:
+        node.segment(6).unlink()
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
+    lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]
+    rows = rows_of(tmp_path)
+    assert {label: (row["verdict"], row["lost"]) for label, row in rows.items()} == {
+        "1": ("safe", []), "2": ("unsafe", lost), "3": ("unsafe", lost),
+    }  # fmt: skip
 
 
 def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.unit.audit_logs import (
     leader_change,
     replace_batch,
     snapshot,
+    topic,
     uvarint,
 )
 from tests.unit.faults.table import AT, LATER, fault
@@ -178,9 +179,8 @@ def _alone(base: int, epoch: int, leader: int) -> Batch:
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), LATER)
 
 
-@fault("committed_data_consistent", "critical", "3", 12, says="Two histories")
-def _(nodes: list[Node]) -> None:
-    nodes[2].append(_alone(12, 3, 3), Batch(13, 3, (NO_OP,), None, LATER))
+def _two_histories(nodes: list[Node], value: bytes) -> None:
+    nodes[2].append(_alone(12, 3, 3), Batch(13, 3, (value,), None, LATER))
     nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
     state = {"leaderId": 3, "leaderEpoch": 3, "currentVoters": [{"voterId": 3}]}
     (nodes[2].folder / "quorum-state").write_text(json.dumps({**state, "data_version": 0}))
@@ -188,6 +188,23 @@ def _(nodes: list[Node]) -> None:
         node.append(leader_change(12, 4, 1, LATER))
         node.epochs([(1, 0), (2, 8), (4, 12)])
         node.quorum_state(leaderId=1, leaderEpoch=4)
+
+
+fault("committed_data_consistent", "critical", "3", 12, says="Two histories")(
+    lambda nodes: _two_histories(nodes, NO_OP)
+)
+fault(
+    "committed_data_consistent", "critical", "3", 12,
+    says="what only the other side holds is lost. Only replica 3 has: topic theirs. Replica 3",
+)(lambda nodes: _two_histories(nodes, topic("theirs", 77)))  # fmt: skip
+
+
+@fault(
+    "committed_data_consistent", "critical", "3", 10, also="log_matching",
+    says="fetch the log again. Only replica 3 has: topic other. Only replica 1 has: topic c. At",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    replace_batch(nodes[2], 10, lambda one: replace(one, values=(topic("other", 78),)).raw())
 
 
 @fault("election_storm", "warning", "1", says="898 epochs above every log at hand")

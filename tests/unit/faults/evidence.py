@@ -15,6 +15,8 @@ PARTITION = {
     "last_known_elr": [int], "since_offset": (int, None), "led_by": (int, None),
 }  # fmt: skip
 
+OBJECTS = [{"change": str, "count": int, "names": [str], "table": str}]
+
 EVIDENCE: dict[str, dict[str, Any]] = {
     "batch_crc_valid": {"held_intact_by": [str], "size_bytes": int, "more": int},
     "batch_decompresses": {
@@ -34,7 +36,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,
         "equal_again_after": bool, "voters": [int], "records": {str: [str]}, "two_histories": bool,
         "first_difference_offset": int, "first_difference": {str: str}, "committed_lower": int,
-        "bound_reason": str,
+        "bound_reason": str, "objects_lost": (OBJECTS, None),
     },
     "controllers_are_voters": {
         "controller_id": int, "highest_metadata_version": int, "blocks_upgrade": bool,
@@ -97,6 +99,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "log_start_covered": {"log_start_offset": int, "covered_by": [str]},
     "log_tail_complete": {"fault": str, "size_bytes": int, "detail": str, "content_hash": str},
     "mass_deletion": {
+        "names": [str],
         "batch_id": str, "kind": str, "removed": int, "total": int, "last_offset": int,
         "replicas": [str],
     },
@@ -197,7 +200,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "uncommitted_tail_diverged": {
         "truncation_offset": int, "records_lost": int, "size_bytes_lost": int,
         "types_lost": {str: int},
-        "objects_lost": [{"change": str, "count": int, "names": [str], "table": str}], "who": str,
+        "objects_lost": OBJECTS, "who": str,
         "is_proven_uncommitted": bool, "contradicted_by": [str], "first_difference_offset": int,
         "first_difference": {str: str}, "records": {str: [str]}, "agreeing": [str],
         "outlier_by_majority": (str, None), "batches_that_differ": int, "equal_again_after": bool,
@@ -217,6 +220,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "voter_holds_committed_data": {
         "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],
+        "objects_lost": (OBJECTS, None),
     },
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,

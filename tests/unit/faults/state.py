@@ -45,12 +45,12 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_topic(9))
 
 
-@fault(REFERENCES, "critical", offset=13, says="in topics", sound=appended(remove_topic(3)))
+@fault(REFERENCES, "critical", offset=13, says="there is no topic", sound=appended(remove_topic(3)))
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_topic(3), remove_topic(3))
 
 
-@fault(REFERENCES, "critical", offset=12, says="in acls")
+@fault(REFERENCES, "critical", offset=12, says="there is no ACL")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_acl(1))
 
