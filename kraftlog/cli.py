@@ -103,7 +103,6 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         plan_join,
         plan_replicas,
         plan_restart,
-        plan_transfer,
         pull,
         recover,
         restorable,
@@ -112,5 +111,5 @@ def _families(command: str) -> tuple[ModuleType, ...]:
     )
 
     looks = (audit, listing, state, restorable, explain, changes)
-    plans = (plan, plan_restart, plan_join, plan_failover, plan_transfer, plan_replicas)
+    plans = (plan, plan_restart, plan_join, plan_failover, plan_replicas)
     return run, *looks, recover, *plans, pull, collect, lake, sql

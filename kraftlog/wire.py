@@ -50,8 +50,8 @@ def fixed(
 
 
 def unsigned_varint(buffer: Buffer, position: int, limit: int, what: str) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits (5 bytes, of which the last may only carry 4 bits'
-    worth).
+    """An unsigned varint of at most 32 bits: 5 bytes, of the last of which only 4 bits count, as in
+    Kafka's ByteUtils.
     """
     value = shift = 0
     at = position

@@ -9,7 +9,7 @@ from typing import Any
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_format, add_input, command
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.config import Options, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require

@@ -8,7 +8,7 @@ import argparse
 from dataclasses import asdict
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.errors import UsageError
 from kraftlog.pull.address import read_addresses
 from kraftlog.pull.arrived import arrived

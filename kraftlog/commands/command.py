@@ -1,11 +1,13 @@
 """What a command is: a declaration above the function that runs it, from which the parsers, the
 help, the manual, completion and the pages are made.
 
-In: declarations. Out: parsers. A command of a command is declared by its whole name: plan restart.
+In: declarations. Out: parsers, and what they declare, for whoever writes it down in another form;
+argparse's own layout is not used for that, as it differs between versions of Python. A command of a
+command is declared by its whole name: plan restart.
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import dedent, indent
 from types import ModuleType
@@ -111,3 +113,31 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
     add_format(parser)
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its commands, and of theirs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from every_parser(inner)
+
+
+def own_arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """A parser's arguments, without those that every program has."""
+    for one in parser._actions:
+        if not isinstance(one, argparse._HelpAction | argparse._VersionAction):
+            yield one
+
+
+def called(action: argparse.Action) -> str:
+    """An argument as a person writes it: --input ROOT …"""
+    name = action.option_strings[-1] if action.option_strings else ""
+    if action.nargs == 0:
+        return name
+    value = "|".join(map(str, action.choices or ())) or str(action.metavar or action.dest.upper())
+    if isinstance(action, argparse._SubParsersAction):
+        value = str(action.metavar or "COMMAND")
+    more = " …" if action.nargs in ("+", "*") else ""
+    return f"{name} {value}{more}".strip()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.plan_input import read_quorum
-from kraftlog.commands.times import time_ms
+from kraftlog.commands.values import time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError

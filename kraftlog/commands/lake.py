@@ -7,7 +7,7 @@ want to see.
 import argparse
 
 from kraftlog.commands.command import Arguments, command, family
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.pipeline.arguments import add_options, options_in
 
 _ENOUGH = 2

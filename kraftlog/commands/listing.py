@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.times import time_ms
-from kraftlog.commands.types import record_types
+from kraftlog.commands.values import record_types, time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from kraftlog import __version__
-from kraftlog.commands.command import Command, command
-from kraftlog.commands.declared import called, every_parser, own_arguments
+from kraftlog.commands.command import Command, called, command, every_parser, own_arguments
 
 SHELLS = ("bash", "zsh", "fish")
 

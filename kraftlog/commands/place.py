@@ -8,7 +8,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraftlog.commands.times import time_ms
+from kraftlog.commands.values import time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError

@@ -11,8 +11,10 @@ from typing import Any
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
 from kraftlog.commands.command import add_input, command, family
+from kraftlog.commands.link import add_link, links_of
 from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
 from kraftlog.errors import InputError
+from kraftlog.plain import tell
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
@@ -25,6 +27,7 @@ from kraftlog.simulate.rows import (
     likely_leaders,
     truncation_rows,
 )
+from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
@@ -131,3 +134,27 @@ def _election(chosen: argparse.Namespace) -> int:
         return election_rows(quorum, Dialect(chosen.dialect))
 
     return _print(chosen, rows, decodes=True)
+
+
+def _over_link(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_link(parser)
+
+
+@command(
+    "plan snapshot",
+    "how long each replica's latest snapshot takes over a link, and whether it ever arrives",
+    arguments=_over_link,
+    examples="kraftlog plan snapshot --input replicas/ --bandwidth 1000000",
+)
+def _snapshot(chosen: argparse.Namespace) -> int:
+    links = links_of(chosen.bandwidth, chosen.round_trip_ms)
+    chunks = None if chosen.chunk is None else (chosen.chunk,)
+
+    def rows(quorum: Quorum) -> Iterable[Row]:
+        found = list(snapshot_transfer_rows(quorum, links, chunks, chosen.fetch_timeout_ms))
+        if not found:
+            tell("no replica holds a complete snapshot to be fetched")
+        return found
+
+    return _print(chosen, rows)

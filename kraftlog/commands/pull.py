@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.parts import require
 from kraftlog.plain import tell
 from kraftlog.pull.address import Unreachable, read_addresses

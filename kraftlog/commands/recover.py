@@ -6,7 +6,7 @@ import argparse
 import json
 
 from kraftlog.commands.command import add_input, command
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.config import load_options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas

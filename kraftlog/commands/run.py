@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kraftlog.commands.command import command
-from kraftlog.commands.local import local_path
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
+from kraftlog.commands.values import local_path
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
 

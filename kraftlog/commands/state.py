@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.local import local_path
 from kraftlog.commands.place import (
     PLACES,
     add_place,
@@ -19,7 +18,7 @@ from kraftlog.commands.place import (
     path_and_place,
     place_of,
 )
-from kraftlog.commands.types import record_types
+from kraftlog.commands.values import local_path, record_types
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.plain import tell

@@ -15,8 +15,9 @@ import numpy as np
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.gx import Column, RunIdentifier, gx, new_context, new_source
-from kraftlog.contracts.subjects import Subject
-from kraftlog.contracts.suites import Contract, class_name
+from kraftlog.contracts.subjects import RunOfLake, Subject, said
+from kraftlog.contracts.suites import AUDIT, Contract, Suite, class_name
+from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import CONDITION
 
 _NUMBER = "number"
@@ -39,6 +40,24 @@ class ContractResult:
     observed: str | None
     reason: str
     detail: str | None
+
+
+def run_contracts(
+    lake: Lake, run_id: str, number: int, suites: Sequence[Suite]
+) -> list[ContractResult]:
+    """Judge the contracts of some suites over one run of a lake: small tables are read, large ones
+    are counted (see `measures`).
+    """
+    run = RunOfLake(lake, run_id, number)
+    return judge([_subject(run, one) for one in suites], run_id)
+
+
+def _subject(run: RunOfLake, suite: Suite) -> Subject:
+    """A table that cannot be read must not hide what the others say: its contracts are errored."""
+    try:
+        return run.audit_subject(suite) if suite.name == AUDIT else run.table_subject(suite)
+    except Exception as error:
+        return Subject(suite, broken=said(error))
 
 
 def judge(subjects: Sequence[Subject], run_id: str) -> list[ContractResult]:

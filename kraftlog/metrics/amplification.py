@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.ordering import order_of
+from kraftlog.metrics.numbering import order_of
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.metrics.election_costs import handover_elections_per_day
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -180,3 +179,10 @@ def _rejected(found: Measured) -> Iterator[Cost]:
             yield Cost(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"
             )
+
+
+def handover_elections_per_day(snapshots_per_day: float, voters: int) -> float | None:
+    """Elections per day if a leader handed over before each snapshot of its own; None for a single
+    voter, which has nobody to hand over to.
+    """
+    return None if voters < 2 else snapshots_per_day

@@ -38,7 +38,7 @@ def contracts_step(run: Run) -> int:
 
 
 def _judge(run: Run) -> None:
-    from kraftlog.contracts.run import run_contracts
+    from kraftlog.contracts.judge import run_contracts
     from kraftlog.contracts.suites import audit_suite, table_suites
 
     suites = [audit_suite(), *table_suites(all_tables().values())]

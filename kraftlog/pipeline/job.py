@@ -1,7 +1,7 @@
 """The body of every file in `jobs/`: arguments → options → one step → exit code.
 
 Every option of `conf/kraftlog.toml` is an argument of the same name (`--split-size-bytes 1048576`),
-and `--conf-file` names a TOML file.
+and `--conf` names a TOML file.
 """
 
 import argparse
@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kraftlog.config import Options, load_options
+from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
-from kraftlog.pipeline.arguments import add_options
+from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark, lake_of, newest_run
 from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
@@ -65,6 +65,4 @@ def job_options(name: str, arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog=f"jobs/{name}.py")
     parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
     add_options(parser)
-    given = vars(parser.parse_args(arguments))
-    conf_file = given.pop("conf")
-    return load_options(given, conf_file)
+    return options_in(parser.parse_args(arguments))

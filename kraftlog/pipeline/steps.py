@@ -107,7 +107,7 @@ def _meanwhile(start_spark: StartSpark) -> StartSpark:
 
     def start() -> Spark:
         # Where this fails, the contracts step meets the same error, and tells it.
-        reader.submit(import_module, "kraftlog.contracts.run")
+        reader.submit(import_module, "kraftlog.contracts.judge")
         return start_spark()
 
     return start

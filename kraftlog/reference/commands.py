@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 
 from kraftlog.cli import build_parser
-from kraftlog.commands.declared import called, every_parser, own_arguments
+from kraftlog.commands.command import called, every_parser, own_arguments
 from kraftlog.reference.markdown import code, page, table
 
 _INTRODUCTION = """

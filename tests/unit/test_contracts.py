@@ -17,9 +17,8 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
 from kraftlog.contracts.gx import gx
-from kraftlog.contracts.judge import ContractResult
+from kraftlog.contracts.judge import ContractResult, run_contracts
 from kraftlog.contracts.measures import parse_measure
-from kraftlog.contracts.run import run_contracts
 from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import (
     ERRORED_CHECKS,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import build_parser, main
-from kraftlog.commands.declared import every_parser, own_arguments
+from kraftlog.commands.command import every_parser, own_arguments
 from kraftlog.commands.listing import readable
 from kraftlog.commands.manual import SHELLS, manual_page
 from tests.bare import ROOT

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.metrics.cost_rows import EXAMPLE, MEASURED, Measured, cost_rows
-from kraftlog.metrics.election_costs import handover_elections_per_day
+from kraftlog.metrics.cost_rows import (
+    EXAMPLE,
+    MEASURED,
+    Measured,
+    cost_rows,
+    handover_elections_per_day,
+)
 from kraftlog.metrics.joiner import CHUNKS, LINKS
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes

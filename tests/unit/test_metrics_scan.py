@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import Bursts, Event
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
-from kraftlog.metrics.ordering import order_of
+from kraftlog.metrics.numbering import order_of
 from kraftlog.metrics.record_totals import (
     HOUR_MS,
     LOG,

@@ -228,7 +228,7 @@ def test_a_command(copy: Path) -> None:
 def test_a_delta_table(copy: Path) -> None:
     program = """
         from kraftlog.config import load_options
-        from kraftlog.contracts.run import run_contracts
+        from kraftlog.contracts.judge import run_contracts
         from kraftlog.contracts.suites import table_suites
         from kraftlog.pipeline.derive import derive
         from kraftlog.pipeline.every_table import all_tables

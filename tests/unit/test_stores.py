@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.commands.local import local_path
+from kraftlog.commands.values import local_path
 from kraftlog.errors import StoreError, UsageError
 from kraftlog.log import stores
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import build_parser, main
-from kraftlog.commands.declared import every_parser
+from kraftlog.commands.command import every_parser
 from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
 from kraftlog.report.rows import print_rows

@@ -1,0 +1,58 @@
+"""Values on the command line: paths of this machine, times, record types."""
+
+import argparse
+import difflib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kraftlog.errors import UsageError
+from kraftlog.log.stores import is_remote
+from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
+
+_UNKNOWN = re.compile(r"(UNKNOWN|UNKNOWN_CONTROL|FRAME_VERSION)_\d+")
+"""What records of types that we do not know are called."""
+
+
+def local_path(text: str) -> Path:
+    """A path of this machine.
+
+    Raises ArgumentTypeError for a URI: written as a path, it would make a folder named `s3:`."""
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is no path of this machine, which this option needs; name one, and copy from "
+            "or to the store with its own tool"
+        )
+    return Path(text)
+
+
+def time_ms(text: str | None) -> int | None:
+    """Milliseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of a plain
+    number.
+    """
+    if text is None:
+        return None
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no time: write 2026-11-21T12:03:00Z, or ms") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def record_types(given: list[str] | None) -> frozenset[str] | None:
+    """The types that are asked for; None for all.
+
+    Raises UsageError for one that no record has, with the nearest ones."""
+    if not given:
+        return None
+    specs = (*metadata_specs().values(), *control_specs().values())
+    known = [*(spec.type for spec in specs), *CONTROL_MARKERS.values()]
+    for name in given:
+        if name not in known and _UNKNOWN.fullmatch(name) is None:
+            near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3) or known
+            raise UsageError(f"there is no record type {name!r}; the nearest: {', '.join(near)}")
+    return frozenset(given)
