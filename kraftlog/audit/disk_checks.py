@@ -163,13 +163,20 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         if free >= largest and (days is None or days > quorum.thresholds.disk_days or fits):
             continue
         when = "now" if free < largest else f"in {days or 0:.1f} days"
-        known = "nothing limits it" if kept is None else f"retention lets it come to {kept:,.0f}"
+        grows = "how fast its log grows is not known"
+        if growth is not None:
+            grows = f"its log grows by {growth:,.0f} bytes a day"
+        known = "what retention lets it come to is not known"
+        if limits.max_bytes < 0:
+            known = "no retention by size limits it"
+        elif kept is not None:
+            known = f"retention lets it come to {kept:,.0f}"
         yield BadRow(
             log.label,
-            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, its "
-            f"log grows by {growth or 0:,.0f} bytes a day, log and snapshots take {size:,} bytes, "
-            f"and {known}. A controller that cannot write stops, and may leave a torn batch and a "
-            ".part file. Give it room, or lower metadata.max.retention.bytes, before it is full.",
+            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, "
+            f"{grows}, log and snapshots take {size:,} bytes, and {known}. A controller that "
+            "cannot write stops, and may leave a torn batch and a .part file. Give it room, or "
+            "lower metadata.max.retention.bytes, before it is full.",
             log.evidence.disk_free.path if log.evidence.disk_free else None,
             evidence={
                 "free_bytes": free,

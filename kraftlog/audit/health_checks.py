@@ -505,13 +505,15 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             if level >= UNREGISTERS_CONTROLLERS
             else "It can be unregistered only from metadata.version 33 (4.4-IV2) on."
         )
-        told = (
-            f"It supports metadata.version up to {highest} only, so Kafka refuses to upgrade "
-            f"beyond {max(level, highest)}. "
-            "Start it once more with the new version: it then registers anew."
-            if blocks
-            else "It blocks nothing."
-        )
+        told = "Which metadata.version it supports is not recorded."
+        if blocks:
+            told = (
+                f"It supports metadata.version up to {highest} only, so Kafka refuses to upgrade "
+                f"beyond {max(level, highest)}. "
+                "Start it once more with the new version: it then registers anew."
+            )
+        elif highest:
+            told = "It holds back no upgrade of metadata.version."
         yield row(
             found,
             f"Controller {controller} is registered, but is no voter (a ghost, if it is gone for "

@@ -31,6 +31,7 @@ from tests.unit.faults.health import (
     on_its_disks,
     partition,
     sound,
+    supports,
     uuid,
     value,
 )
@@ -165,9 +166,45 @@ fault(
     sound=full_in_days(FITS),
 )(full_in_days(FITS + 1))  # fmt: skip
 fault(
-    "disk_has_room", "warning", "2", says="and nothing limits it.",
+    "disk_has_room", "warning", "2", says="and no retention by size limits it.",
     sound=full_in_days(FITS),
 )(full_in_days(-1))  # fmt: skip
+
+
+@fault(
+    "disk_has_room", "warning", "2", sound=free(10**6),
+    says="0 bytes free, how fast its log grows is not known, log and snapshots take 432 bytes, and "
+    "what retention lets it come to is not known.",
+    also="log_end_lost",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """No batch and no room for another snapshot: of how the log grows nothing is to be seen."""
+    free(0)(nodes)
+    for base in (0, 6):
+        nodes[1].segment(base).unlink()
+    nodes[1].segment(6).write_bytes(b"")
+
+
+# --- controllers that do not vote ----------------------------------------------------------------
+
+
+def ghost(highest: int | None) -> bytes:
+    """Controller 9 that supports metadata.version up to a level, or does not say."""
+    features = [] if highest is None else supports(highest)
+    return value(
+        "REGISTER_CONTROLLER_RECORD", controllerId=9, incarnationId=uuid(9),
+        zkMigrationReady=False, endPoints=[], features=features,
+    )  # fmt: skip
+
+
+fault(
+    "controllers_are_voters", "info", sound=sound,
+    says="It holds back no upgrade of metadata.version. It can be unregistered only from",
+)(cluster(*RUNNING, ghost(20)))  # fmt: skip
+fault(
+    "controllers_are_voters", "info", sound=sound,
+    says="Which metadata.version it supports is not recorded.",
+)(cluster(*RUNNING, ghost(None)))  # fmt: skip
 
 # --- ends of logs --------------------------------------------------------------------------------
 

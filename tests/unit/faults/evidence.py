@@ -47,7 +47,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int,
     },
     "disk_has_room": {
-        "free_bytes": int, "log_bytes_per_day": NUMBER, "days_to_full": NUMBER,
+        "free_bytes": int, "log_bytes_per_day": (NUMBER, None), "days_to_full": (NUMBER, None),
         "kept_bytes": (NUMBER, None), "size_bytes": int,
     },
     "election_storm": {
