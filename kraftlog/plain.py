@@ -34,6 +34,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(names: list[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def natural(name: str) -> list[tuple[int, str]]:
     """A key for names with numbers: 1, 2, 11 is the order that people expect of 1, 11, 2."""
     return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", name)]

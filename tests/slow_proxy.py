@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from kraftlog.decode.interpreter import read_message
 from kraftlog.message.catalogue import request_specs
+from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT
 from kraftlog.wire import unsigned_varint
 from tests.cutting_proxy import frame
 from tests.leader_messages import decode_ask

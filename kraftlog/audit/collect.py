@@ -24,6 +24,7 @@ from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
@@ -45,7 +46,6 @@ from kraftlog.quorum.evidence import (
 )
 from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.history import FileRecords, Records
-from kraftlog.quorum.logview import LAST_OFFSET
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.repair import explain
 from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kraftlog.metrics.objects import OPEN, Lives
-from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Flags, Longs
+from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

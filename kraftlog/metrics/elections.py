@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.growth import per_day
+from kraftlog.quorum.growth import HOUR_MS, per_day
 from kraftlog.relations import moment
 
 Row = dict[str, Any]

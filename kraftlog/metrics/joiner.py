@@ -14,6 +14,7 @@ from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.chunks import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
@@ -47,14 +48,6 @@ class Source:
     @property
     def log_bytes(self) -> int:
         return int(self.batch_sizes.sum())
-
-
-def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:
-    """The complete snapshot that a node loads: epoch first, then end offset. The one at offset 0
-    that `kafka-storage format` writes holds no state and is never served.
-    """
-    found = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
-    return max(found, key=lambda one: one.id, default=None)
 
 
 def source_of(quorum: Quorum) -> Source | None:

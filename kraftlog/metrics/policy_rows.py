@@ -21,12 +21,11 @@ BY_SETTINGS = (ADOPTED, SHIPPED)
 
 
 def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None) -> list[Row]:
-    """A row per interval of each rule by its defaults, of the rules that look at settings by those
-    of each node that sets any, and of each replica's real snapshots; the last interval of each is
-    open.
+    """A row per interval of each rule by the simulator's limits, of the rules that look at settings
+    by those of each node that sets any, and of each replica's real snapshots; the last interval of
+    each is open.
     """
-    by_defaults = replace(simulator, limits=Limits())
-    rows = list(_of_rules(by_defaults, None, object_bytes))
+    rows = list(_of_rules(simulator, None, object_bytes))
     for log in quorum.logs:
         own = limits_of_node(log)
         if own != Limits():

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.quorum.evidence import Flags, Longs
+from kraftlog.quorum.growth import HOUR_MS
 
 READS = (
     "batch_id",
@@ -29,7 +30,6 @@ READS = (
     "key_size_bytes",
     "value_size_bytes",
 )
-HOUR_MS = 3_600_000
 LOG, SNAPSHOT = "log", "snapshot"
 
 _KEYS = ["source", "batch_id", "hour", "type", "record_version"]

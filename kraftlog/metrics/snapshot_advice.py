@@ -15,14 +15,13 @@ from typing import Any
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
 from kraftlog.metrics.policy import Limits as PolicyLimits
-from kraftlog.quorum.growth import DAY_MS, write_amplification
+from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.retention import BETWEEN, Limits, limits_of
 from kraftlog.quorum.retention import MAX_BYTES as KEPT_BYTES
 from kraftlog.quorum.retention import MAX_MS as KEPT_MS
 
 Row = dict[str, Any]
-HOUR_MS = 3_600_000
 INTERVALS_MS = (HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS)
 BALANCED = "balanced"
 NEVER_MS = 1 << 60

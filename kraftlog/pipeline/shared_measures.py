@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from kraftlog.metrics import amplification, compaction, compaction_rows
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
-from kraftlog.metrics.joiner import newest_snapshot
 from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
@@ -32,6 +31,7 @@ from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.tables.parquet import filesystem_of
 
 

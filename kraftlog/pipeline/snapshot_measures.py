@@ -5,7 +5,6 @@ cadence, policies, retention.
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.metrics.joiner import newest_snapshot
 from kraftlog.metrics.policy_rows import policy_rows
 from kraftlog.metrics.retention import retention_rows
 from kraftlog.metrics.snapshot_advice import advice_rows
@@ -13,6 +12,7 @@ from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.quorum.growth import per_day
+from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.relations import BOOL, DOUBLE, LONG, TEXT, TIMESTAMP, column
 from kraftlog.tables.promise import among, at_least, known, not_below, unique
 

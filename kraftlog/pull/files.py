@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kraftlog.simulate.assembler import ONLY_READABLE_BY_OWNER
+from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 
 
 def free_name(path: Path) -> Path:

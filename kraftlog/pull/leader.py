@@ -31,9 +31,9 @@ from kraftlog.pull.messages import (
     usable_version,
 )
 from kraftlog.pull.pace import Pace
+from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, decode_piece, encode_ask
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, decode_piece, encode_ask
-from kraftlog.simulate.snapshot_server import ERROR_CODES, Ask, Piece
+from kraftlog.simulate.snapshot_server import ERROR_CODES, ERROR_NAMES, Ask, Piece
 
 NOT_AUTHORIZED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 OTHER_CLUSTER = ERROR_CODES["INCONSISTENT_CLUSTER_ID"]
@@ -64,7 +64,6 @@ TRIALS = 3
 LONGEST_THROTTLE_SECONDS = 30.0
 
 Answer = TypeVar("Answer")
-_NAMES = {code: name for name, code in ERROR_CODES.items()}
 
 
 class Asked(Protocol):
@@ -175,7 +174,7 @@ class LeaderClient:
         if code == OTHER_CLUSTER:
             raise PullError(f"{address}: it is of another cluster than {self.cluster_id}")
         if code:
-            name = _NAMES.get(code, f"error {code}")
+            name = ERROR_NAMES.get(code, f"error {code}")
             raise PullError(f"{address}: it answers {name} to {what}")
 
     def _raw(self, connection: Asked, api_key: int, version: int, body: bytes) -> bytes:

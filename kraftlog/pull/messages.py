@@ -2,7 +2,7 @@
 
 In: numbers, or the bytes of an answer. Out: the bytes of a request, or a frozen value. Every answer
 is checked for what was asked for: one partition, of the metadata topic. Source: KIP-595 (Fetch,
-DescribeQuorum), KIP-630 (SnapshotId; FetchSnapshot is in `simulate.snapshot_messages`), KIP-853
+DescribeQuorum), KIP-630 (SnapshotId; FetchSnapshot is in `snapshot_messages`), KIP-853
 (directory ids, endpoints), KIP-919 (DescribeCluster at controllers).
 """
 
@@ -15,10 +15,10 @@ from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.pull.address import Address
+from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, OBSERVER, PARTITION, TOPIC
 from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.disk import METADATA_TOPIC_ID
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, OBSERVER, PARTITION, TOPIC
 from kraftlog.state.encode import encode_message
 
 FETCH, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 55, 60

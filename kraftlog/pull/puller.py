@@ -11,14 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kraftlog.pull.address import PullError
+from kraftlog.pull.assembler import Assembler, AssemblyError, transfer
 from kraftlog.pull.batches import After, WholeBatches, whole_batches
 from kraftlog.pull.describe import describe_text
 from kraftlog.pull.folder import PulledFolder
 from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
-from kraftlog.simulate.assembler import Assembler, AssemblyError, transfer
-from kraftlog.simulate.snapshot_server import LARGEST_POSITION, Ask, Piece
+from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
+from kraftlog.simulate.snapshot_server import Ask, Piece
 
 ROUNDS = 10
 """So often a new leader, or a snapshot that goes while it is fetched, is put up with."""
@@ -124,7 +125,7 @@ class Puller:
         piece = self.leader.piece(ask.snapshot, ask.position)
         if piece.error is not None:
             raise _SnapshotGone(f"snapshot {ask.snapshot}: {piece.error}")
-        if not 0 < piece.size_bytes <= LARGEST_POSITION:
+        if not 0 < piece.size_bytes <= FETCH_LIMIT_BYTES:
             raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
         return piece
 

@@ -4,7 +4,7 @@ In: bytes, counts and times. Out: rates, and days. None where the time at hand i
 anything. Source: KIP-630 "Motivation", "When to Snapshot".
 """
 
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 def per_day(amount: float, span_ms: float) -> float | None:

@@ -14,9 +14,8 @@ import numpy as np
 
 from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE
 from kraftlog.log.fault import FaultKind
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
-
-LAST_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)

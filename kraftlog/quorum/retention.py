@@ -65,6 +65,14 @@ def kept_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:
     return sorted(held, key=lambda one: one.id)
 
 
+def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:
+    """The complete snapshot that a node loads, and serves: epoch first, then end offset. The one at
+    offset 0 that `kafka-storage format` writes holds no state and is never served.
+    """
+    held = kept_snapshots(quorum, label)
+    return held[-1] if held else None
+
+
 def shipped_drops(
     held: Sequence[SnapshotView], log_size: int, limits: Limits, now: int | None
 ) -> list[str | None]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, lost_lists
 from kraftlog.audit.triage import head
+from kraftlog.plain import listed
 from kraftlog.report.actions import grouped
 from kraftlog.report.once import nodes_text, told_once
-from kraftlog.report.verdict import listed
 
 Row = dict[str, Any]
 

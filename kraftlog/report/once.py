@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kraftlog.plain import sentence
+from kraftlog.plain import listed, sentence
 
 Row = dict[str, Any]
 
@@ -43,14 +43,10 @@ def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
         numbers = by_role[role] if ordered else sorted(by_role[role])
         told = [str(one) for one in numbers]
         plural = "s" if len(told) > 1 else ""
-        text = (" → ".join(told)) if ordered else _listed(told)
+        text = (" → ".join(told)) if ordered else listed(told)
         parts.append(f"{role}{plural} {text}")
     parts += others
-    return ", ".join(parts) if any(" and " in one for one in parts) else _listed(parts)
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
 
 
 def told_once(findings: Iterable[Row]) -> list[Row]:

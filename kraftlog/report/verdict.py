@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kraftlog.plain import counted
+from kraftlog.plain import counted, listed
 from kraftlog.report.once import nodes_text
 
 Row = dict[str, Any]
@@ -174,8 +174,3 @@ def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
     label = finding["replica"]
     return str(_evidence(finding).get("who") or names.get(label) or f"replica {label}")
-
-
-def listed(names: list[str]) -> str:
-    """Names in a sentence: a, b and c."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kraftlog.errors import InputError
+from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.election import Voter, outcomes, vote_end
@@ -23,7 +24,6 @@ from kraftlog.simulate.rows import Plans, likely_leaders
 from kraftlog.simulate.truncation import truncate
 
 Row = dict[str, Any]
-_DAY_MS = 86_400_000
 
 
 def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
@@ -117,7 +117,7 @@ def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
     if not span:
         return None
     elections, writes = len(log.epoch_starts), len(log.rows)
-    days = span / _DAY_MS
+    days = span / DAY_MS
     return remedy_cost(elections / days, followers, writes / days, round_trip_ms)
 
 

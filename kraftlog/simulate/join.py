@@ -18,13 +18,12 @@ from kraftlog.quorum.epochs import truncated_to
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
 from kraftlog.simulate import follower as takeover
-from kraftlog.simulate.assembler import recovery
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
 from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
 from kraftlog.simulate.liveness import Link, least_bandwidth, recommended_chunk_bytes
-from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot
+from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot, recovery
 
 CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""

@@ -1,4 +1,5 @@
-"""What a leader answers to FetchSnapshot: which bytes of a snapshot, or an error.
+"""What a leader answers to FetchSnapshot: which bytes of a snapshot, or an error; and what its
+follower does after one.
 
 In: the sizes of a leader's snapshots, and one request. Out: a `Reply`. Pure. Source: KIP-630
 "Fetching Snapshots" in version 19 and as adopted; of Kafka 4.3.1
@@ -7,8 +8,10 @@ KafkaRaftClient.handleFetchSnapshotRequest.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
+from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 from kraftlog.simulate.chunks import Span
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
 from kraftlog.simulate.fetch import Dialect
@@ -31,8 +34,7 @@ ERROR_CODES = {
 today's NOT_LEADER_OR_FOLLOWER.
 """
 
-LARGEST_POSITION = (1 << 31) - 1
-"""Kafka slices a snapshot by 32-bit positions: what lies beyond 2 GiB cannot be fetched."""
+ERROR_NAMES = {code: name for name, code in ERROR_CODES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,34 @@ def _bad_position(position: int, size_bytes: int, dialect: Dialect) -> str | Non
     beyond = position >= size_bytes if dialect == Dialect.SHIPPED else position > size_bytes
     if position < 0 or beyond:
         return "OFFSET_OUT_OF_RANGE" if dialect == Dialect.V19 else "POSITION_OUT_OF_RANGE"
-    if dialect == Dialect.SHIPPED and position > LARGEST_POSITION:
+    if dialect == Dialect.SHIPPED and position > FETCH_LIMIT_BYTES:
         return "UNKNOWN_SERVER_ERROR"
     return None
+
+
+class Recovery(StrEnum):
+    """What a follower does after an error of FetchSnapshot."""
+
+    FETCH_AGAIN = "fetch_from_own_log_end"
+    FETCH_FROM_ZERO = "fetch_from_offset_0_epoch_0"
+    FIND_LEADER = "find_leader"
+    STOP = "stop"
+
+
+_RECOVERIES = {
+    "SNAPSHOT_NOT_FOUND": Recovery.FETCH_AGAIN,
+    "POSITION_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
+    "OFFSET_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
+    "NOT_LEADER_OR_FOLLOWER": Recovery.FETCH_AGAIN,
+    "FENCED_LEADER_EPOCH": Recovery.FIND_LEADER,
+    "UNKNOWN_LEADER_EPOCH": Recovery.FIND_LEADER,
+}
+
+
+def recovery(error: str, dialect: Dialect = Dialect.SHIPPED) -> Recovery:
+    """The follower finds out about a newer snapshot by another Fetch; version 19 has thrown its log
+    away and begins at 0. Another cluster's id does not get better by itself.
+    """
+    found = _RECOVERIES.get(error, Recovery.STOP)
+    v19 = dialect == Dialect.V19 and found == Recovery.FETCH_AGAIN
+    return Recovery.FETCH_FROM_ZERO if v19 else found

@@ -20,6 +20,7 @@ from kraftlog.quorum.joining import (
     fetch_settings,
 )
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, Transfer, recommended_chunk_bytes
 
@@ -45,7 +46,7 @@ def snapshot_transfer_rows(
         chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
     stuck, stormy = sorted(unfinished(quorum)), any(storm.query(quorum))
     for log in quorum.peers:
-        snapshot = _latest(quorum, log.label)
+        snapshot = newest_snapshot(quorum, log.label)
         if snapshot is None:
             continue
         sizes = log.evidence.log.sizes[log.rows]
@@ -109,12 +110,6 @@ def _row(label: str, snapshot: SnapshotView, one: Transfer) -> Row:
         "slowdown": round(one.slowdown, 3),
         "recommended_chunk_bytes": recommended_chunk_bytes(one.link, one.timeout_ms),
     }
-
-
-def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
-    """The snapshot that a leader sends: its latest one, which must not be the bootstrap's."""
-    found = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
-    return max(found, key=lambda one: one.id, default=None)
 
 
 def snapshot_interval_ms(quorum: Quorum, label: str) -> float | None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT
 from tests import kafka_quorum
 from tests.kafka_judge import JUDGE, NEWEST
 from tests.kafka_quorum import Quorum

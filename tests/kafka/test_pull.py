@@ -20,7 +20,7 @@ from kraftlog.cli import main
 from kraftlog.message.spec import MessageSpec
 from kraftlog.pull.address import Address
 from kraftlog.pull.connection import Connection
-from kraftlog.simulate.snapshot_messages import FETCH_SNAPSHOT, decode_piece
+from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, decode_piece
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import JUDGE, NEWEST, PARTITION
 from tests.kafka_quorum import Quorum, Writer

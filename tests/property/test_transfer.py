@@ -20,7 +20,7 @@ from kraftlog.decode.interpreter import default_of, read_message
 from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
-from kraftlog.simulate.assembler import Assembler
+from kraftlog.pull.assembler import Assembler
 from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.fetch import Dialect

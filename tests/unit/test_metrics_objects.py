@@ -14,10 +14,10 @@ from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.policy import Limits, Simulator
-from kraftlog.metrics.record_totals import HOUR_MS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
 from kraftlog.metrics.versions import VALIDITY, lives
+from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import moment
 
 Put = tuple[int, str, bool]

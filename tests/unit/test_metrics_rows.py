@@ -248,14 +248,14 @@ def test_what_was_really_cut_beside_what_the_rules_would_have_cut(tmp_path: Path
         **{("real", label): real for label in "123"},
     }
     first, second = [row for row in rows if row["replica"] == "2"]
-    assert {name: first[name] for name in list(first)[5:]} == {
+    assert {name: first[name] for name in list(first)[7:]} == {
         "start_timestamp": moment(START_MS), "end_timestamp": moment(START_MS + 3000),
         "is_cut": True, "trigger": "snapshot", "record_count": 6, "log_bytes": BEFORE_SIZE,
         "interval_ms": 3000, "snapshot_object_count": 4, "changed_object_count": 1,
         "dirty_ratio": 0.25, "object_count": 4, "snapshot_size_bytes": 40,
         "write_amplification": 40 / BEFORE_SIZE,
     }  # fmt: skip
-    assert {name: second[name] for name in list(second)[5:]} == {
+    assert {name: second[name] for name in list(second)[7:]} == {
         "start_timestamp": moment(START_MS + 3000), "end_timestamp": moment(START_MS + 9000),
         "is_cut": False, "trigger": None, "record_count": 6, "log_bytes": AFTER_SIZE,
         "interval_ms": 6000, "snapshot_object_count": 4, "changed_object_count": 1,

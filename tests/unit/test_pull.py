@@ -23,7 +23,7 @@ from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
 from kraftlog.pull.folder import pulled_folder
 from kraftlog.pull.pace import Pace
-from kraftlog.simulate.snapshot_messages import decode_piece
+from kraftlog.pull.snapshot_messages import decode_piece
 from kraftlog.state.encode import encode_message
 from tests.fake_controller import (
     CLUSTER_ID,

@@ -22,7 +22,6 @@ from kraftlog.metrics.policy_rows import policy_rows
 from kraftlog.metrics.retention import own_retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
-    HOUR_MS,
     NEVER_MS,
     Rule,
     advice_rows,
@@ -35,7 +34,7 @@ from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.metrics.tombstones import Deletions
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.quorum.growth import DAY_MS
+from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.simulate.liveness import Link

@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 
 from kraftlog.errors import DecodeError
-from kraftlog.simulate.assembler import (
+from kraftlog.pull.assembler import (
     Assembler,
     AssemblyError,
-    Recovery,
-    recovery,
     transfer,
     why_invalid,
 )
+from kraftlog.pull.snapshot_messages import decode_piece, encode_ask
 from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.snapshot_messages import decode_piece, encode_ask
 from kraftlog.simulate.snapshot_server import (
     ERROR_CODES,
     Ask,
     Piece,
+    Recovery,
     Reply,
     Server,
     fetch_snapshot,
+    recovery,
 )
 from tests.golden.cases import Replica
 from tests.leader_messages import Leader, Memory, decode_ask, encode_piece

@@ -7,53 +7,21 @@ the whole file. Source: KIP-630 "Response Handling".
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import checkpoint_name, classify
+from kraftlog.pull.files import rename
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.snapshot_server import Ask, Piece
+from kraftlog.simulate.snapshot_server import Ask, Piece, recovery
+from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 from kraftlog.state.reading import find_snapshots
-
-ONLY_READABLE_BY_OWNER = 0o600
-"""A snapshot holds credentials."""
 
 
 class AssemblyError(KraftlogError):
     """A piece that does not fit, or a whole that is no snapshot."""
-
-
-class Recovery(StrEnum):
-    """What a follower does after an error of FetchSnapshot."""
-
-    FETCH_AGAIN = "fetch_from_own_log_end"
-    FETCH_FROM_ZERO = "fetch_from_offset_0_epoch_0"
-    FIND_LEADER = "find_leader"
-    STOP = "stop"
-
-
-_RECOVERIES = {
-    "SNAPSHOT_NOT_FOUND": Recovery.FETCH_AGAIN,
-    "POSITION_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
-    "OFFSET_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
-    "NOT_LEADER_OR_FOLLOWER": Recovery.FETCH_AGAIN,
-    "FENCED_LEADER_EPOCH": Recovery.FIND_LEADER,
-    "UNKNOWN_LEADER_EPOCH": Recovery.FIND_LEADER,
-}
-
-
-def recovery(error: str, dialect: Dialect = Dialect.SHIPPED) -> Recovery:
-    """The follower finds out about a newer snapshot by another Fetch; version 19 has thrown its log
-    away and begins at 0. Another cluster's id does not get better by itself.
-    """
-    found = _RECOVERIES.get(error, Recovery.STOP)
-    v19 = dialect == Dialect.V19 and found == Recovery.FETCH_AGAIN
-    return Recovery.FETCH_FROM_ZERO if v19 else found
 
 
 @dataclass(frozen=True)
@@ -124,13 +92,7 @@ class Assembler:
         if reason is not None:
             self.part.unlink()
             raise AssemblyError(f"{self.target.name}: {reason}; it must be fetched again")
-        self.part.replace(self.target)
-        with suppress(OSError):  # some file systems cannot sync a folder
-            handle = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        rename(self.part, self.target)
         return self.target
 
 

@@ -13,7 +13,7 @@ from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import ZERO_UUID, VersionSpec
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.snapshot_server import ERROR_CODES, Ask, Piece
+from kraftlog.simulate.snapshot_server import ERROR_NAMES, Ask, Piece
 from kraftlog.state.encode import encode_message
 
 FETCH_SNAPSHOT = 59
@@ -21,7 +21,6 @@ TOPIC, PARTITION = "__cluster_metadata", 0
 OBSERVER = -1
 """ReplicaId of a reader that is no replica: it is answered, and not counted."""
 
-_NAMES = {code: name for name, code in ERROR_CODES.items()}
 _NO_SNAPSHOT = SnapshotId(-1, -1)
 
 
@@ -81,4 +80,4 @@ def _snapshot(one: dict[str, Any]) -> SnapshotId:
 
 
 def _error(code: int) -> str:
-    return _NAMES.get(code, "UNKNOWN_SERVER_ERROR")
+    return ERROR_NAMES.get(code, "UNKNOWN_SERVER_ERROR")
