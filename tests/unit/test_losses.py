@@ -29,8 +29,8 @@ def lost(root: Path, *batches: tuple[bytes, ...], damage: int | None = None) -> 
         nodes[2].checkpoint(6, 1).unlink()
     state = collect(find_replicas([str(root)]), LIMITS, Redactor(None)).state
     assert state is not None
-    assert set(state.losses) == {"3"}
-    return state.losses["3"]
+    assert set(state.losses) == {("3", 12)}
+    return state.losses["3", 12]
 
 
 def scram(name: str) -> bytes:
