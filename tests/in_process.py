@@ -18,10 +18,10 @@ class InProcess(SparkContext):
     def __init__(self) -> None:
         """Start nothing."""
 
-    def getConf(self) -> dict[str, str]:
+    def getConf(self) -> dict[str, str]:  # type: ignore[override]
         return {}
 
-    def parallelize(self, numbers: Iterable[int], _: int) -> "_Numbers":
+    def parallelize(self, numbers: Iterable[int], _: int) -> "_Numbers":  # type: ignore[override]
         return _Numbers(list(numbers))
 
 

@@ -107,6 +107,8 @@ def _identify(replica: Path, epoch: int) -> None:
     (replica / "meta.properties").write_text(
         f"version=1\nnode.id={node}\ncluster.id=ZRMnDiaeTTeyp03kUua0OA\n"
     )
-    known = {"leaderId": -1, "leaderEpoch": epoch, "votedId": -1, "data_version": 1}
-    known |= {"votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA"}
+    known = {
+        "leaderId": -1, "leaderEpoch": epoch, "votedId": -1, "data_version": 1,
+        "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA",
+    }  # fmt: skip
     (log_folder(replica) / "quorum-state").write_text(json.dumps(known))

@@ -168,7 +168,7 @@ def submitted(
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.host": "127.0.0.1",
     }
-    settings = [word for one in (local | more).items() for word in ("--conf", "=".join(one))]
+    settings = [word for one in {**local, **more}.items() for word in ("--conf", "=".join(one))]
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--jars", JARS, *settings]
     options = ["--split-size-bytes", "2048", "--fail-on", "never"]
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

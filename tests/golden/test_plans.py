@@ -77,7 +77,7 @@ def test_the_types_that_are_lost_are_those_that_kafka_read(quorums: dict[str, Qu
     lost = [
         record["type"]
         for record in Replica("isolated", "2").records()
-        if record.get("path", record.get("file", "")).endswith(".log")
+        if str(record.get("path", record.get("file"))).endswith(".log")
         and record.get("offset", -1) >= 176
     ]
     assert sum(row["types_lost"].values()) == len(lost) == 67

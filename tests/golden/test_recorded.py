@@ -115,7 +115,7 @@ def test_damage_is_told_alike(tmp_path: Path) -> None:
     assert faulty
 
 
-def _starts(data: bytes) -> list[int]:
+def _starts(data: bytes | bytearray) -> list[int]:
     starts, position = [], 0
     while position + 12 < len(data):
         starts.append(position)

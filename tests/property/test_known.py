@@ -49,7 +49,7 @@ class ByDefinition(Replay):
         self.told: list[tuple[int, Told]] = []
         self.past = Past()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> None:  # type: ignore[override]
         origin, data = event.origin, event.data
         offset, faults, waiting = origin.offset or 0, len(self.faults), len(self._waiting)
         assert data is not None
@@ -190,16 +190,16 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
     watched = Issues()
     looks_on, known = rules(watched), Known()
     known.advance(window(log, 0, end), looks_on)
-    past, found = looks_on.past, led_past(led, Past())
+    past, led_by_fold = looks_on.past, led_past(led, Past())
     past.leaders(window(log, 0, end), lambda _: {})
     held = holding_at(pa.concat_tables(rows), end).select(value_schema().names)
     assert by_key(held) == by_key(known.visible.versions(known.visible.keys))
     for key, value in by_key(held).items():
-        assert found.unclean.get(key) == past.unclean.get(key)
+        assert led_by_fold.unclean.get(key) == past.unclean.get(key)
         if value["leader"] < 0:
-            assert found.leaderless.get(key) == past.leaderless.get(key)
+            assert led_by_fold.leaderless.get(key) == past.leaderless.get(key)
             if key in past.leaderless:
-                assert found.led_by.get(key) == past.led_by.get(key)
+                assert led_by_fold.led_by.get(key) == past.led_by.get(key)
     known.advance(window(log, end, len(log)), looks_on)
     assert told(issues) == told(watched)
 

@@ -123,7 +123,7 @@ def spec(name: str) -> MessageSpec:
 
 def decode(log: list[Record], base_offset: int) -> dict[str, pa.Table]:
     """The records as the columnar decoder gives them, type by type."""
-    raw: list[RawRecord] = [metadata_record(spec(name), *rest) for name, *rest in log]
+    raw: list[RawRecord] = [metadata_record(spec(one[0]), *one[1:]) for one in log]
     if not raw:
         return {}
     batch = encode_batch(raw, base_offset, 3, 1_000_000)
@@ -150,8 +150,8 @@ def by_definition(outline: Outline, base: list[Event], log: list[Event]) -> tupl
     replay, history = Replay(), History()
     for event in base:
         seen = replay.apply(event.origin._replace(offset=None), event.data)
-        start = {"since_offset": outline.start_offset, "since_timestamp": outline.start_timestamp}
-        history.take(one._replace(**start) for one in seen)
+        offset, time = outline.start_offset, outline.start_timestamp
+        history.take(one._replace(since_offset=offset, since_timestamp=time) for one in seen)
     for event in log:
         history.take(replay.apply(event.origin, event.data))
     history.close(outline.close_offset, outline.close_timestamp)

@@ -205,7 +205,9 @@ def test_duckdb_reads_it(grown: Place) -> None:
     partitions = DeltaTable(f"{grown.lake}/partitions").to_pyarrow_dataset()
     query = "SELECT count(*) FROM partitions WHERE valid_to_offset IS NULL"
     assert partitions.schema
-    assert duckdb.sql(query).fetchall() == [(standing(grown),)]
+    answer = duckdb.sql(query)
+    assert answer is not None
+    assert answer.fetchall() == [(standing(grown),)]
 
 
 def test_the_documents_way_to_try_it(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from kraftlog import __version__
 from kraftlog.cli import build_parser, main
+from kraftlog.commands.command import every_parser
 from kraftlog.log.sidefiles import read_meta_properties
-from kraftlog.reference.commands import every_parser
 from kraftlog.session.views import lake_views
 from tests.documents import DOCS, ROOT, arguments, blocks, commands, documents
 from tests.fake_controller import FakeController, serving

@@ -80,7 +80,8 @@ def test_every_record_of_every_batch_is_there(isolated: Lab) -> None:
         .select("batch_id")
         .unionAll(isolated.table("control_records").select("batch_id"))
     )
-    assert both.count() == isolated.table("contents").selectExpr("sum(record_count)").first()[0]
+    (told,) = isolated.table("contents").selectExpr("sum(record_count)").collect()
+    assert both.count() == told[0]
 
 
 def test_the_uncommitted_tail_is_told(isolated: Lab) -> None:
@@ -181,7 +182,7 @@ def test_every_table_has_comments_for_spark(isolated: Lab) -> None:
     # One table per way of writing; what every table declares is test_lake's matter.
     for name in ("records", "batches", "partitions", "findings"):
         described = isolated.spark.sql(f"describe detail delta.`{isolated.lake.path(name)}`")
-        assert described.first()["description"], name
+        assert described.collect()[0]["description"], name
         columns = isolated.spark.sql(f"describe table delta.`{isolated.lake.path(name)}`")
         missing = columns.where("comment is null and col_name not like '#%' and col_name != ''")
         assert missing.isEmpty(), (name, missing.collect())
@@ -210,13 +211,14 @@ def test_a_grown_log_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) 
     assert sum(row["size_bytes"] for row in positions) == len(whole)
     assert past
     assert past <= ended_partitions(lab), "what had ended is not told again"
-    anew = load_options({"input": [str(lab.root)], "lake": str(tmp_path / "anew")})
-    Path(anew.lake).mkdir()
-    shutil.copy(lab.lake.path("_redaction.key"), anew.lake)
+    other = tmp_path / "anew"
+    anew = load_options({"input": [str(lab.root)], "lake": str(other)})
+    other.mkdir()
+    shutil.copy(lab.lake.path("_redaction.key"), other)
     for step in ("decode", "materialize"):
         STEPS[step](lambda: spark.sparkContext, anew)
     for name in state_tables():
-        assert contents(lab.lake, name) == contents(Lake(anew.lake), name), name
+        assert contents(lab.lake, name) == contents(Lake(str(other)), name), name
 
 
 def ended_partitions(lab: Lab) -> set[str]:

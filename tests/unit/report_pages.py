@@ -148,7 +148,7 @@ def page(replicas: list[Row], findings: list[Row] | None = None, **others: Any) 
     verdict = VERDICT | {name: first[name] for name in ("committed_lower", "committed_upper")}
     worst = {one["severity"] for one in findings or ()}
     verdict["verdict"] = "critical" if "critical" in worst else "attention" if worst else "sound"
-    given = {
+    given: dict[str, Any] = {
         "version": "1", "created": NOON, "inputs": ("in",), "scale": "made up",
         "replicas": tuple(replicas), "epochs": epochs, "findings": tuple(findings or ()),
         "checks": (), "snapshots": (), "verdict": verdict,

@@ -390,7 +390,7 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     for name, rows in given.items():
         spec = state_tables()[name]
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
-    rows = list(replica_selection.rows(Run(load_options(), lake, lambda: None)))
+    rows = list(replica_selection.rows(Run(load_options(), lake, pytest.fail)))
     assert [
         (row["client_rack"], row["topic"], row["leader_local_count"], row["local_count"])
         for row in rows

@@ -390,7 +390,7 @@ def test_a_batch_with_damage_inside_may_hold_fewer_records(small: Lake) -> None:
 
 def step(lake: Lake) -> int:
     """The step over the newest run of a lake."""
-    return contracts_step(Run(load_options(), lake, lambda: None))
+    return contracts_step(Run(load_options(), lake, pytest.fail))
 
 
 def test_the_step_records_once_and_writes_nothing_else(

@@ -114,7 +114,7 @@ def test_nothing_stored_of_a_secret_can_be_made_without_the_key(tmp_path: Path) 
 def test_names_of_contents_stay_from_run_to_run(tmp_path: Path) -> None:
     """Whatever else is asked for: secrets in clear, or masks under a key of the user's own."""
     key = lake_key(Lake(str(tmp_path)))
-    wanted = [{}, {"reveal_secrets": True}, {"redaction_key": "mine"}]
+    wanted: list[dict[str, object]] = [{}, {"reveal_secrets": True}, {"redaction_key": "mine"}]
     found = {redactor_of(load_options(one), key).id_key for one in wanted}
     assert len(found) == 1
     assert None not in found

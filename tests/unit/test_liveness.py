@@ -118,7 +118,7 @@ def test_one_row_per_replica_link_and_chunk(tmp_path: Path) -> None:
 def test_a_stuck_node_is_seen_by_three_signs(tmp_path: Path) -> None:
     """KIP-1219: the link is too slow, a snapshot was never finished, and epochs storm."""
     nodes = quorum(tmp_path)
-    slow = {"links": [Link(100, 100)], "chunks": [DEFAULT_FETCH_BYTES]}
+    slow: dict[str, Any] = {"links": [Link(100, 100)], "chunks": [DEFAULT_FETCH_BYTES]}
 
     def likely(links: list[Link]) -> set[bool]:
         return {row["likely_stuck"] for row in rows_of(tmp_path, **{**slow, "links": links})}

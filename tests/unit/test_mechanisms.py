@@ -13,9 +13,9 @@ import pytest
 from kraftlog import api
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.cli import build_parser
+from kraftlog.commands.command import every_parser
 from kraftlog.config import option_names
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.reference.commands import every_parser
 from kraftlog.reference.mechanisms import Mechanism, Place, mechanisms, mechanisms_page
 from tests.documents import DOCS, ROOT
 

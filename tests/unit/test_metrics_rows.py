@@ -30,7 +30,6 @@ from kraftlog.metrics.record_rows import (
     sizes_of_snapshot,
 )
 from kraftlog.metrics.record_totals import (
-    HOUR_MS,
     LOG,
     SNAPSHOT,
     TOTALS,
@@ -40,7 +39,7 @@ from kraftlog.metrics.record_totals import (
     totals_of,
 )
 from kraftlog.metrics.shared_log import shared_log
-from kraftlog.quorum.growth import DAY_MS
+from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.simulate.liveness import recommended_chunk_bytes
@@ -148,7 +147,7 @@ def test_totals_are_those_of_plain_counting(
         parts.append(totals_of(rows, sizes, held))
         for batch, index, ms, kind, version, size, logged in some:
             hour = ms // HOUR_MS * HOUR_MS
-            keys = [(LOG, None, hour, kind, version)] if logged else []
+            keys: list[tuple[object, ...]] = [(LOG, None, hour, kind, version)] if logged else []
             keys += [(SNAPSHOT, "x", hour, kind, version)] if batch == "x" else []
             for key in keys:
                 had = expected[key]

@@ -16,7 +16,6 @@ from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.numbering import order_of
 from kraftlog.metrics.record_totals import (
-    HOUR_MS,
     LOG,
     SNAPSHOT,
     frame_sizes,
@@ -25,6 +24,7 @@ from kraftlog.metrics.record_totals import (
     totals_of,
 )
 from kraftlog.pipeline import record_scan
+from kraftlog.quorum.growth import HOUR_MS
 from tests.unit.test_metrics_objects import log_of
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)

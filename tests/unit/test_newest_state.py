@@ -19,9 +19,9 @@ def state(racks: dict[int, str | None], min_isr: dict[str, str] | None = None) -
         value = {"rack": rack, "fenced": False, "inControlledShutdown": False}
         found.set("brokers", (broker,), value)
     found.set("topics", ("T",), {"name": "t", "topicId": "T"})
-    for name, value in (min_isr or {}).items():
+    for name, least in (min_isr or {}).items():
         kind = 2 if name else 4
-        found.set("configs", (kind, name, "min.insync.replicas"), {"value": value})
+        found.set("configs", (kind, name, "min.insync.replicas"), {"value": least})
     return found
 
 

@@ -37,6 +37,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[Row
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    code: object
     try:
         code = main(["plan", *arguments])
     except SystemExit as error:  # what argparse itself refuses

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, UsageError
-from kraftlog.log.storage import FileBytes
+from kraftlog.log.storage import FileBytes, open_file
 from kraftlog.source import plan, progress
 from kraftlog.source.marks import spaced
 from kraftlog.source.stream import STREAMED
@@ -80,7 +80,6 @@ def test_what_is_unchanged_is_not_opened(tmp_path: Path, monkeypatch: pytest.Mon
     stream = Stream(root, "records")
     stream.run()
     opened: list[str] = []
-    open_file = progress.open_file
 
     def noted(path: str) -> FileBytes:
         opened.append(path)

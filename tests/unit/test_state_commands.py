@@ -51,7 +51,7 @@ def test_state_masks_secrets(capsys: Printed) -> None:
 def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
     assert rows(capsys, "state", LIVE.folder, "--at", "0") == []
     assert len(rows(capsys, "state", LIVE.folder, "--at", "60")) > 0
-    (segment,) = [row for row in LIVE.batches() if row.get("base_offset") == 60] or [None]
+    segment = next((row for row in LIVE.batches() if row.get("base_offset") == 60), None)
     at = str(segment["max_timestamp"]) if segment else str(1 << 50)
     assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
 

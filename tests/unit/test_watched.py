@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
@@ -176,7 +177,7 @@ def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         def __exit__(self, *_: object) -> None: ...
 
-    real = whole.pafs.LocalFileSystem
+    real = pafs.LocalFileSystem
 
     class Disk(real):  # type: ignore[misc,valid-type]
         def open_output_stream(self, name: str) -> Full:

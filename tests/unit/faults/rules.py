@@ -39,7 +39,8 @@ def _rules(path: Path) -> Iterator[Rule]:
         name = f"{path.stem}.{function.name}"
         for node in ast.walk(function):
             told = isinstance(node, ast.Yield) and kind in YIELDED
-            if told or (isinstance(node, ast.Return) and kind in RETURNED and not _is_none(node)):
+            given = isinstance(node, ast.Return) and kind in RETURNED and not _is_none(node)
+            if (told or given) and isinstance(node, ast.expr | ast.stmt):
                 yield Rule(name, node.lineno, node.end_lineno or node.lineno)
 
 
