@@ -130,7 +130,7 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
 )  # fmt: skip
 def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every
-    half second, so that it stood still, or its node was paused.
+    half second, so it stood still, or its node was paused.
     """
     log = quorum.newest_log
     if log is None or len(log.rows) < _REGULAR:

@@ -58,8 +58,8 @@ def _over_logs(quorum: Quorum) -> Coverage:
     MiB.""",
     advice="""Look into the node's log for errors of its snapshot generator and metadata loader,
     and for files that it could not delete. A restart takes snapshots up again, but audit the
-    node first. log.retention.* does not count here: metadata.max.retention.bytes and
-    metadata.max.retention.ms do.""",
+    node first. What counts here is metadata.max.retention.bytes and
+    metadata.max.retention.ms, not log.retention.*.""",
 )  # fmt: skip
 def retention(quorum: Quorum) -> Iterator[BadRow]:
     """What the node itself should have dropped; its own newest record tells its time."""
@@ -148,8 +148,8 @@ def _over_disks(quorum: Quorum) -> Coverage:
     whose disk is full stops, often with a torn batch and a .part. Without a df.txt nothing is
     judged, and the reason tells how the log grows.""",
     advice="""Give the disk room or lower metadata.max.retention.bytes. On a full disk free other
-    files first: never delete segments or snapshots of the metadata log by hand. kraftlog collect
-    saves df.txt with each copy.""",
+    files first: never delete segments or snapshots of the metadata log by hand. What
+    kraftlog collect copies has a df.txt.""",
 )  # fmt: skip
 def room(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of which it is known what is free."""

@@ -107,14 +107,14 @@ def _over_voters(quorum: Quorum) -> Coverage:
     "the first record of the newest leader is on a majority of the voters",
     action="watch", over=_over_voters, after="quorum_state_present",
     meaning="""A controller was elected leader, and its first record has not reached a majority
-    of the voters: it has committed nothing, so that no broker can register and nobody can write
+    of the voters: it has committed nothing, so no broker can register and nobody can write
     metadata, whatever its health check says. Or it leads, and no controller has ever written
     anything. Usual causes are an address that the leader advertises and the others cannot reach
     (after a cold start, a change of names), a link, or a disk. At level info the copies of the
     others were made before.""",
     advice="""Compare advertised.listeners of the leader with what the others can resolve and
-    reach, then restart the controllers one after the other. kraftlog plan boot says who can be
-    elected, kraftlog replicas where each log ends.""",
+    reach, then restart the controllers one after the other. See kraftlog plan election for who
+    can be elected, and kraftlog replicas for where each log ends.""",
 )  # fmt: skip
 def commits(quorum: Quorum) -> Iterator[BadRow]:
     """A leader commits nothing of its epoch before its first record is on a majority."""

@@ -256,7 +256,7 @@ def _or(brokers: Sequence[int]) -> str:
     action="watch", nothing=_no_partition,
     meaning="""Fewer replicas are in sync than min.insync.replicas asks for. Producers with
     acks=all get errors, and with eligible leader replicas (KIP-966) the high watermark stands
-    still. What a broker's server.properties says of min.insync.replicas is in no record, so that
+    still. What a broker's server.properties says of min.insync.replicas is in no record, so
     only configs of topics and of all brokers count here.""",
     advice="""Start the missing brokers, or reassign the partitions to brokers that run.""",
 )  # fmt: skip
@@ -293,7 +293,7 @@ def _in_sync(one: Partition) -> str:
     because it is still marked as recovering. What the earlier leaders had and the new one lacked
     is lost. With one replica in sync nothing ever takes the mark away.""",
     advice="""Compare with what producers sent and consumers saw since the moment that the
-    finding names. kraftlog explain partition NAME-N shows who led before, and when.""",
+    finding names. See who led before, and when: kraftlog explain partition NAME-N.""",
 )  # fmt: skip
 def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     partitions = found.unclean
@@ -322,7 +322,7 @@ def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def _how_unclean(one: Partition) -> str:
-    """Who was elected, when, how often; without offsets, so that one election of many partitions is
+    """Who was elected, when, how often; without offsets, so one election of many partitions is
     told once.
     """
     state = "still marked as recovering" if one.is_recovering else "recovered since"
@@ -421,7 +421,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     meaning="""More than a tenth of the partitions that prefer a broker as their leader are led
     by others, though it is there and serves. It has less to do than it should, and the others
     more.""",
-    advice="""kafka-leader-election --election-type preferred, or leave
+    advice="""Run kafka-leader-election --election-type preferred, or leave
     auto.leader.rebalance.enable on.""",
 )  # fmt: skip
 def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -487,7 +487,7 @@ def _no_controller(quorum: Quorum, found: Health) -> Reason:
     meaning="""A controller is registered that is no voter: one that was removed or is gone (a
     ghost), or an observer that waits to be added. Kafka keeps its registration, and refuses
     features that it did not support. Such a ghost blocks upgrades of metadata.version.""",
-    advice="""A ghost that blocks: start that controller once with the new version, so that it
+    advice="""A ghost that blocks: start that controller once with the new version, so it
     registers anew, or, from metadata.version 33 (4.4-IV2) on, unregister it with
     Admin.unregisterController. One that holds nothing up can wait.""",
 )  # fmt: skip

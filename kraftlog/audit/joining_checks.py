@@ -46,8 +46,8 @@ def _over(quorum: Quorum) -> Coverage:
     advice="""Stop that controller while you help it: from Kafka 4.3 on lower
     controller.quorum.fetch.snapshot.max.bytes (KIP-1219), before that raise
     controller.quorum.fetch.timeout.ms on it, or copy the snapshot and the log of a healthy
-    controller into its empty folder. kraftlog plan join says step by step how it gets there, and
-    how long that takes over your link.""",
+    controller into its empty folder. See kraftlog plan join for each step that it takes, and
+    for how long that takes over your link.""",
 )  # fmt: skip
 def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):

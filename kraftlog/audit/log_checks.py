@@ -98,7 +98,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
     action="refetch", over=coverage.batches,
     meaning="""A batch's header contradicts itself or the file: its magic is not 2, its length
     leads outside the file, or its number of records and its last offset do not fit each other.
-    Length, base offset and epoch are covered by no CRC, so that they can be damaged while the
+    Length, base offset and epoch are covered by no CRC, so they can be damaged while the
     records are whole; the finding says so where the CRC proves it.""",
     advice="""Treat it as a batch with a wrong CRC: compare the offsets with the replicas that
     the finding names, do not restart the node, let it fetch the log again. For a checkpoint,
@@ -265,7 +265,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
     "a segment that is not the last ends exactly at a batch's end",
     action="refetch",
     meaning="""A segment that later segments follow does not end at a batch's end. Kafka closes a
-    segment only after a whole batch, so that bytes are missing or were added. At its next start
+    segment only after a whole batch, so bytes are missing or were added. At its next start
     the node would cut the log there and delete the later segments.""",
     advice="""Do not restart the node. If other replicas hold the offsets intact, set this folder
     aside and let the node fetch the log again; otherwise copy the segment from the node once
@@ -332,7 +332,7 @@ def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     action="refetch",
     meaning="""Offsets are missing, or batches go back behind others: a segment was deleted or
     not copied, files of two copies were mixed, or a base offset in a header is damaged. What a
-    replica's state was after a hole is not known, so that state checks are skipped from there
+    replica's state was after a hole is not known, so state checks are skipped from there
     on.""",
     advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
     Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the

@@ -124,7 +124,7 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     "the codec is known and the batch unpacks within the limit",
     action="origin", over=coverage.batches, after="batch_header_valid",
     meaning="""A batch whose CRC is right names an unknown codec, or unpacks to nothing or to
-    more than the limit. KRaft writes its log without compression, so that another program wrote
+    more than the limit. KRaft writes its log without compression, so another program wrote
     this batch.""",
     advice="""Find out who wrote it before a node loads it. A limit that is too small for an
     honest file is raised with decompress_limit_bytes.""",
@@ -296,10 +296,10 @@ def _misplaced_event(
 ) -> str | None:
     advice = "Kafka's loader fails there. Find out which controller wrote it."
     if event.type == BEGIN and opened is not None:
-        name = event.data.get("name") or "without a name"
-        offset = _offset(log, opened)
-        where = f"inside the one begun at offset {offset}"
-        return f"A metadata transaction ({name}) begins {where}. {advice}"
+        name = event.data.get("name")
+        told = f"its name is {name}" if name else "it has no name"
+        where = f"inside the one begun at offset {_offset(log, opened)}"
+        return f"A metadata transaction begins {where} ({told}). {advice}"
     if event.type != BEGIN and opened is None and known:
         word = "ends" if event.type == END else "aborts"
         return f"A record {word} a metadata transaction while none is open. {advice}"

@@ -172,9 +172,9 @@ def _copied_before(quorum: Quorum, candidate: LogView, lacks_from: int) -> bool:
     "meta_properties_valid", "warning", "replica", "KIP-595",
     "meta.properties is there and readable",
     action="identity", over=coverage.files,
-    meaning="""meta.properties is missing or cannot be read, so that whose copy this is cannot be
-    told: it counts neither as a voter nor as an observer. On a node, Kafka refuses to start
-    without it.""",
+    meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
+    is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
+    it.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id.""",
 )  # fmt: skip

@@ -22,7 +22,7 @@ from kraftlog.quorum.model import Quorum
     "leader-epoch-checkpoint agrees with the epochs of the batches",
     action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
     meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
-    wrong, missing or extra. A leader answers from it where an epoch ends, so that followers
+    wrong, missing or extra. A leader answers from it where an epoch ends, so followers
     could be told to cut at a wrong offset. It is normal that it begins at the oldest snapshot's
     end, and that its last entry names an epoch without a batch; both are no findings.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the

@@ -72,7 +72,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
     "the last record is a SnapshotFooter, and nothing follows",
     action="snapshot", over=coverage.snapshots,
     meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete. No
-    reader of Kafka asks for the footer, so that a node would load what is there and miss the
+    reader of Kafka asks for the footer, so a node would load what is there and miss the
     rest in silence.""",
     advice="""Do not start a node from it. Copy the complete file from the replica that the
     finding names, or remove it where an older snapshot and the log cover the same offsets.""",
@@ -278,7 +278,7 @@ def _time(stamp: int) -> str:
     "no snapshot ends above the upper committed bound",
     action="stop", over=coverage.snapshots,
     meaning="""A snapshot ends above everything that can be committed. Kafka only takes snapshots
-    of committed records, so that it is of another log, or committed records are missing from
+    of committed records, so it is of another log, or committed records are missing from
     every copy. At level info its logs were copied a moment before it.""",
     advice="""Copy the quorum again. If the finding stays, set the snapshot aside before the node
     starts, and find out where it comes from.""",

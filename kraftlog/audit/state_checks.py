@@ -227,7 +227,7 @@ BROKER_EPOCH_IS_OFFSET = _state_check(
     meaning="""A broker's epoch is not the offset at which it was registered. (Controllers before
     Kafka 3.6 gave smaller ones, which is no finding below metadata.version 3.6.) Requests of the
     broker could be fenced, or those of its predecessor accepted.""",
-    advice="""Restart the broker, so that it registers again.""",
+    advice="""Restart the broker, so it registers again.""",
 )  # fmt: skip
 
 PRODUCER_IDS_INCREASE = _state_check(

@@ -168,7 +168,7 @@ def _over_changes(quorum: Quorum) -> Coverage:
     "voter_changes_overlap", "warning", "replica", "KIP-853, KAFKA-17608, bitnami/charts#29167",
     "any majority of the voters before a change shares a voter with any after it",
     action="identity", over=_over_changes, after="voter_sets_agree",
-    meaning="""The voters changed by more than one at a time, so that a majority of the old
+    meaning="""The voters changed by more than one at a time, so a majority of the old
     voters and a majority of the new ones need not share a voter: for a while two leaders could
     be elected, and both could commit. A static quorum that is scaled out by its configuration
     does this; controllers that are added and removed with kafka-metadata-quorum cannot.""",
@@ -177,7 +177,7 @@ def _over_changes(quorum: Quorum) -> Coverage:
     a time, each when the last one has caught up.""",
 )  # fmt: skip
 def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
-    """Voters change one at a time, so that any two majorities share a voter: a change of more lets
+    """Voters change one at a time, so any two majorities share a voter: a change of more lets
     the old set and the new one decide differently. A change is told once, however many hold it.
     """
     told: set[tuple[int | None, Members]] = set()

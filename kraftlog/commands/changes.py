@@ -43,10 +43,22 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
     parser.add_argument("--run", type=int, metavar="N", help="the later run; default: the newest")
     parser.add_argument(
-        "--since", type=int, metavar="N", help="the earlier run; default: before it"
+        "--since", type=int, metavar="N", help="the earlier run; default: the one before that"
     )
-    parser.add_argument("--from", type=int, metavar="N", dest="first", help="the state before N")
-    parser.add_argument("--to", type=int, metavar="N", dest="end", help="against that before N")
+    parser.add_argument(
+        "--from",
+        type=int,
+        metavar="N",
+        dest="first",
+        help="with --input: the state before offset N",
+    )
+    parser.add_argument(
+        "--to",
+        type=int,
+        metavar="N",
+        dest="end",
+        help="with --input: against the state before offset N",
+    )
     add_format(parser)
 
 

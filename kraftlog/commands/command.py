@@ -15,6 +15,7 @@ from typing import Any
 
 Arguments = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace], int]
+DESCRIBE_HELP = "saved output of kafka-metadata-quorum describe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
     )
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)
 
 

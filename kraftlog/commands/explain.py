@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kraftlog.commands.command import add_format, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_format, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.values import time_ms
 from kraftlog.config import load_options
@@ -39,7 +39,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
     where.add_argument("--lake", metavar="FOLDER", help="a lake that holds the quorum")
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     parser.add_argument(
         "--between", nargs=2, metavar=("T1", "T2"), help="only these times (ISO 8601, or ms)"
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from kraftlog.commands.command import add_format, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_format, command
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
@@ -61,7 +61,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
     where.add_argument("--lake", metavar="FOLDER", help="a lake: the state of its newest run")
-    parser.add_argument("--quorum-describe", metavar="FILE", help="saved output of the tool")
+    parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)
     parser.add_argument("--at", type=int, metavar="OFFSET", help="the state before this offset")
     parser.add_argument(

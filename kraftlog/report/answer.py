@@ -126,7 +126,7 @@ def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
     return sorted(found, key=lambda one: _ORDER.index(one.may))
 
 
-_BY_ITSELF = "safe, once the critical finding is settled"
+_BY_ITSELF = "safe, once what is critical is settled"
 
 
 def _why(row: Row) -> str:

@@ -109,9 +109,9 @@ class _Judge:
             yield f"it has lost its log from offset {end} on: {one.words}", end
         state = log.evidence.state_file
         if state is None:
-            yield "its quorum-state is missing or unreadable, so that it could vote twice", None
+            yield "its quorum-state is missing or unreadable, so it could vote twice", None
         elif (log.last_epoch or 0) > state.leader_epoch:
-            yield "its quorum-state is older than its log, so that it could vote twice", None
+            yield "its quorum-state is older than its log, so it could vote twice", None
         outcome = self._outcomes.get(log.label)
         if outcome and outcome.can_win and outcome.lacks_committed_from_offset is not None:
             lacks = outcome.lacks_committed_from_offset

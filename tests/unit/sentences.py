@@ -10,13 +10,14 @@ LONGEST_SENTENCE = 330
 """Characters between two full stops, lists of names included."""
 _COUNTED = (
     "batches brokers bytes changes configs controllers copies directories epochs fields files "
-    "findings folders gaps leaders messages names nodes objects offsets partitions places ranges "
-    "records replicas requests segments snapshots steps times topics users voters warnings"
+    "findings folders gaps headers leaders messages names nodes objects offsets partitions places "
+    "ranges records replicas requests segments snapshots steps times topics users voters warnings"
 )
+_KIND = "(?:record |zero |damaged |critical |more )?"
 _SLIPS = (
     (re.compile(r"None(?! of)|True|False|[{}<>]"), "shows the inside of the program"),
     (re.compile(r"  |^ | $|\( | \)|\(\)| [,;]| [.:](?!\w)|[,;:]{2}|\.\.(?!\.)"), "is put together"),
-    (re.compile(rf"(?<![\w.,-])1 ({'|'.join(_COUNTED.split())})\b"), "counts one as many"),
+    (re.compile(rf"(?<![\w.,-])1 {_KIND}({'|'.join(_COUNTED.split())})\b"), "counts one as many"),
     (re.compile(r"\b0 more\b|\(s\)"), "says what nobody would say"),
     (re.compile(r"\. [a-z]"), "begins a sentence with a small letter"),
 )
