@@ -1,11 +1,13 @@
 """What changed between two runs of a lake: findings that are new or gone, elections, objects.
 
 In: a lake and two of its runs. Out: rows. Findings of two runs are the same where check, severity,
-replica, file, offset and the node that they are about are. Source: the tables of the lake alone.
+replica, file, offset and the node that they are about are; the only one of a check, severity,
+replica and node in both runs is the same, wherever it has moved. Source: the tables of the lake.
 """
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kraftlog.errors import LakeError, UsageError
@@ -59,14 +61,22 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
 
 
 def _findings(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
-    old, new = (
-        {_key(row): row for row in lake.rows_of_run("findings", run["run_id"])}
-        for run in (before, after)
-    )
-    for kind, ours, theirs in (("new", new, old), ("gone", old, new)):
-        for key, row in ours.items():
-            if key not in theirs:
-                yield _finding(kind, row)
+    old, new = (lake.rows_of_run("findings", run["run_id"]) for run in (before, after))
+    yield from finding_changes(old, new)
+
+
+def finding_changes(before: Iterable[Row], after: Iterable[Row]) -> Iterator[Row]:
+    """Findings that are new or gone, then those that have changed: that name other objects, or that
+    have only moved, as the end of a log does that is written to.
+    """
+    old, new = ({_key(row): row for row in rows} for rows in (before, after))
+    came = [row for key, row in new.items() if key not in old]
+    went = [row for key, row in old.items() if key not in new]
+    counts = [Counter(map(_subject, rows)) for rows in (came, went)]
+    moved = {one for one in counts[0] if counts[0][one] == counts[1][one] == 1}
+    yield from (_finding("new", row) for row in came if _subject(row) not in moved)
+    yield from (_finding("gone", row) for row in went if _subject(row) not in moved)
+    yield from (_finding("changed", row) for row in came if _subject(row) in moved)
     for key, row in new.items():
         if key in old and _names(row) != _names(old[key]):
             yield _finding("changed", row)
@@ -77,11 +87,16 @@ def _finding(change: str, row: Row) -> Row:
     return {"kind": "finding", "change": change, "name": name, "text": row["message"]}
 
 
-def _key(row: Row) -> tuple[Any, ...]:
+def _subject(row: Row) -> tuple[Any, ...]:
+    """Which check says how bad a thing of what."""
     evidence = json.loads(row["evidence"])
-    about = tuple(str(evidence.get(name)) for name in _ABOUT)
+    about = (str(evidence.get(name)) for name in _ABOUT)
+    return (row["check"], row["severity"], row["replica"], *about)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
     place = (row["path"], row["offset"]) if row["replica"] is not None else ()
-    return (row["check"], row["severity"], row["replica"], *place, *about)
+    return (*_subject(row), *place)
 
 
 def _names(row: Row) -> Any:

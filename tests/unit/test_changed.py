@@ -1,0 +1,60 @@
+"""What of two runs' findings is new, gone, or the same at another place."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kraftlog.pipeline.changed import finding_changes
+
+Row = dict[str, Any]
+
+
+def finding(
+    replica: str | None, offset: int | None = None, check: str = "a", **evidence: Any
+) -> Row:
+    return {
+        "check": check, "severity": "warning", "replica": replica, "path": "f", "offset": offset,
+        "message": f"{check} of {replica} at {offset}", "evidence": json.dumps(evidence),
+    }  # fmt: skip
+
+
+def changes(before: list[Row], after: list[Row]) -> list[tuple[str, str]]:
+    return [(one["change"], one["text"]) for one in finding_changes(before, after)]
+
+
+def test_what_is_equal_is_not_told() -> None:
+    assert changes([finding("1", 3)], [finding("1", 3)]) == []
+
+
+@pytest.mark.parametrize("replica", ["1", None])
+def test_new_and_gone(replica: str | None) -> None:
+    one, other = finding(replica, 3), finding("2", 3, "b")
+    assert changes([one], [other]) == [("new", "b of 2 at 3"), ("gone", f"a of {replica} at 3")]
+
+
+def test_what_has_only_moved_is_told_once() -> None:
+    assert changes([finding("1", 3)], [finding("1", 4)]) == [("changed", "a of 1 at 4")]
+
+
+def test_of_several_nobody_knows_which_has_moved() -> None:
+    found = changes([finding("1", 3)], [finding("1", 4), finding("1", 5)])
+    assert [change for change, _ in found] == ["new", "new", "gone"]
+
+
+def test_another_broker_is_another_finding() -> None:
+    found = changes([finding(None, broker_id=11)], [finding(None, broker_id=12)])
+    assert [change for change, _ in found] == ["new", "gone"]
+    found = changes([finding("1", 3, kind="topics")], [finding("1", 4, kind="acls")])
+    assert [change for change, _ in found] == ["new", "gone"]
+
+
+def test_worse_is_new() -> None:
+    worse = finding("1", 3) | {"severity": "critical"}
+    assert [change for change, _ in changes([finding("1", 3)], [worse])] == ["new", "gone"]
+
+
+def test_other_names_are_a_change() -> None:
+    one, other = finding(None, 3, names=["x"]), finding(None, 3, names=["y"])
+    assert changes([one], [other]) == [("changed", "a of None at 3")]
+    assert changes([one], [one]) == []
