@@ -7,7 +7,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from kraftlog.audit import coverage
 from kraftlog.audit.coverage import Subject
@@ -71,6 +71,15 @@ class Check:
     after: str | None = None
 
 
+class Words(TypedDict):
+    """What people are told of a check, as `Check` has it; texts may be broken into lines."""
+
+    meaning: str
+    advice: str
+    action: ActionKey
+    after: NotRequired[str]
+
+
 def check(
     name: str,
     severity: Severity,
@@ -78,19 +87,13 @@ def check(
     source: str,
     holds_when: str,
     *,
-    meaning: str,
-    advice: str,
-    action: ActionKey,
     over: Subject = coverage.logs,
-    after: str | None = None,
+    **words: Unpack[Words],
 ) -> Callable[[Query], Check]:
-    """Declare the check whose query follows; texts may be broken into lines."""
-
-    def declared(query: Query) -> Check:
-        told = " ".join(meaning.split()), " ".join(advice.split())
-        return Check(name, severity, scope, source, holds_when, query, *told, action, over, after)
-
-    return declared
+    """Declare the check whose query follows."""
+    texts = " ".join(words["meaning"].split()), " ".join(words["advice"].split())
+    told = (*texts, words["action"], over, words.get("after"))
+    return lambda query: Check(name, severity, scope, source, holds_when, query, *told)
 
 
 def declared_in(module: ModuleType) -> list[Check]:

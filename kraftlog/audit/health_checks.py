@@ -6,9 +6,9 @@ leaderless partitions of 2025-12, KIP-584, KIP-966.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from kraftlog.audit.check import ActionKey, BadRow, Check, Scope, Severity, check
+from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
 from kraftlog.audit.triage import numbers
 from kraftlog.plain import counted, sentence
@@ -72,21 +72,11 @@ def health_check(
     holds_when: str,
     *,
     nothing: Nothing,
-    meaning: str,
-    advice: str,
-    action: ActionKey,
-    after: str | None = None,
+    **words: Unpack[Words],
 ) -> Callable[[Judge], Check]:
     """Declare a check of the newest state: what follows judges it, unless there is `nothing`."""
-
-    def declared(judge: Judge) -> Check:
-        one = check(
-            name, severity, scope, source, holds_when,
-            meaning=meaning, advice=advice, action=action, over=over(nothing), after=after,
-        )  # fmt: skip
-        return one(judged(judge, nothing))
-
-    return declared
+    one = check(name, severity, scope, source, holds_when, over=over(nothing), **words)
+    return lambda judge: one(judged(judge, nothing))
 
 
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:

@@ -7,10 +7,10 @@ KAFKA-15552, strimzi#11262.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import ActionKey, BadRow, Check, Query, Scope, Severity, check
+from kraftlog.audit.check import BadRow, Check, Query, Scope, Severity, Words, check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
 from kraftlog.audit.triage import at_same_place, replicas_text, some
 from kraftlog.plain import counted
@@ -129,18 +129,11 @@ def _state_check(
     scope: Scope,
     source: str,
     holds_when: str,
-    *,
-    meaning: str,
-    advice: str,
-    action: ActionKey,
-    after: str | None = None,
+    **words: Unpack[Words],
 ) -> Check:
     """A check of which the history tells; its rules are in `state_rules`."""
-    declared = check(
-        name, severity, scope, source, holds_when,
-        meaning=meaning, advice=advice, action=action, over=coverage.state(name), after=after,
-    )  # fmt: skip
-    return declared(_query(name))
+    judged = coverage.state(name)
+    return check(name, severity, scope, source, holds_when, over=judged, **words)(_query(name))
 
 
 SNAPSHOT_EQUALS_REPLAY = _state_check(

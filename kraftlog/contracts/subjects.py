@@ -20,7 +20,7 @@ from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.failures import in_short
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS
+from kraftlog.tables.reports import CHECK_RESULTS, FINDINGS
 
 RUN_ID = "run_id"
 

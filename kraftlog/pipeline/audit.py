@@ -19,7 +19,13 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, JUDGED, RESTART_PLAN, VERDICTS
+from kraftlog.tables.reports import (
+    CHECK_RESULTS,
+    FINDINGS,
+    JUDGED,
+    RESTART_PLAN,
+    VERDICTS,
+)
 
 
 def audit(run: Run, told: Told | None = None) -> int:

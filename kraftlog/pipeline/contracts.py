@@ -13,7 +13,7 @@ from kraftlog.failures import in_short
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
-from kraftlog.tables.spec import CONTRACT_RESULTS
+from kraftlog.tables.reports import CONTRACT_RESULTS
 
 AUDIT_SUITE = "audit"
 

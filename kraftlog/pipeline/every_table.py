@@ -3,17 +3,19 @@
 from functools import cache
 
 from kraftlog.pipeline.metrics import COPIES, MEASURES, PLANS
-from kraftlog.tables.spec import (
+from kraftlog.tables.reports import (
     CHECK_RESULTS,
     CONTRACT_RESULTS,
-    EPOCHS,
     FINDINGS,
     JUDGED,
+    RESTART_PLAN,
+    VERDICTS,
+)
+from kraftlog.tables.spec import (
+    EPOCHS,
     LINEAGES,
     REPLAY_FAULTS,
     REPLICAS,
-    RESTART_PLAN,
-    VERDICTS,
     TableSpec,
     decoded_tables,
     state_tables,

@@ -20,7 +20,7 @@ from kraftlog.quorum.evidence import Difference
 from kraftlog.quorum.health import Past, Since, Unclean
 from kraftlog.state.declare import Key
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import JUDGED
+from kraftlog.tables.reports import JUDGED
 
 _UNTIL, _LED, _COMPARED = "judged_until", "leaders", "snapshot_compared"
 

@@ -16,7 +16,7 @@ from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData, Row
 from kraftlog.tables.parquet import filesystem_of
-from kraftlog.tables.spec import CONTRACT_RESULTS
+from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
 
 if TYPE_CHECKING:

@@ -17,7 +17,12 @@ from kraftlog.plain import counted
 from kraftlog.report.type_counts import type_counts
 from kraftlog.report.view import BrokerLoad, PageData, Row
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.spec import CHECK_RESULTS, FINDINGS, RESTART_PLAN, VERDICTS
+from kraftlog.tables.reports import (
+    CHECK_RESULTS,
+    FINDINGS,
+    RESTART_PLAN,
+    VERDICTS,
+)
 
 
 def page_of_lake(lake: Lake) -> PageData:

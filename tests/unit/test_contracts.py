@@ -35,10 +35,8 @@ from kraftlog.pipeline.run import Run
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 from kraftlog.tables.promise import Promise, known, none
+from kraftlog.tables.reports import CHECK_RESULTS, CONTRACT_RESULTS, FINDINGS
 from kraftlog.tables.spec import (
-    CHECK_RESULTS,
-    CONTRACT_RESULTS,
-    FINDINGS,
     TableSpec,
     state_tables,
 )

@@ -18,7 +18,10 @@ from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import state_of
 from kraftlog.tables.register import LAYOUT, Register
-from kraftlog.tables.spec import FINDINGS, decoded_tables
+from kraftlog.tables.reports import FINDINGS
+from kraftlog.tables.spec import (
+    decoded_tables,
+)
 from tests.golden.cases import DATA
 
 SPECS = all_tables().values()

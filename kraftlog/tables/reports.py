@@ -1,0 +1,176 @@
+"""The tables of what an audit says, declared: results, findings, the verdict, what may be
+restarted, contracts, and what the partitions' records have shown.
+"""
+
+import pyarrow as pa
+
+from kraftlog import relations
+from kraftlog.relations import BOOL, INT, LONG, TEXT, column
+from kraftlog.tables.promise import among, expected, known, not_below, unique
+from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
+
+_JUDGED = pa.struct(
+    [
+        column("replica", TEXT, "label of the copy; null: the history of all copies together"),
+        column("start_offset", LONG, "first offset that was looked at"),
+        column("end_offset", LONG, "end of what was looked at (exclusive)"),
+    ]
+)
+
+CHECK_RESULTS = TableSpec(
+    "check_results",
+    "one row per check and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("check", TEXT, "name of the check"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("scope", TEXT, "log, snapshot, replica or state"),
+            column("result", TEXT, "passed, failed, errored or skipped"),
+            column("finding_count", LONG, "bad rows"),
+            column("reason", TEXT, "what it could not judge and why, or what error it met"),
+            column("judged", pa.list_(_JUDGED), "over which copies and offsets it judged"),
+            column("is_gap", BOOL, "whether it lacked something that a person could supply"),
+            column("source", TEXT, "section of a KIP, ticket, or case behind it"),
+        ]
+    ),
+    PER_RUN,
+    promises=(
+        unique("check", why="one verdict per check and run"),
+        expected(
+            "column_distinct_values_to_equal_set",
+            "a check that says nothing must not be taken for one that passed",
+            column="check",
+            value_set="@checks",
+        ),
+        among("result", "@outcomes", "whoever counts what passed relies on these words"),
+        among("severity", "@severities", "exit codes follow from severities"),
+        among(
+            "finding_count",
+            (0,),
+            "a check that found something has not passed",
+            result=("passed", "skipped"),
+        ),
+        known("reason", "a check that was not judged says why", result=("errored", "skipped")),
+    ),
+)
+
+VERDICTS = TableSpec(
+    "verdicts",
+    "one row per run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("verdict", TEXT, "sound, incomplete, attention or critical"),
+            column("headline", TEXT, "the same in words, as the terminal and the page say it"),
+            column("voters", pa.list_(INT), "the newest voter set; null where nothing says it"),
+            column("missing_voters", pa.list_(INT), "voters of whom there is no copy"),
+            column("not_judged", TEXT, "checks that could not judge everything, and why, as JSON"),
+            column("committed_lower", LONG, "every offset below it is committed"),
+            column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),
+            column("lagging", TEXT, "replicas that are far behind, as JSON"),
+        ]
+    ),
+    PER_RUN,
+)
+
+RESTART_PLAN = TableSpec(
+    "restart_plan",
+    "one row per replica and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("replica", TEXT, "label of the copy"),
+            column("node_id", INT, "its node id"),
+            column("who", TEXT, "the node as a person calls it: controller 2, broker 12"),
+            column("role", TEXT, "voter, observer or unknown"),
+            column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
+            column("reason", TEXT, "why"),
+            column("lost_from", LONG, "first offset of the records that a restart throws away"),
+            column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
+            column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
+            column("order", LONG, "place in a rolling restart; null: leave it stopped"),
+        ]
+    ),
+    PER_RUN,
+)
+
+FINDINGS = TableSpec(
+    "findings",
+    "one row per finding and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("check", TEXT, "name of the check"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("scope", TEXT, "log, snapshot, replica or state"),
+            column("result", TEXT, "failed or errored"),
+            column("replica", TEXT, "the copy that is meant"),
+            column("node_id", INT, "its node id"),
+            column("path", TEXT, "the file"),
+            column("position", LONG, "byte place in the file"),
+            column("offset", LONG, "first log offset that is meant"),
+            column("end_offset", LONG, "offset after the last that is meant"),
+            relations.EPOCH,
+            column("other_replica", TEXT, "the copy that it was compared with"),
+            column("message", TEXT, "one sentence: what is wrong, and what to do"),
+            column("evidence", TEXT, "details as JSON"),
+        ]
+    ),
+    PER_RUN,
+    promises=(
+        known("check", "a finding belongs to a check"),
+        among("check", "@checks", "a name outside of the catalogue would be looked up in vain"),
+        among("severity", "@severities", "exit codes follow from severities"),
+        among("scope", "@scopes", "findings are grouped by what they look at"),
+        expected(
+            "column_value_lengths_to_be_between",
+            "a finding is a sentence that says what is wrong and what to do",
+            column="message",
+            min_value=1,
+        ),
+        expected(
+            "column_values_to_be_json_parseable", "scripts read the evidence", column="evidence"
+        ),
+        not_below(
+            "end_offset", "offset", "a range of offsets ends after it begins", where_both=True
+        ),
+    ),
+)
+
+CONTRACT_RESULTS = TableSpec(
+    "contract_results",
+    "one row per contract of a published table, or of a check, and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column("suite", TEXT, "suite of expectations: that of a table, history, or audit"),
+            column("table_name", TEXT, "the table that it is about"),
+            column("expectation", TEXT, "type of the expectation"),
+            column("subject", TEXT, "column, count or check that it looks at"),
+            column("severity", TEXT, "critical, warning or info"),
+            column("result", TEXT, "passed, failed, errored or skipped"),
+            column("observed", TEXT, "what was seen, as JSON"),
+            column("reason", TEXT, "why the contract is there"),
+            column("detail", TEXT, "why it was skipped, or what error it met"),
+        ]
+    ),
+    PER_RUN,
+)
+
+JUDGED = TableSpec(
+    "judged",
+    "one row per thing that the partitions' records of main have shown, and run: the next run over "
+    "grown input judges only what is new",
+    pa.schema(
+        [
+            RUN_ID,
+            column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
+            column("shown", TEXT, "a check; or judged_until, leaders, snapshot_compared"),
+            column("message", TEXT, "what the check says; else a version, or a hash of a snapshot"),
+            column("evidence", TEXT, "what goes with it, as JSON"),
+            column("more", LONG, "how many more of its kind there are that are not kept"),
+        ]
+    ),
+    PER_RUN,
+)
