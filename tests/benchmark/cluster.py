@@ -92,10 +92,9 @@ def main() -> None:
             load = os.getloadavg()[0]
             took, theirs, steps = run(root, DATA / "work-cluster", workers)
             told = ", ".join(f"{step} {seconds:.0f}" for step, seconds in steps.items())
-            cells = f"{took.wall_seconds:.1f} s", f"{took.cpu_seconds + theirs:.1f} s"
-            print(
-                "", name, *cells, f"{theirs:.1f} s", f"{load:.1f}", told, "", sep=" | ", flush=True
-            )
+            cells = [name, f"{took.wall_seconds:.1f} s", f"{took.cpu_seconds + theirs:.1f} s"]
+            cells += [f"{theirs:.1f} s", f"{load:.1f}", told]
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

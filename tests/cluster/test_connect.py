@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.bare import ROOT
+from tests.bare import ROOT, built_wheel, environment, required, run
 from tests.cluster.machines import spark_home, stop, wait_for
 from tests.golden.cases import DATA
 from tests.lakes import contents, key_in
@@ -58,40 +58,42 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     stop(server)
 
 
-def python(*words: str) -> subprocess.CompletedProcess[str]:
-    """A command without any Java: only the server may have one."""
-    nowhere = {"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere"}
-    return subprocess.run(
-        [sys.executable, *words],
-        env=os.environ | nowhere,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+Client = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_tasks_of_a_remote_spark_answer_in_their_order(address: str) -> None:
-    done = python("-c", SCRIPT, address)
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """Runs Python with what the extra brings on top of the plain dependencies, and without any
+    Java: only the server may have one.
+    """
+    folder = tmp_path_factory.mktemp("client")
+    wheel = built_wheel(folder)
+    wanted = required(wheel) | required(wheel, "connect")
+    python = str(environment(folder / "environment", wheel, wanted))
+    return lambda *words: run([python, *words], folder, JAVA_HOME="/nowhere")
+
+
+def test_tasks_of_a_remote_spark_answer_in_their_order(client: Client, address: str) -> None:
+    done = client("-c", SCRIPT, address)
     assert done.returncode == 0, done.stderr
     numbers = [one for one in range(5) for _ in range(one)]
     assert done.stdout.splitlines() == [str(numbers), "[] 7", "None"]
 
 
 def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(
-    address: str, alone: dict[str, list[str]], tmp_path: Path
+    client: Client, address: str, alone: dict[str, list[str]], tmp_path: Path
 ) -> None:
     key_in(tmp_path)
     lake = str(tmp_path)
-    done = python("-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake, "--master", address)
+    done = client("-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake, "--master", address)
     assert done.returncode == 0, done.stderr
     assert contents(lake) == alone
 
 
-def test_a_remote_spark_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_remote_spark_that_is_not_there_is_one_sentence(client: Client, tmp_path: Path) -> None:
     began = time.monotonic()
     command = ["-m", "kraftlog", "run", "--input", ISOLATED, "--lake", str(tmp_path / "lake")]
-    done = python(*command, "--master", f"sc://127.0.0.1:{free_port()}")
+    done = client(*command, "--master", f"sc://127.0.0.1:{free_port()}")
     assert done.returncode == 2
     assert "no Spark answers at sc://127.0.0.1" in done.stderr
     assert time.monotonic() - began < 60
