@@ -74,6 +74,14 @@ def open_configs(release: str = JUDGE) -> dict[str, list[str]]:
     return found
 
 
+def numbers(release: str = JUDGE) -> dict[str, tuple[str, str, str]]:
+    """Of each number that a broker or controller takes: its type, its default, and its range in
+    Kafka's words.
+    """
+    found = json.loads(_run("Configs", "numbers", release=release).stdout)
+    return {name: tuple(one) for name, one in found.items()}
+
+
 @contextmanager
 def records_lines(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
     """What `records` reads, as an open stream of JSON lines: for logs too large to hold."""

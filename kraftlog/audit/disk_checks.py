@@ -16,9 +16,6 @@ from kraftlog.quorum.growth import DAY_MS, days_to_fill
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
-    BETWEEN,
-    MAX_BYTES,
-    MAX_MS,
     Limits,
     bytes_since,
     kept_bytes,
@@ -30,6 +27,7 @@ from kraftlog.quorum.retention import (
     prunable_bytes,
     shipped_drops,
 )
+from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS
 
 
 def _with_retention(quorum: Quorum) -> list[LogView]:
@@ -95,17 +93,19 @@ def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> 
         return
     size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
     age = (now or 0) - (held[0].last_contained_timestamp or now or 0)
-    over = size > limits.max_bytes * share if drops[0] == MAX_BYTES else age > limits.max_ms * share
+    over = (
+        size > limits.max_bytes * share if drops[0] == KEPT_BYTES else age > limits.max_ms * share
+    )
     if not over:
         return
     dropped = held[: len(drops)]
     gone = sum(one.evidence.size_bytes for one in dropped)
     debt = gone + prunable_bytes(log, held[len(drops)].end_offset)
     why = (
-        f"log and snapshots take {size:,} bytes, {limits.max_bytes:,} are allowed ({MAX_BYTES})"
-        if drops[0] == MAX_BYTES
+        f"log and snapshots take {size:,} bytes, {limits.max_bytes:,} are allowed ({KEPT_BYTES})"
+        if drops[0] == KEPT_BYTES
         else f"its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, "
-        f"{limits.max_ms / DAY_MS:.1f} are allowed ({MAX_MS})"
+        f"{limits.max_ms / DAY_MS:.1f} are allowed ({KEPT_MS})"
     )
     yield BadRow(
         log.label,

@@ -18,9 +18,7 @@ from kraftlog.quorum.joining import (
     joining,
 )
 from kraftlog.quorum.model import Quorum
-
-CHUNK = "controller.quorum.fetch.snapshot.max.bytes"
-TIMEOUT = "controller.quorum.fetch.timeout.ms"
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES
 
 
 def stuck(quorum: Quorum) -> Iterator[Joining]:
@@ -54,8 +52,8 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
         size = one.wanted.evidence.size_bytes
         signs = list(_signs(one))
         own = one.log.evidence
-        timeout = max(1, own.whole_setting(TIMEOUT) or FETCH_TIMEOUT_MS)
-        chunk = min(size, own.whole_setting(CHUNK) or DEFAULT_FETCH_BYTES)
+        timeout = max(1, own.whole_setting(FETCH_TIMEOUT) or FETCH_TIMEOUT_MS)
+        chunk = min(size, own.whole_setting(FETCHED_SNAPSHOT_BYTES) or DEFAULT_FETCH_BYTES)
         rate, former = (
             int(part * 1000 / timeout) for part in (chunk, min(size, FORMER_FETCH_BYTES))
         )
@@ -63,10 +61,11 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
             one.log.label,
             f"{sentence(called(quorum, one.log))} tries to join and does not arrive: "
             f"{'; '.join(signs)}. As long as it tries, it costs the others elections "
-            f"(KAFKA-19541). Each answer must come within {timeout:,} ms ({TIMEOUT}), which takes "
-            f"a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at "
-            f"once). Stop this node. Then lower {CHUNK} (4.3), raise the timeout, or put "
-            f"{one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand.",
+            f"(KAFKA-19541). Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}), which "
+            f"takes a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB "
+            f"at once). Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (4.3), raise the "
+            f"timeout, or put {one.wanted.evidence.name} of {one.wanted.replica} into its empty "
+            "folder by hand.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,

@@ -15,12 +15,12 @@ from kraftlog.audit.triage import called
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import BETWEEN, kept_snapshots
+from kraftlog.quorum.retention import kept_snapshots
+from kraftlog.quorum.settings import BETWEEN, INTERVAL
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 
-INTERVAL, BYTES = "metadata.log.max.snapshot.interval.ms", BETWEEN
 SLACK = 2
 """A node's own setting is believed to be missed where it is passed twice over."""
 BY_TIME_LEVEL = 8
@@ -127,7 +127,7 @@ def _over_pairs(quorum: Quorum) -> Coverage:
 )  # fmt: skip
 def apart(quorum: Quorum) -> Iterator[BadRow]:
     for log in _nodes(quorum):
-        if _own(log, INTERVAL) is not None or _own(log, BYTES) is not None:
+        if _own(log, INTERVAL) is not None or _own(log, BETWEEN) is not None:
             continue
         held = kept_snapshots(quorum, log.label)
         close = [pair for pair in pairwise(held) if _is_close(log, *pair)]
@@ -138,7 +138,7 @@ def apart(quorum: Quorum) -> Iterator[BadRow]:
                 f"Too many snapshots: {len(close)} of {len(held)} on replica {log.label} follow "
                 f"within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
                 "Each writes the whole state anew, and no default of Kafka does so. "
-                f"Look at its {INTERVAL} and {BYTES}.",
+                f"Look at its {INTERVAL} and {BETWEEN}.",
                 close[-1][1].path,
                 offset=first.end_offset,
                 evidence={"close": len(close), "snapshots": len(held)},

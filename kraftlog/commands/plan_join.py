@@ -13,13 +13,11 @@ from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, re
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.joining import (
-    LOG_BYTES,
-    SNAPSHOT_BYTES,
-    TIMEOUT,
     FetchSettings,
     fetch_settings,
 )
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
@@ -125,6 +123,7 @@ def _by(settings: FetchSettings) -> str:
     """Which settings the way is reckoned with, and where they stand."""
     chunk, fetch, timeout = settings.chunk, settings.fetch, settings.timeout
     return (
-        f"{SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {LOG_BYTES} {fetch.value} "
-        f"({fetch.source}), {TIMEOUT} {timeout.value} ({timeout.source})"
+        f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), "
+        f"{FETCHED_BYTES} {fetch.value} ({fetch.source}), "
+        f"{FETCH_TIMEOUT} {timeout.value} ({timeout.source})"
     )

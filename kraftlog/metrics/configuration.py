@@ -10,11 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.metrics.settings import SETTINGS, Setting
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import bytes_since, log_bytes, newest_ms
+from kraftlog.quorum.settings import (
+    BETWEEN,
+    INTERVAL,
+    KEPT_BYTES,
+    KEPT_MS,
+    RACK,
+    SEGMENT_BYTES,
+    SELECTOR,
+    SETTINGS,
+    Setting,
+)
 
 Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -49,7 +59,7 @@ def configuration_rows(quorum: Quorum, racks: Mapping[int, str | None]) -> list[
         if log.evidence.server_properties is not None and log.evidence.server_properties.value
     }
     brokers = [one for one in with_file.values() if "broker" in one.get("process.roles", "broker")]
-    in_rack = sum("broker.rack" in one for one in brokers)
+    in_rack = sum(RACK in one for one in brokers)
     return [
         _row(one, Beside(quorum, quorum.by_label[label], found, racks, in_rack, len(brokers)))
         for label, found in with_file.items()
@@ -157,19 +167,19 @@ def _rack(beside: Beside, value: str | None) -> str | None:
 
 
 def _selector(beside: Beside, value: str | None) -> str | None:
-    if value == RACK_AWARE and not beside.properties.get("broker.rack"):
+    if value == RACK_AWARE and not beside.properties.get(RACK):
         return "it chooses by rack, and this broker has none"
     return None
 
 
 _CONTRADICTIONS: dict[str, Contradiction] = {
-    "metadata.log.max.record.bytes.between.snapshots": _bytes_since,
-    "metadata.log.max.snapshot.interval.ms": _time_since,
-    "metadata.max.retention.bytes": _kept_bytes,
-    "metadata.max.retention.ms": _kept_time,
-    "metadata.log.segment.bytes": _segment,
+    BETWEEN: _bytes_since,
+    INTERVAL: _time_since,
+    KEPT_BYTES: _kept_bytes,
+    KEPT_MS: _kept_time,
+    SEGMENT_BYTES: _segment,
 }
 _RACKS: dict[str, Callable[[Beside, str | None], str | None]] = {
-    "broker.rack": _rack,
-    "replica.selector.class": _selector,
+    RACK: _rack,
+    SELECTOR: _selector,
 }

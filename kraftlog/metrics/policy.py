@@ -14,13 +14,14 @@ import numpy as np
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.settings import BETWEEN, INTERVAL, default_of
 
 ADOPTED, SHIPPED = "adopted_ratio_and_bytes", "shipped_bytes_or_time"
 MIN_CHANGED_RATIO = 0.5
-MAX_BYTES = 20 * 1024 * 1024
-"""Default of metadata.log.max.record.bytes.between.snapshots, in the KIP and as shipped."""
-MAX_INTERVAL_MS = 3_600_000
-"""Default of metadata.log.max.snapshot.interval.ms, which only the shipped rule has."""
+MAX_BYTES = default_of(BETWEEN)
+"""In the KIP and as shipped."""
+MAX_INTERVAL_MS = default_of(INTERVAL)
+"""Only the shipped rule has it."""
 MIN_RECORDS = 100_000
 """controller.snapshot.minimum.records; the KIP's old version names no default."""
 

@@ -17,16 +17,14 @@ from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
 from kraftlog.metrics.policy import Limits as PolicyLimits
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.retention import BETWEEN, Limits, limits_of
-from kraftlog.quorum.retention import MAX_BYTES as KEPT_BYTES
-from kraftlog.quorum.retention import MAX_MS as KEPT_MS
+from kraftlog.quorum.retention import Limits, limits_of
+from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS
 
 Row = dict[str, Any]
 INTERVALS_MS = (HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS)
 BALANCED = "balanced"
 NEVER_MS = 1 << 60
 """Longer than any log: an interval of 0 in Kafka's settings."""
-_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,9 @@ def rule_of(log: LogView) -> tuple[Rule, bool]:
     Kafka's defaults where it does not.
     """
     replica = log.evidence
-    given, limits = replica.whole_setting(_INTERVAL), limits_of(replica)
+    given, limits = replica.whole_setting(INTERVAL), limits_of(replica)
     interval = MAX_INTERVAL_MS if given is None or given < 0 else given
-    names = (_INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
+    names = (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
     is_set = any(replica.setting(name) is not None for name in names)
     return Rule(interval, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
 

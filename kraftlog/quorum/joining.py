@@ -14,20 +14,23 @@ from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
+from kraftlog.quorum.settings import (
+    FETCH_TIMEOUT,
+    FETCHED_BYTES,
+    FETCHED_SNAPSHOT_BYTES,
+    MIB,
+    default_of,
+)
 from kraftlog.quorum.snapshots import SnapshotView
 
-MIB = 1 << 20
-SNAPSHOT_BYTES = "controller.quorum.fetch.snapshot.max.bytes"
-LOG_BYTES = "controller.quorum.fetch.max.bytes"
-TIMEOUT = "controller.quorum.fetch.timeout.ms"
-DEFAULT_FETCH_BYTES = MIB
+DEFAULT_FETCH_BYTES = default_of(FETCHED_BYTES)
 """Default of controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes:
 Kafka 4.3.1 has both, 3.9.1 neither.
 """
 FORMER_FETCH_BYTES = 8 * MIB
 """What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant.
 """
-FETCH_TIMEOUT_MS = 2_000
+FETCH_TIMEOUT_MS = default_of(FETCH_TIMEOUT)
 """Default of controller.quorum.fetch.timeout.ms."""
 
 
@@ -60,9 +63,9 @@ def fetch_settings(
 ) -> FetchSettings:
     """The settings of a follower, of which there may be no copy."""
     return FetchSettings(
-        _setting(replica, SNAPSHOT_BYTES, chunk, DEFAULT_FETCH_BYTES),
-        _setting(replica, LOG_BYTES, fetch, DEFAULT_FETCH_BYTES),
-        _setting(replica, TIMEOUT, timeout_ms, FETCH_TIMEOUT_MS),
+        _setting(replica, FETCHED_SNAPSHOT_BYTES, chunk, DEFAULT_FETCH_BYTES),
+        _setting(replica, FETCHED_BYTES, fetch, DEFAULT_FETCH_BYTES),
+        _setting(replica, FETCH_TIMEOUT, timeout_ms, FETCH_TIMEOUT_MS),
     )
 
 

@@ -15,37 +15,33 @@ from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import (
+    BETWEEN,
+    KEPT_BYTES,
+    KEPT_MS,
+    SEGMENT_BYTES,
+    SEGMENT_MS,
+    default_of,
+)
 from kraftlog.quorum.snapshots import SnapshotView
-
-MIB = 1 << 20
-MAX_BYTES, MAX_MS = "metadata.max.retention.bytes", "metadata.max.retention.ms"
-BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
-SEGMENT_BYTES, SEGMENT_MS = "metadata.log.segment.bytes", "metadata.log.segment.ms"
 
 
 @dataclass(frozen=True)
 class Limits:
     """What retention compares with; Kafka's defaults. A limit below 0 is none."""
 
-    max_bytes: int = 100 * MIB
-    max_ms: int = 7 * DAY_MS
-    between_bytes: int = 20 * MIB
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 7 * DAY_MS
+    max_bytes: int = default_of(KEPT_BYTES)
+    max_ms: int = default_of(KEPT_MS)
+    between_bytes: int = default_of(BETWEEN)
+    segment_bytes: int = default_of(SEGMENT_BYTES)
+    segment_ms: int = default_of(SEGMENT_MS)
 
 
 def limits_of(replica: ReplicaEvidence) -> Limits:
     """The limits that the server.properties beside a log sets, else Kafka's."""
-    return Limits(
-        *(
-            default if (found := replica.whole_setting(name)) is None else found
-            for name, default in zip(
-                (MAX_BYTES, MAX_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS),
-                (getattr(Limits, one) for one in Limits.__dataclass_fields__),
-                strict=True,
-            )
-        )
-    )
+    names = (KEPT_BYTES, KEPT_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS)
+    found = {name: replica.whole_setting(name) for name in names}
+    return Limits(*(default_of(name) if one is None else one for name, one in found.items()))
 
 
 def newest_ms(quorum: Quorum) -> int | None:
@@ -82,9 +78,9 @@ def shipped_drops(
     for rank, one in enumerate(held[:-1]):
         stamp = one.last_contained_timestamp
         if 0 <= limits.max_bytes < log_size + total:
-            reasons[rank] = MAX_BYTES
+            reasons[rank] = KEPT_BYTES
         elif now is not None and stamp is not None and 0 <= limits.max_ms < now - stamp:
-            reasons[rank] = MAX_MS
+            reasons[rank] = KEPT_MS
         else:
             break
         total -= one.evidence.size_bytes

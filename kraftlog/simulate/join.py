@@ -17,6 +17,7 @@ import numpy as np
 from kraftlog.quorum.epochs import truncated_to
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.simulate import follower as takeover
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
 from kraftlog.simulate.chunks import Span, log_chunks
@@ -307,16 +308,16 @@ class _Joiner:
     def _advice(self) -> str:
         chunk = recommended_chunk_bytes(self.way.link, self.way.timeout_ms)
         if chunk is None:
-            return "raise controller.quorum.fetch.timeout.ms: no smaller piece arrives in time"
-        return f"set controller.quorum.fetch.snapshot.max.bytes to {chunk} or less"
+            return f"raise {FETCH_TIMEOUT}: no smaller piece arrives in time"
+        return f"set {FETCHED_SNAPSHOT_BYTES} to {chunk} or less"
 
     def _slow(self, size_bytes: int) -> str:
         link = self.way.link
         least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.timeout_ms)
         enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
         return (
-            "set controller.quorum.fetch.max.bytes lower, or, where one batch is that large, raise "
-            f"controller.quorum.fetch.timeout.ms{enough}"
+            f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise "
+            f"{FETCH_TIMEOUT}{enough}"
         )
 
 

@@ -13,15 +13,20 @@ import org.apache.kafka.server.metrics.ClientMetricsConfigs;
  * Prints which configs Kafka declares not to be sensitive: a JSON object from the number of a
  * resource type to the sorted names. Topics and brokers are those of the schema by which Kafka's
  * own tools redact; groups and client metrics have definitions of their own. A name that none of
- * them holds is sensitive for Kafka.
+ * them holds is sensitive for Kafka. With `numbers` instead a JSON object from the name of each
+ * number that a broker or controller takes to its type, its default, and what else it must be.
  *
- * <p>Call: Configs
+ * <p>Call: Configs [numbers]
  */
 final class Configs {
     private Configs() {}
 
     public static void main(String[] args) throws ReflectiveOperationException {
         Map<ConfigResource.Type, ConfigDef> definitions = new TreeMap<>(schema());
+        if (args.length > 0) {
+            System.out.println(numbers(definitions.get(ConfigResource.Type.BROKER)));
+            return;
+        }
         definitions.put(ConfigResource.Type.GROUP, GroupConfig.CONFIG_DEF);
         definitions.put(ConfigResource.Type.CLIENT_METRICS, ClientMetricsConfigs.configDef());
         StringBuilder json = new StringBuilder();
@@ -39,6 +44,18 @@ final class Configs {
         Field field = KafkaConfigSchema.class.getDeclaredField("configDefs");
         field.setAccessible(true);
         return (Map<ConfigResource.Type, ConfigDef>) field.get(KafkaRaftServer.configSchema());
+    }
+
+    private static String numbers(ConfigDef definition) {
+        TreeSet<String> rows = new TreeSet<>();
+        definition.configKeys().forEach((name, key) -> {
+            if (key.type == ConfigDef.Type.INT || key.type == ConfigDef.Type.LONG) {
+                rows.add(String.format(
+                        "\"%s\": [\"%s\", \"%s\", \"%s\"]",
+                        name, key.type, key.defaultValue, key.validator));
+            }
+        });
+        return "{" + String.join(", ", rows) + "}";
     }
 
     private static TreeSet<String> openNames(ConfigDef definition) {

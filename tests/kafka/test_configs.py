@@ -1,10 +1,14 @@
-"""Which configs are not masked: what Kafka's own definitions say, and no more."""
+"""Which configs are not masked, and which numbers a setting may be: what Kafka's own definitions
+say, and no more.
+"""
 
 import json
+import re
 
 import pytest
 
 from kraftlog.message.catalogue import packaged
+from kraftlog.quorum.settings import LARGEST_INT, LARGEST_LONG, LEAST_LONG, SETTINGS
 from tests import kafka_judge
 
 pytestmark = pytest.mark.kafka
@@ -19,3 +23,18 @@ def test_open_configs_are_those_of_kafka_s_own_definitions() -> None:
             declared.setdefault(number, set()).update(names)
     assert {number: set(names) for number, names in listed["values"].items()} == declared
     assert all(names == sorted(names) for names in listed["values"].values())
+
+
+@pytest.mark.parametrize("release", [kafka_judge.JUDGE, kafka_judge.NEWEST])
+def test_settings_are_those_of_kafka_s_own_definitions(release: str) -> None:
+    declared = kafka_judge.numbers(release)
+    ours = {one.name: one for one in SETTINGS if one.minimum is not None}
+    assert len(ours) >= 9
+    for name, one in ours.items():
+        kind, default, text = declared[name]
+        least = re.fullmatch(r"\[(-?\d+),...\]", text)
+        assert default == one.default
+        assert one.maximum == (LARGEST_INT if kind == "INT" else LARGEST_LONG)
+        assert one.minimum == (int(least[1]) if least else LEAST_LONG)
+        assert least is not None or text == "null"
+    assert not {one.name for one in SETTINGS if not one.is_shipped} & declared.keys()

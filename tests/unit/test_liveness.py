@@ -12,8 +12,9 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES, MIB
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import MIB
 from kraftlog.simulate.liveness import (
     EXAMPLE_LINKS,
     Link,

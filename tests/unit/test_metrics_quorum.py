@@ -373,9 +373,19 @@ def test_a_segment_larger_than_its_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name, least",
-    [(BETWEEN, 1), (INTERVAL, 0), (KEPT_BYTES, -1), (KEPT_MS, -1)],
+    [
+        (BETWEEN, 1),
+        (INTERVAL, 0),
+        (SEGMENT, 8 << 20),
+        ("controller.quorum.fetch.snapshot.max.bytes", 1),
+        ("controller.quorum.fetch.max.bytes", 1),
+        ("controller.quorum.fetch.timeout.ms", 0),
+        (KEPT_BYTES, -(1 << 63)),
+        (KEPT_MS, -(1 << 63)),
+    ],
 )
 def test_the_least_that_kafka_takes(tmp_path: Path, name: str, least: int) -> None:
+    """As Kafka 4.3.1 defines them; a retention below 0 is none, whatever the number."""
     node = quorum(tmp_path)[0]
     status, message = lint(tmp_path, node, name, least - 1)
     assert status == "invalid"

@@ -24,9 +24,9 @@ from kraftlog.metrics.origin import origin_of
 from kraftlog.metrics.placement import placement
 from kraftlog.metrics.record_totals import READS, frame_sizes, varint_sizes
 from kraftlog.metrics.retention import Retention, retention_rows
-from kraftlog.metrics.settings import SETTINGS
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import SETTINGS
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import frame, varint
 

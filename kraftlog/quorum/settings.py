@@ -1,16 +1,24 @@
-"""The settings that the KIPs name and those that Kafka ships, declared: what lint knows of each.
+"""The settings that the KIPs name and those that Kafka ships, declared: names, defaults, limits.
 
-Nothing but declarations. Source: KIP-630 "Proposed Changes", "Topic Configuration", KIP-630 v19
-"Configurations", KIP-392, KIP-1219; Kafka's KRaftConfigs, QuorumConfig and MetadataLogConfig
-(4.3.1).
+Nothing but declarations, and the one home of these names and numbers. Source: KIP-630 "Proposed
+Changes", "Topic Configuration", KIP-630 v19 "Configurations", KIP-392, KIP-1219; Kafka's
+KRaftConfigs, QuorumConfig and MetadataLogConfig (4.3.1).
 """
 
 from dataclasses import dataclass
 
 from kraftlog.quorum.growth import DAY_MS
-from kraftlog.quorum.joining import MIB
 
-LARGEST_INT, LARGEST_LONG = (1 << 31) - 1, (1 << 63) - 1
+MIB = 1 << 20
+BETWEEN = "metadata.log.max.record.bytes.between.snapshots"
+INTERVAL = "metadata.log.max.snapshot.interval.ms"
+KEPT_BYTES, KEPT_MS = "metadata.max.retention.bytes", "metadata.max.retention.ms"
+SEGMENT_BYTES, SEGMENT_MS = "metadata.log.segment.bytes", "metadata.log.segment.ms"
+FETCHED_SNAPSHOT_BYTES = "controller.quorum.fetch.snapshot.max.bytes"
+FETCHED_BYTES = "controller.quorum.fetch.max.bytes"
+FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
+RACK, SELECTOR = "broker.rack", "replica.selector.class"
+LARGEST_INT, LARGEST_LONG, LEAST_LONG = (1 << 31) - 1, (1 << 63) - 1, -(1 << 63)
 """Of Java's int and long, in which Kafka holds a number."""
 
 
@@ -49,7 +57,7 @@ SETTINGS: tuple[Setting, ...] = (
         "KIP-630, version 19",
         None,
         is_shipped=False,
-        instead="metadata.log.max.record.bytes.between.snapshots",
+        instead=BETWEEN,
     ),
     Setting(
         "metadata.snapshot.min.changed_records.ratio",
@@ -58,7 +66,7 @@ SETTINGS: tuple[Setting, ...] = (
         "KIP-630",
         "0.5",
         is_shipped=False,
-        instead="metadata.log.max.record.bytes.between.snapshots",
+        instead=BETWEEN,
     ),
     Setting(
         "metadata.start.offset.lag.time.max.ms",
@@ -67,10 +75,10 @@ SETTINGS: tuple[Setting, ...] = (
         "KIP-630",
         str(7 * DAY_MS),
         is_shipped=False,
-        instead="metadata.max.retention.bytes and metadata.max.retention.ms",
+        instead=f"{KEPT_BYTES} and {KEPT_MS}",
     ),
     Setting(
-        "metadata.log.max.record.bytes.between.snapshots",
+        BETWEEN,
         "bytes of the log since the last snapshot after which one is taken; enough by itself",
         str(20 * MIB),
         "KIP-630",
@@ -78,32 +86,39 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=1,
     ),
     Setting(
-        "metadata.log.max.snapshot.interval.ms",
+        INTERVAL,
         "time since the last snapshot after which one is taken; 0 turns it off",
         "3600000",
         minimum=0,
     ),
     Setting(
-        "metadata.max.retention.bytes",
-        "size of log and snapshots above which old snapshots go, and the log below the next one",
+        KEPT_BYTES,
+        "size of log and snapshots above which old snapshots go, and the log below the next one; "
+        "below 0: none",
         str(100 * MIB),
-        minimum=-1,
+        minimum=LEAST_LONG,
     ),
     Setting(
-        "metadata.max.retention.ms",
-        "age of the oldest snapshot above which it goes",
+        KEPT_MS,
+        "age of the oldest snapshot above which it goes; below 0: none",
         str(7 * DAY_MS),
-        minimum=-1,
+        minimum=LEAST_LONG,
     ),
     Setting(
-        "metadata.log.segment.bytes",
+        SEGMENT_BYTES,
         "size of a segment of the metadata log",
         str(1 << 30),
         minimum=8 * MIB,
         maximum=LARGEST_INT,
     ),
     Setting(
-        "controller.quorum.fetch.snapshot.max.bytes",
+        SEGMENT_MS,
+        "age of a segment of the metadata log above which the next one is begun",
+        str(7 * DAY_MS),
+        minimum=LEAST_LONG,
+    ),
+    Setting(
+        FETCHED_SNAPSHOT_BYTES,
         "most bytes that one FetchSnapshot asks for; 8 MiB were built in before 4.3",
         str(MIB),
         "KIP-1219",
@@ -112,7 +127,7 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=LARGEST_INT,
     ),
     Setting(
-        "controller.quorum.fetch.max.bytes",
+        FETCHED_BYTES,
         "most bytes that one Fetch asks for, one batch at least; 8 MiB before 4.3",
         str(MIB),
         "KIP-1219",
@@ -121,20 +136,20 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=LARGEST_INT,
     ),
     Setting(
-        "controller.quorum.fetch.timeout.ms",
+        FETCH_TIMEOUT,
         "how long a voter fetches nothing before it starts an election",
         "2000",
-        minimum=1,
+        minimum=0,
         maximum=LARGEST_INT,
     ),
     Setting(
-        "replica.selector.class",
+        SELECTOR,
         "who chooses the replica that a consumer reads from; unset is the leader",
         None,
         "KIP-392",
         "org.apache.kafka.common.replica.LeaderSelector",
     ),
-    Setting("broker.rack", "the rack that a broker registers with", None, "KIP-392"),
+    Setting(RACK, "the rack that a broker registers with", None, "KIP-392"),
     Setting(
         "client.rack",
         "the rack that a consumer says it is in",
@@ -144,3 +159,8 @@ SETTINGS: tuple[Setting, ...] = (
         instead="client.rack in the consumer's own configuration",
     ),
 )
+
+
+def default_of(name: str) -> int:
+    """Kafka's default of a number."""
+    return next(int(one.default or 0) for one in SETTINGS if one.name == name)
