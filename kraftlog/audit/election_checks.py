@@ -12,7 +12,6 @@ import numpy as np
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
-from kraftlog.audit.replica_checks import busiest_hour
 from kraftlog.audit.triage import some
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted
@@ -21,6 +20,7 @@ from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.storms import busiest_hour
 
 
 def _over_elections(quorum: Quorum) -> Coverage:

@@ -15,16 +15,10 @@ from kraftlog.quorum.joining import (
     FORMER_FETCH_BYTES,
     Joining,
     is_controller,
-    joining,
+    stuck,
 )
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES
-
-
-def stuck(quorum: Quorum) -> Iterator[Joining]:
-    """The controllers whose signs together say that they try and fail."""
-    limit = quorum.thresholds.snapshot_part_ms
-    return (one for one in joining(quorum) if one.is_stuck(limit))
 
 
 def _over(quorum: Quorum) -> Coverage:

@@ -13,16 +13,16 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.joining_checks import stuck
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, numbers, offsets_text
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.logview import EpochStart, LogView
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities
 
 
@@ -431,27 +431,18 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
 
 def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
     """A voter that stands for election again and again raises its epoch, and is not elected."""
-    limit = quorum.thresholds.skipped_epochs
-    newest = max((log.last_epoch or 0 for log in quorum.peers), default=0)
-    told = {one.log.label for one in stuck(quorum)}
-    for logs in quorum.holders.values():
-        for log in logs:
-            state, file = log.evidence.state_file, log.evidence.quorum_state
-            if state is None or file is None or state.leader_epoch - newest <= limit:
-                continue
-            if log.label in told:
-                continue  # its finding names all signs
-            ahead = state.leader_epoch - newest
-            yield BadRow(
-                log.label,
-                f"The quorum-state of voter {log.evidence.node_id} is at epoch "
-                f"{state.leader_epoch}, {counted(ahead, 'epoch')} above every log at hand. "
-                "The voter has asked for votes that often, and no leader came of it. "
-                "Look for a controller that cannot reach the others, or cannot fetch in time.",
-                file.path,
-                batch_leader_epoch=state.leader_epoch,
-                evidence={"epoch": state.leader_epoch, "newest_epoch_in_logs": newest},
-            )
+    for log, epoch, newest in unelected(quorum):
+        file, ahead = log.evidence.quorum_state, epoch - newest
+        yield BadRow(
+            log.label,
+            f"The quorum-state of voter {log.evidence.node_id} is at epoch "
+            f"{epoch}, {counted(ahead, 'epoch')} above every log at hand. "
+            "The voter has asked for votes that often, and no leader came of it. "
+            "Look for a controller that cannot reach the others, or cannot fetch in time.",
+            file.path if file else None,
+            batch_leader_epoch=epoch,
+            evidence={"epoch": epoch, "newest_epoch_in_logs": newest},
+        )
 
 
 @check(
@@ -470,22 +461,6 @@ def storm(quorum: Quorum) -> Iterator[BadRow]:
     yield from _elections(quorum)
 
 
-def busiest_hour(log: LogView) -> tuple[int, EpochStart | None]:
-    """The most elections that a log holds within an hour, and the first of them in the log."""
-    starts = [one for one in log.epoch_starts if one.certain][1:]
-    rows = np.array([one.row for one in starts], np.int64)
-    if not len(rows):
-        return 0, None
-    # As floats: a wild time does not wrap around.
-    times = log.evidence.log.base_timestamps[rows].astype(np.float64)
-    order = np.argsort(times)
-    times = times[order]
-    within = np.searchsorted(times, times + 3_600_000, "left") - np.arange(len(times))
-    busiest = int(within.argmax())
-    most = int(within[busiest])
-    return most, starts[int(order[busiest : busiest + most].min())]
-
-
 def _elections(quorum: Quorum) -> Iterator[BadRow]:
     limits, log = quorum.thresholds, quorum.newest_log
     if log is None:
@@ -493,13 +468,10 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     most, first = busiest_hour(log)
     if first is None:
         return
-    epochs = np.array([one.epoch for one in log.epoch_starts], np.int64)
-    skipped = np.diff(epochs) - 1
-    worst = int(skipped.argmax())
-    gap = int(skipped[worst])
+    gap, after_gap = longest_gap(log)
     if most <= limits.elections_per_hour and gap <= limits.skipped_epochs:
         return
-    at = first if most > limits.elections_per_hour else log.epoch_starts[worst + 1]
+    at = first if most > limits.elections_per_hour else after_gap
     starts = np.array([one.row for one in log.epoch_starts if one.certain], np.int64)
     tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
     shortest = int(tenures.min()) if len(tenures) else None
@@ -524,6 +496,6 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
             "skipped_epochs": gap,
             "shortest_tenure_ms": shortest,
             "median_tenure_ms": int(np.median(tenures)) if len(tenures) else None,
-            "epochs": len(epochs),
+            "epochs": len(log.epoch_starts),
         },
     )

@@ -167,3 +167,9 @@ def _part(quorum: Quorum, log: LogView, end: int) -> SnapshotView | None:
         and one.end_offset > end
     )
     return max(found, key=lambda one: one.id, default=None)
+
+
+def stuck(quorum: Quorum) -> Iterator[Joining]:
+    """The controllers whose signs together say that they try and fail."""
+    limit = quorum.thresholds.snapshot_part_ms
+    return (one for one in joining(quorum) if one.is_stuck(limit))

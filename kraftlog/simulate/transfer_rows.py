@@ -10,7 +10,6 @@ from math import ceil
 from statistics import median
 from typing import Any
 
-from kraftlog.audit.replica_checks import storm
 from kraftlog.log import names
 from kraftlog.quorum.joining import (
     DEFAULT_FETCH_BYTES,
@@ -22,6 +21,7 @@ from kraftlog.quorum.joining import (
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.storms import is_stormy
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, Transfer, recommended_chunk_bytes
 
 Row = dict[str, Any]
@@ -44,7 +44,7 @@ def snapshot_transfer_rows(
         timeout_ms = min(set_ones, default=FETCH_TIMEOUT_MS)
     if chunks is None:
         chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
-    stuck, stormy = sorted(unfinished(quorum)), any(storm.query(quorum))
+    stuck, stormy = sorted(unfinished(quorum)), is_stormy(quorum)
     for log in quorum.peers:
         snapshot = newest_snapshot(quorum, log.label)
         if snapshot is None:

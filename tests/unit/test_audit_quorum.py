@@ -16,7 +16,6 @@ import pytest
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.replica_checks import busiest_hour
 from kraftlog.audit.run import audit_of, limited
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -27,6 +26,7 @@ from kraftlog.quorum.describe import foreign_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.storms import busiest_hour
 from tests.unit.audit_logs import (
     CLUSTER,
     NO_OP,
