@@ -13,7 +13,7 @@ import numpy as np
 
 from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.images import Images
-from kraftlog.explain.words import plain_name
+from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import LossCount, Losses
@@ -32,18 +32,6 @@ PAIRS_KEPT = 4
 """So many pairs of copies that differ in committed data are told by name."""
 _BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids", "voters", "kraft_version"})
 """Tables that the nodes write again by themselves when they start or register."""
-_MOVES = frozenset(
-    {
-        "leader",
-        "isr",
-        "leaderEpoch",
-        "partitionEpoch",
-        "eligibleLeaderReplicas",
-        "lastKnownElr",
-        "leaderRecoveryState",
-    }
-)
-"""Fields of a partition that the controller sets anew whenever brokers come and go."""
 MOVED = "moved"
 
 
@@ -239,7 +227,7 @@ def _kind(one: Difference) -> str:
     """added, removed or changed by the records that are lost; `MOVED` where a partition's leader
     moved.
     """
-    return MOVED if one.table == "partitions" and one.field in _MOVES else one.change
+    return MOVED if one.table == "partitions" and one.field in MOVES else one.change
 
 
 def _name(one: Difference, before: State, after: State, topics: Mapping[str, str]) -> str:

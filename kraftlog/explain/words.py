@@ -72,6 +72,28 @@ def object_name(change: Change, names: Names) -> str:
     return f"{TABLE[change.table].noun[0]} {' '.join(map(str, key))}".rstrip()
 
 
+MOVES = frozenset(
+    {
+        "leader",
+        "isr",
+        "leaderEpoch",
+        "partitionEpoch",
+        "eligibleLeaderReplicas",
+        "lastKnownElr",
+        "leaderRecoveryState",
+    }
+)
+"""Fields of a partition that the controller sets anew whenever brokers come and go."""
+
+
+def is_move(change: Change) -> bool:
+    """Whether a partition has only moved among its replicas."""
+    before, after = change.before, change.after
+    if change.table != "partitions" or before is None or after is None:
+        return False
+    return all(before[name] == after[name] for name in before if name not in MOVES)
+
+
 _KIND = re.compile("^(topic|partition|config|ACL|quota|delegation token|feature|broker) ")
 
 

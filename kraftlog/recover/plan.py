@@ -5,10 +5,11 @@ In: a recovered image, the new voters, the files. Out: Markdown, and the same as
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kraftlog.explain.words import sentences
+from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.recover.commands import node_commands
 from kraftlog.recover.source import LeftOut, Recovered
@@ -46,10 +47,11 @@ def unknown(found: Recovered) -> Iterator[str]:
             f"Whether anything from offset {image.end_offset} on was committed: nothing at hand "
             "proves that these copies end where the quorum ended. If it went on, that is lost."
         )
-    for voter in found.missing_voters:
-        yield f"What voter {voter} held: no copy of it is at hand."
-    for voter in found.open_voters:
-        yield f"What voter {voter} held after the end of its copy: nothing proves it whole."
+    if found.missing_voters:
+        yield f"What {_voters(found.missing_voters)} held: no copy is at hand."
+    if found.open_voters:
+        who = _voters(found.open_voters)
+        yield f"What {who} held after the end of the copy: nothing proves that it ended there."
     for fault in image.faults[:TOLD]:
         at = (
             "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"
@@ -63,8 +65,24 @@ def unknown(found: Recovered) -> Iterator[str]:
             )
 
 
-def lost(one: LeftOut, found: Recovered) -> list[str]:
-    """What a copy's own records change, which the image lacks, as sentences."""
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What copies that hold the same have changed, and the image lacks, as sentences: objects, and
+    partitions that only moved, which the cluster sets anew by itself.
+    """
+
+    held: list[LeftOut]
+    objects: list[str]
+    moved: list[str]
+
+
+def _voters(ids: Sequence[int]) -> str:
+    noun = "voter" if len(ids) == 1 else "voters"
+    return f"{noun} {', '.join(map(str, ids))}"
+
+
+def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
+    """What a copy's own records change: objects, or the moves of partitions."""
     names = {key[0]: value["name"] for key, value in found.image.state.rows("topics").items()}
     for each in one.changes:
         if each.table == "topics":
@@ -72,17 +90,25 @@ def lost(one: LeftOut, found: Recovered) -> list[str]:
     return [
         text
         for each in one.changes
+        if is_move(each) == moved
         for text in sentences(each, lambda key: names.get(key, f"(id {key})"))
     ]
 
 
-def lost_together(found: Recovered) -> list[tuple[list[LeftOut], list[str]]]:
+def lost_together(found: Recovered) -> list[Lost]:
     """What is lost, once for copies that hold the same."""
-    groups: dict[tuple[str, ...], list[LeftOut]] = {}
+    groups: list[Lost] = []
     for one in found.left_out:
-        if one.why_unknown is None:
-            groups.setdefault(tuple(lost(one, found)), []).append(one)
-    return [(held, list(objects)) for objects, held in groups.items()]
+        if one.why_unknown is not None:
+            continue
+        told = [lost(one, found, moved=moved) for moved in (False, True)]
+        for group in groups:
+            if [group.objects, group.moved] == told:
+                group.held.append(one)
+                break
+        else:
+            groups.append(Lost([one], *told))
+    return groups
 
 
 def notes(found: Recovered) -> Iterator[str]:
@@ -115,12 +141,12 @@ def plan_values(
         "topics": sorted(value["name"] for value in image.state.rows("topics").values()),
         "lost": [
             {
-                "replicas": [one.replica for one in held],
-                "start_offset": min(one.start_offset for one in held),
-                "end_offset": max(one.end_offset for one in held),
-                "objects": objects,
+                "replicas": [one.replica for one in group.held],
+                "start_offset": min(one.start_offset for one in group.held),
+                "end_offset": max(one.end_offset for one in group.held),
+                "objects": group.objects + group.moved,
             }
-            for held, objects in lost_together(found)
+            for group in lost_together(found)
         ],
         "unknown": list(unknown(found)),
         "notes": list(notes(found)),
@@ -171,7 +197,10 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
 
 
 def _kept_lines(found: Recovered) -> list[str]:
-    counts = ", ".join(f"{count:,} {name}" for name, count in kept(found).items())
+    one_of = {one.noun[1]: one.noun[0] for one in TABLES}
+    counts = ", ".join(
+        f"{count:,} {one_of[name] if count == 1 else name}" for name, count in kept(found).items()
+    )
     names = sorted(value["name"] for value in found.image.state.rows("topics").values())
     return [
         "",
@@ -192,21 +221,29 @@ def _lost_lines(found: Recovered) -> list[str]:
     groups = lost_together(found)
     if not groups:
         lines.append("Nothing that lies at hand.")
-    for held, objects in groups:
+    for group in groups:
         spans = [
-            f"offsets {one.start_offset} to {one.end_offset - 1} of {one.replica}" for one in held
+            f"offsets {one.start_offset} to {one.end_offset - 1} of replica {one.replica}"
+            for one in group.held
         ]
         lines.append(
-            f"{' and '.join(spans)}: they contradict this history, or nothing leads up to them, "
-            "and are left out. What only they change:"
+            f"Left out: {' and '.join(spans)}. They contradict this history, or nothing leads up "
+            "to them. What only they change:"
         )
-        lines += ["", *(f"- {text}" for text in objects[:TOLD])]
-        if len(objects) > TOLD:
-            lines.append(f"- and {len(objects) - TOLD:,} more: see plan.json")
-        if not objects:
-            lines.append("- nothing that the state shows")
+        lines += ["", *(f"- {text}" for text in group.objects[:TOLD])]
+        if len(group.objects) > TOLD:
+            lines.append(f"- and {len(group.objects) - TOLD:,} more: see plan.json")
+        if not group.objects:
+            lines.append("- nothing that a person would have to do again")
+        if group.moved:
+            lines += ["", f"The cluster sets anew by itself: {_moves(group.moved)}."]
         lines.append("")
     return lines
+
+
+def _moves(moved: Sequence[str]) -> str:
+    noun = "partition" if len(moved) == 1 else "partitions"
+    return f"leader and replicas in sync of {len(moved):,} {noun} (see plan.json)"
 
 
 def _steps(
