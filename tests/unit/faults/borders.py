@@ -2,7 +2,9 @@
 that were stopped on purpose, settings of a node's own, places where an equal sign decides.
 """
 
+import os
 import struct
+from pathlib import Path
 from typing import Any
 
 from tests.unit.audit_logs import (
@@ -15,6 +17,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     remove_topic,
+    snapshot,
     topic,
 )
 from tests.unit.faults.cases import elections, free, joiner, settings
@@ -238,6 +241,56 @@ def with_observer(nodes: list[Node]) -> Node:
 def _(nodes: list[Node]) -> None:
     cut(with_observer(nodes))
 
+
+def copied_at(path: Path, ms: int) -> None:
+    os.utime(path, ns=(ms * 10**6, ms * 10**6))
+
+
+def emptied(ms: int) -> Damage:
+    """Voter 3 with an empty log that was copied at a time; its first record is of START_MS."""
+
+    def damage(nodes: list[Node]) -> None:
+        for path in (nodes[2].segment(6), nodes[2].checkpoint(6, 1)):
+            path.unlink()
+        nodes[2].segment(0).write_bytes(b"")
+        copied_at(nodes[2].segment(0), ms)
+
+    return damage
+
+
+fault(
+    "log_end_lost", "info", "3", 0, says="its log was copied first. Copy it again",
+    sound=lambda nodes: copied_at(nodes[2].segment(0), START_MS - 1),
+)(emptied(START_MS - 1))  # fmt: skip
+fault(
+    "log_end_lost", "critical", "3", 0, says="Do not start this node",
+    sound=lambda nodes: copied_at(nodes[2].segment(0), START_MS),
+)(emptied(START_MS))  # fmt: skip
+
+
+def cut_at(ms: int) -> Damage:
+    """Voters 2 and 3 end at offset 6, whose record is 4,000 ms later; 1 has a snapshot of all."""
+
+    def damage(nodes: list[Node]) -> None:
+        stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+        nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
+        for node in nodes[1:]:
+            cut(node)
+            node.epochs([(1, 0)])
+            node.quorum_state(leaderId=1, leaderEpoch=1)
+            copied_at(node.segment(0), ms)
+
+    return damage
+
+
+fault(
+    "voter_holds_committed_data", "info", "2", 6, sound=on_its_disks,
+    says="Its files were copied before these records were written.",
+)(cut_at(START_MS + 3_999))  # fmt: skip
+fault(
+    "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
+    says="Voters 2 and 3 would elect it all the same",
+)(cut_at(START_MS + 4_000))  # fmt: skip
 
 # --- differences ---------------------------------------------------------------------------------
 
