@@ -111,7 +111,7 @@ def lake_of(options: Options) -> Lake:
         raise UsageError("no lake is named: say --lake FOLDER, where the Delta tables go")
     root = absolute(options.lake)
     lease = held(root)
-    return Lake(root, lease.token if lease else 0)
+    return Lake(root, lease.token, lease.opened) if lease else Lake(root)
 
 
 def lake_key(lake: Lake) -> bytes:

@@ -10,7 +10,7 @@ table that is ahead of `runs` was left by a killed run, and is taken back to whe
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -65,10 +65,18 @@ class Replaced(Protocol):
 class Lake:
     """A folder of Delta tables. Pickles; executors only ask it for paths. `token` is that of the
     lease under which it is written; 0: by one that nobody else knows of.
+
+    `opened` holds the tables that have been opened under that lease. While it lasts nobody else
+    writes, and each opening reads a table's log, which on an object store takes longer than all
+    else. A commit onto what is not the newest version after all fails.
     """
 
     root: str
     token: int = 0
+    opened: dict[str, DeltaTable] | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type["Lake"], tuple[str, int]]:
+        return Lake, (self.root, self.token)
 
     def path(self, name: str) -> str:
         """The folder of one table."""
@@ -78,6 +86,8 @@ class Lake:
         """Whether a table has been written.
 
         Raises LakeError where something else is in its place."""
+        if self.opened and name in self.opened:
+            return True
         try:
             return DeltaTable.is_deltatable(self.path(name))
         except OSError as error:
@@ -92,8 +102,10 @@ class Lake:
         """One table, at its newest version or at another one.
 
         Raises LakeError where it is missing or unreadable."""
+        if version is None and self.opened and name in self.opened:
+            return self.opened[name]
         try:
-            return DeltaTable(self.path(name), version=version)
+            table = DeltaTable(self.path(name), version=version)
         except TableNotFoundError as error:
             raise LakeError(
                 f"{self.root}: there is no table '{name}'; run the decode job first"
@@ -103,6 +115,13 @@ class Lake:
                 f"{self.path(name)}: it cannot be read as a Delta table "
                 f"({in_line(error)}); run over the input to build it anew"
             ) from error
+        if version is None and self.opened is not None:
+            self.opened[name] = table
+        return table
+
+    def _forget(self, name: str) -> None:
+        if self.opened is not None:
+            self.opened.pop(name, None)
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A whole (small) table as Arrow."""
@@ -232,6 +251,7 @@ class Lake:
                 partition_by=list(spec.partition_by) or None,
                 commit_properties=self._properties(run_number),
             )
+            table.update_incremental()  # a commit leaves the table that it was made on as it was
         return int(table.version())
 
     @contextmanager
@@ -242,6 +262,10 @@ class Lake:
         try:
             yield
         except CommitFailedError as error:
+            if self.opened is not None:
+                self.opened.clear()
+            if (DeltaTable(table.table_uri).transaction_version(_WRITER) or 0) > self.token:
+                raise taken_over(self.root) from error
             raise LakeError(
                 f"{table.table_uri}: another writer has committed to this table while this run "
                 "was about to; run again, and let only kraftlog write there"
@@ -283,6 +307,7 @@ class Lake:
         filesystem, folder = filesystem_of(self.path(spec.name))
         if filesystem.get_file_info(f"{folder}/_delta_log").type != pafs.FileType.NotFound:
             filesystem.delete_dir(f"{folder}/_delta_log")
+        self._forget(spec.name)
         self.mark(spec, run_number)
 
     def fence(self, specs: Iterable[TableSpec]) -> None:
@@ -322,6 +347,7 @@ class Lake:
         for version in range(self.open(spec.name).version(), -1, -1):
             older = DeltaTable(path, version=version)
             if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
+                self._forget(spec.name)
                 table = DeltaTable(path)
                 with self._alone(table):
                     table.restore(version, commit_properties=self._properties(finished_run))

@@ -36,7 +36,7 @@ _HELD: ContextVar[dict[str, "Lease"] | None] = ContextVar("held leases", default
 @dataclass(slots=True)
 class Lease:
     """The right to write a lake, as long as it is held. `is_taken_over` says that its last owner
-    died at work.
+    died at work; `opened` are the tables that stay open while it lasts (see `lake.Lake`).
     """
 
     register: Register
@@ -44,6 +44,7 @@ class Lease:
     seconds: float
     is_taken_over: bool
     lost: bool = False
+    opened: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _heard: float = field(default_factory=time.monotonic)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -123,6 +124,7 @@ def holding(
         lease.release()
     finally:
         _HELD.reset(reset)
+        lease.opened.clear()
         thread.join(timeout=1)
 
 

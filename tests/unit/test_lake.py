@@ -3,8 +3,10 @@ killed.
 """
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -54,6 +56,33 @@ def test_a_run_is_written_once(two_paths: Lake) -> None:
     two_paths.commit(BATCHES, [added(two_paths, "/b", 9)], 1)
     assert two_paths.open("batches").version() == before
     assert count_by_path(two_paths) == {"/a": 3, STRANGE: 2}
+
+
+def test_under_a_lease_a_table_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows what this lake commits; what another one does fails the next commit."""
+    opened: list[str] = []
+
+    class Counted(DeltaTable):
+        def __init__(self, table_uri: str, version: int | None = None, **options: Any) -> None:
+            opened.append(table_uri)
+            super().__init__(table_uri, version=version, **options)
+
+    monkeypatch.setattr("kraftlog.tables.lake.DeltaTable", Counted)
+    lake = Lake(str(tmp_path / "lake"), 1, {})
+    assert lake.commit(BATCHES, [added(lake, "/a", 3)], 1) == 1
+    del opened[:]
+    assert lake.commit(BATCHES, [added(lake, "/b", 2)], 2) == 2
+    assert (count_by_path(lake), lake.run_number("batches")) == ({"/a": 3, "/b": 2}, 2)
+    assert not opened
+
+    other = pickle.loads(pickle.dumps(lake))
+    assert other == lake
+    other.commit(BATCHES, [added(lake, "/c", 1)], 3)
+    with pytest.raises(LakeError, match="another writer has committed"):
+        lake.commit(BATCHES, [added(lake, "/d", 4)], 3)
+    assert count_by_path(lake) == {"/a": 3, "/b": 2, "/c": 1}, "it has looked again"
 
 
 def test_a_path_is_replaced_and_the_others_stay(two_paths: Lake) -> None:
