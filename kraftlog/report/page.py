@@ -16,7 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kraftlog.audit.catalogue import BY_NAME
-from kraftlog.plain import printable
+from kraftlog.plain import counted, printable
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
@@ -62,7 +62,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(number=_number, coded=_coded, words=lambda text: text.replace("_", " "))
+    found.filters.update(
+        number=_number, coded=_coded, counted=counted, words=lambda text: text.replace("_", " ")
+    )
     return found
 
 
