@@ -28,6 +28,11 @@ EQUAL: dict[str, str] = {
     "pairs.py _agreeing: < theirs -> <= theirs": "equal ends were told before",
     "collect.py _is_folder: FileProblem(": "None is as false as False",
     "guidance.py all_guidance:": "text files are UTF-8",
+    "catalogue.py _in_order:": "it runs while modules are imported, and raises there",
+    "difference_checks.py _first_words: words.get(other": "the first batches of each are put into "
+    "words",
+    "issues.py _holders: 1 -> 2 #1": "without a tail any bound above the batch does",
+    "log_checks.py _damaged_headers: remedy(quorum, log.label, start, end) -> remedy(quorum, None": "a copy does not hold the range that is damaged in it, so that it need not be left out",
 }
 """The reason, by a piece of the change's key."""
 

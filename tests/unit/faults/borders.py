@@ -359,6 +359,16 @@ def _(nodes: list[Node]) -> None:
     first_index(nodes, 5, torn_first(nodes))
 
 
+@fault(
+    "batch_header_valid", "critical", "2", 7, AT[7], says="Offsets 7 to 8 cannot be read",
+    also="batch_crc_valid offsets_contiguous",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Node 1 holds the first of two lost batches alone: only 3 holds both."""
+    overwrite(nodes[1].segment(6), AT[7], b"\x07" * (AT[9] - AT[7]))
+    overwrite(nodes[0].segment(6), AT[8] + HEADER_SIZE + 1, b"\x7f")
+
+
 # --- snapshots -----------------------------------------------------------------------------------
 
 
@@ -371,6 +381,15 @@ def _(nodes: list[Node]) -> None:
     path = nodes[0].checkpoint(6, 1)
     header = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
     overwrite(path, header + 12, struct.pack(">i", 3))
+
+
+@fault(
+    "snapshot_batch_aligned", "critical", "3", 5, says="(log of 1)", also="log_start_covered",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The copy that holds the snapshot does not hold the batch: another's log tells."""
+    nodes[2].segment(0).unlink()
+    nodes[2].checkpoint(6, 1).rename(nodes[2].checkpoint(5, 1))
 
 
 def often(**values: object) -> Damage:
