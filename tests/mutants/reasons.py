@@ -32,7 +32,9 @@ EQUAL: dict[str, str] = {
     "difference_checks.py _first_words: words.get(other": "the first batches of each are put into "
     "words",
     "issues.py _holders: 1 -> 2 #1": "without a tail any bound above the batch does",
-    "log_checks.py _damaged_headers: remedy(quorum, log.label, start, end) -> remedy(quorum, None": "a copy does not hold the range that is damaged in it, so that it need not be left out",
+    "log_checks.py _damaged_headers: remedy(quorum, log.label, start, end) -> remedy(quorum, N": (
+        "a copy does not hold its own damaged range"
+    ),
 }
 """The reason, by a piece of the change's key."""
 
