@@ -38,16 +38,16 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
     with duckdb.connect(":memory:", config=_LOCKED) as database:
         # Kafka's times read the same on every machine.
         database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        columns: set[str] = set()
+        versions = _named(statement, published[-1].versions)
         try:
             _require_query(database.extract_statements(statement))
-            columns = _register(database, lake, _named(statement, published[-1].versions))
+            _register(database, lake, versions)
             reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
             for batch in reader:
                 for row in batch.to_pylist():
                     yield {name: _plain(value) for name, value in row.items()}
         except duckdb.Error as error:
-            raise UsageError(_sentence(error, columns)) from error
+            raise UsageError(_sentence(error, lake, versions)) from error
 
 
 def _require_query(statements: list[Any]) -> None:
@@ -66,13 +66,11 @@ def _named(statement: str, versions: Mapping[str, int]) -> Mapping[str, int]:
     return {name: one for name, one in versions.items() if name in words} or versions
 
 
-def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> set[str]:
-    """Show tables to the database; the names of all of their columns."""
+def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         datasets = list(pool.map(lambda one: lake.dataset(*one), versions.items()))
     for name, dataset in zip(versions, datasets, strict=True):
         database.register(name, dataset)
-    return {column for one in datasets for column in one.schema.names}
 
 
 def _plain(value: Any) -> Any:
@@ -92,10 +90,10 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _sentence(error: Exception, columns: set[str]) -> str:
-    """What DuckDB says, without the drawing of where."""
+def _sentence(error: Exception, lake: Lake, versions: Mapping[str, int]) -> str:
+    """What DuckDB says, without the drawing of where; of a word that is a column, too, how."""
     text = " ".join(str(error).partition("\nLINE ")[0].split())
     near = _NEAR.search(text)
-    if near and near[1].lower() in columns:
+    if near and any(near[1].lower() in lake.dataset(*one).schema.names for one in versions.items()):
         text += f'; where the column is meant, write it in double quotes: "{near[1]}"'
     return text

@@ -48,7 +48,7 @@ class Runs:
 
     def measure(self) -> None:
         options = load_options({"input": [str(self.root)], "lake": self.lake.root})
-        for step in ("decode", "materialize", "metrics"):
+        for step in ("decode", "materialize", "audit", "metrics"):
             STEPS[step](lambda: self.spark.sparkContext, options)
         lake_views(self.spark, self.lake.root)
 
