@@ -475,6 +475,8 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     starts = np.array([one.row for one in log.epoch_starts if one.certain], np.int64)
     tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
     shortest = int(tenures.min()) if len(tenures) else None
+    epochs_words = f", with up to {counted(gap, 'epoch')} without a leader between two of them"
+    skipped_words = epochs_words if gap else ""
     held = (
         f" The shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most "
         f"{np.median(tenures) / 1000:,.1f} s."
@@ -483,9 +485,8 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     )
     yield BadRow(
         log.label,
-        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour, "
-        f"with up to {counted(gap, 'epoch')} without a leader between two of them "
-        f"(limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} "
+        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour"
+        f"{skipped_words} (limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} "
         "Look for a controller that cannot fetch in time, or for a slow link.",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),

@@ -18,7 +18,7 @@ _SLIPS = (
     (re.compile(r"None(?! of)|True|False|[{}<>]"), "shows the inside of the program"),
     (re.compile(r"  |^ | $|\( | \)|\(\)| [,;]| [.:](?!\w)|[,;:]{2}|\.\.(?!\.)"), "is put together"),
     (re.compile(rf"(?<![\w.,-])1 {_KIND}({'|'.join(_COUNTED.split())})\b"), "counts one as many"),
-    (re.compile(r"\b0 more\b|\(s\)"), "says what nobody would say"),
+    (re.compile(r"\b0 more\b|\bup to 0\b|\(s\)"), "says what nobody would say"),
     (re.compile(r"\. [a-z]"), "begins a sentence with a small letter"),
 )
 
