@@ -28,7 +28,6 @@ EQUAL: dict[str, str] = {
     "pairs.py _agreeing: < theirs -> <= theirs": "equal ends were told before",
     "collect.py _is_folder: FileProblem(": "None is as false as False",
     "guidance.py all_guidance:": "text files are UTF-8",
-    "catalogue.py _in_order:": "it runs while modules are imported, and raises there",
     "difference_checks.py _first_words: words.get(other": "the first batches of each are put into "
     "words",
     "issues.py _holders: 1 -> 2 #1": "without a tail any bound above the batch does",
