@@ -42,7 +42,25 @@ def _own_files(quorum: Quorum) -> Coverage:
         for log in quorum.logs
         if not log.evidence.single_file and log.label not in able
     ]
-    return Coverage(tuple(able), tuple(alone), "no file lies beside the log")
+    early = [
+        (log.label, "its log was copied before the files beside it; copy it again")
+        for log in quorum.logs
+        if log.label in able and _copied_first(quorum, log)
+    ]
+    judged = tuple(label for label in able if label not in dict(early))
+    return Coverage(judged, (*alone, *early), "no file lies beside the log")
+
+
+def _copied_first(quorum: Quorum, log: LogView) -> bool:
+    """Whether the files beside a log tell of more only because they were copied after it: what
+    the node holds is not known then.
+    """
+    found, end = witnesses(log, quorum.snapshots_of(log.label)), log.end_offset or 0
+    return (
+        bool(found)
+        and _explained(quorum, log, end)
+        and not _may_be_unwritten(quorum, log, end, found)
+    )
 
 
 @check(
@@ -72,8 +90,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     # A node with a voter's id is told as one, whatever its directory id says.
     by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
     role = "voter" if by_id else quorum.role(log.evidence)
-    stamp = _time_at(quorum, log, end)
-    explained = stamp is not None and copy_explains(quorum, log, stamp)
+    explained = _explained(quorum, log, end)
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
@@ -92,6 +109,11 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
             "role": role,
         },
     )
+
+
+def _explained(quorum: Quorum, log: LogView, end: int) -> bool:
+    stamp = _time_at(quorum, log, end)
+    return stamp is not None and copy_explains(quorum, log, stamp)
 
 
 def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:

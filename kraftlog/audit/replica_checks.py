@@ -7,12 +7,13 @@ KAFKA-14616.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, numbers, offsets_text
 from kraftlog.plain import counted, sentence
@@ -100,11 +101,27 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+def _committed_voters(quorum: Quorum) -> Coverage:
+    """The voters but those whose files were copied before the newest committed records: what their
+    nodes hold is not known.
+    """
+    found = coverage.committed_voters(quorum)
+    early = [
+        (one.log.label, "its files were copied before the newest committed records; copy it again")
+        for one in candidates(quorum)
+        if one.lacks_from is not None
+        and one.wins
+        and _copied_before(quorum, one.log, one.lacks_from)
+    ]
+    judged = tuple(label for label in found.judged if label not in dict(early))
+    return replace(found, judged=judged, gaps=(*found.gaps, *early))
+
+
 @check(
     "voter_holds_committed_data", "critical", "replica",
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
     "no majority of voters could elect a leader that lacks committed data",
-    action="stop", over=coverage.committed_voters,
+    action="stop", over=_committed_voters,
     meaning="""Enough voters would elect a leader that lacks committed records; those would then
     be lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs.""",
