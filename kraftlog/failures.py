@@ -162,15 +162,9 @@ def _of_spark(error: Exception) -> str | None:
         return None
     said = str(error)
     if lacks := _LACKS.search(said):
-        return (
-            f"the Python of Spark's workers has no {lacks[1]}: ship kraftlog by --py-files and the "
-            "packages by --archives, or install both there"
-        )
+        return f"the Python of Spark's workers has no {lacks[1]}: ship kraftlog by --py-files and the packages by --archives, or install both there"
     if versions := _OTHER_PYTHON.search(said):
-        return (
-            f"Spark's workers have Python {versions[1]} and this is {versions[2]}: name one of the "
-            "same version in PYSPARK_PYTHON"
-        )
+        return f"Spark's workers have Python {versions[1]} and this is {versions[2]}: name one of the same version in PYSPARK_PYTHON"
     if _HAS_ENDED.search(said):
         return "Spark has ended before its work was done: its master does not answer, or stopped it"
     found = _SYSTEM_S.findall(said)
@@ -182,10 +176,7 @@ def _of_spark(error: Exception) -> str | None:
 
 def _of_defect(error: Exception) -> str:
     """What nobody foresaw: where it is in our own code, and what helps to mend it."""
-    return (
-        f"this is a defect of kraftlog {__version__} ({_place(error)}); run the same command with "
-        "--debug and send what it prints to where you have kraftlog from"
-    )
+    return f"this is a defect of kraftlog {__version__} ({_place(error)}); run the same command with --debug and send what it prints to where you have kraftlog from"
 
 
 def _place(error: Exception) -> str:

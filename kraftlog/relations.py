@@ -186,8 +186,7 @@ REPLICAS = Relation(
             column(
                 "epoch_checkpoint_pruned",
                 BOOL,
-                "whether none of them begins below the log start; else Kafka has not pruned it "
-                "since",
+                "whether none of them begins below the log start; else Kafka has not pruned it since",
             ),
             column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
             column("committed_lower", LONG, "every offset below it is known to be committed"),

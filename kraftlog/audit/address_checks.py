@@ -35,8 +35,7 @@ def _over(quorum: Quorum) -> Coverage:
     return Coverage(
         tuple(dict.fromkeys(labels)),
         (),
-        "no voter of a KRaftVoters record has registered as a controller, and no "
-        "server.properties at hand says where controllers are",
+        "no voter of a KRaftVoters record has registered as a controller, and no server.properties at hand says where controllers are",
     )
 
 
@@ -70,8 +69,7 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
     }
     left, majority = len(moved) - len(away), len(moved) // 2 + 1
     lost = (
-        f" {len(away)} of {len(moved)} voters have moved so, and {majority} must be found: once "
-        "all are stopped, no leader can be elected."
+        f" {len(away)} of {len(moved)} voters have moved so, and {majority} must be found: once all are stopped, no leader can be elected."
         if left < majority
         else ""
     )
@@ -82,10 +80,7 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
             told = some([f"{other} by its own {source}" for other, source in held])
             yield BadRow(
                 None,
-                f"Voter {voter} is at {place} by the voter set, but at {told} (listener "
-                f"{listener}). After a restart the others look for it at {place}.{lost} "
-                "Let the old address lead to it until there is a leader, which then takes the new "
-                "one from the node itself. "
+                f"Voter {voter} is at {place} by the voter set, but at {told} (listener {listener}). After a restart the others look for it at {place}.{lost} Let the old address lead to it until there is a leader, which then takes the new one from the node itself. "
                 "Or begin a quorum at the new addresses with kraftlog recover.",
                 evidence={
                     "voter_id": voter,
@@ -140,9 +135,7 @@ def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
         verb = "has" if len(lookers) == 1 else "have"
         yield BadRow(
             replicas[0].label,
-            f"Voter {voter} is not where others look for it: "
-            f"{replicas_text(lookers)} {verb} {place} in controller.quorum.voters, "
-            f"but its own server.properties says {some(own)}. "
+            f"Voter {voter} is not where others look for it: {replicas_text(lookers)} {verb} {place} in controller.quorum.voters, but its own server.properties says {some(own)}. "
             "They cannot reach it, so it can neither elect a leader nor be one. "
             "Put the addresses right before any node starts.",
             file.path if file else None,

@@ -71,8 +71,7 @@ def timestamps(quorum: Quorum) -> Iterator[BadRow]:
             whose = "the new leader's clock" if one.new_leader else "its leader's clock"
             yield _row(
                 one,
-                f"The batch at offset {one.offset} is {one.back_ms:,} ms older than the one before "
-                f"it, by {whose}. {sentence(holding(one.replicas))} it. "
+                f"The batch at offset {one.offset} is {one.back_ms:,} ms older than the one before it, by {whose}. {sentence(holding(one.replicas))} it. "
                 "Compare the controllers' clocks if this happens again.",
             )
         return
@@ -91,10 +90,7 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
     replicas = list(dict.fromkeys(label for one in steps for label in one.replicas))
     return _row(
         steps[0],
-        f"The leaders' clocks go back {len(steps):,} times{span}, by {backs[0]:,} to "
-        f"{backs[-1]:,} ms, usually {every:,.1f} s apart, {counted(same, 'time')} under one and "
-        f"the same leader. The first is at offset {steps[0].offset}, the last at "
-        f"{steps[-1].offset}. {sentence(holding(replicas))} them. "
+        f"The leaders' clocks go back {len(steps):,} times{span}, by {backs[0]:,} to {backs[-1]:,} ms, usually {every:,.1f} s apart, {counted(same, 'time')} under one and the same leader. The first is at offset {steps[0].offset}, the last at {steps[-1].offset}. {sentence(holding(replicas))} them. "
         "Look at the time service of the controllers.",
         times=len(steps),
         replicas=replicas,
@@ -149,10 +145,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     others = f" There {_more_gaps(len(found) - 1)}." if len(found) > 1 else ""
     yield BadRow(
         log.label,
-        f"Nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, "
-        f"where {usual / 1000:,.1f} s are usual in this log.{others} "
-        f"The leader of epoch {int(log.epochs[worst])} stood still, or its node was paused: look "
-        "into its log at that time.",
+        f"Nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, where {usual / 1000:,.1f} s are usual in this log.{others} The leader of epoch {int(log.epochs[worst])} stood still, or its node was paused: look into its log at that time.",
         log.path(row),
         int(columns.positions[row]),
         int(log.base[worst + 1]),

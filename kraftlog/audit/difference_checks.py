@@ -98,9 +98,7 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}"
-            f"{apart_words(quorum, log.label, side.comparison.other.label)} "
-            f"{_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
+            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}{apart_words(quorum, log.label, side.comparison.other.label)} {_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
 
@@ -139,14 +137,11 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         quorum,
         side,
         run.start,
-        f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold "
-        "different records, and both sides committed theirs. "
+        f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and both sides committed theirs. "
         "A new quorum was formed beside an old one. "
         "Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
-        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds "
-        f"{counted(lost['records'], 'record')} there, committed by "
-        f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in epoch {epoch}. "
+        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {
             "voters": voters,
@@ -191,10 +186,7 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             at,
-            f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same "
-            f"epoch {epoch}. That cannot happen in a sound quorum: one of them was changed after "
-            "it was written, or two leaders shared an epoch. Keep both folders, and let the one "
-            f"that stands alone fetch the log again. {_words(quorum, side)}.",
+            f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same epoch {epoch}. That cannot happen in a sound quorum: one of them was changed after it was written, or two leaders shared an epoch. Keep both folders, and let the one that stands alone fetch the log again. {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
 
@@ -243,8 +235,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which "
-        f"a restart cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
+        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),
@@ -279,10 +270,7 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
     wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
     copies = "a copy of voter" if len(wanted) == 1 else "copies of voters"
     known = f" ({copies} {numbers(wanted)} may tell)" if wanted else ""
-    return (
-        f"Whether any of it was committed is not proven{known}: keep this folder, and do not "
-        "start the node before you know."
-    )
+    return f"Whether any of it was committed is not proven{known}: keep this folder, and do not start the node before you know."
 
 
 def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
@@ -348,8 +336,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
             quorum,
             side,
             run.start,
-            f"Replicas {log.label} and {other} differ from offset {run.start} on, where nothing is "
-            "known to be committed. Let the quorum elect a leader, and audit again. "
+            f"Replicas {log.label} and {other} differ from offset {run.start} on, where nothing is known to be committed. Let the quorum elect a leader, and audit again. "
             f"If {other} leads, a restart cuts {log.label} at offset {cut}. "
             f"{_words(quorum, side)}.",
             {"truncation_offset": cut, "also_has_tail": log.label in told},

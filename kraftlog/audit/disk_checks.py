@@ -76,11 +76,9 @@ def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> Ba
     last = f"its newest snapshot, at offset {end}" if end else "the log's beginning"
     return BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of "
-        f"its log, since {last}; {limits.between_bytes:,} are usual ({BETWEEN}). "
+        f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of its log, since {last}; {limits.between_bytes:,} are usual ({BETWEEN}). "
         "Without a snapshot nothing can be dropped: the log grows, and each start takes longer. "
-        "Look for errors of its metadata loader or snapshot generator: they stop snapshots until "
-        "the node is restarted.",
+        "Look for errors of its metadata loader or snapshot generator: they stop snapshots until the node is restarted.",
         log.evidence.folder,
         evidence={"bytes_since_snapshot": since, "limit_bytes": limits.between_bytes},
     )
@@ -104,16 +102,13 @@ def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> 
     why = (
         f"log and snapshots take {size:,} bytes, {limits.max_bytes:,} are allowed ({KEPT_BYTES})"
         if drops[0] == KEPT_BYTES
-        else f"its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, "
-        f"{limits.max_ms / DAY_MS:.1f} are allowed ({KEPT_MS})"
+        else f"its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, {limits.max_ms / DAY_MS:.1f} are allowed ({KEPT_MS})"
     )
     yield BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have "
-        f"dropped, in {counted(len(dropped), 'snapshot')} and the log below: {why}. "
+        f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have dropped, in {counted(len(dropped), 'snapshot')} and the log below: {why}. "
         "The settings log.retention.* do not count for this log. "
-        "Delete nothing by hand: find out why the node does not delete files (its log, the "
-        "permissions, a disk that is read-only).",
+        "Delete nothing by hand: find out why the node does not delete files (its log, the permissions, a disk that is read-only).",
         dropped[0].path,
         evidence={
             "debt_bytes": debt,
@@ -133,9 +128,7 @@ def _over_disks(quorum: Quorum) -> Coverage:
     return Coverage(
         labels,
         (),
-        "no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs "
-        f"grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is "
-        f"Kafka's own, drops what is over {limit:,} bytes or 7 days old",
+        f"no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is Kafka's own, drops what is over {limit:,} bytes or 7 days old",
     )
 
 
@@ -173,10 +166,7 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
             known = f"retention lets it come to {kept:,.0f}"
         yield BadRow(
             log.label,
-            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, "
-            f"{grows}, log and snapshots take {size:,} bytes, and {known}. A controller that "
-            "cannot write stops, and may leave a torn batch and a .part file. Give it room, or "
-            "lower metadata.max.retention.bytes, before it is full.",
+            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, {grows}, log and snapshots take {size:,} bytes, and {known}. A controller that cannot write stops, and may leave a torn batch and a .part file. Give it room, or lower metadata.max.retention.bytes, before it is full.",
             log.evidence.disk_free.path if log.evidence.disk_free else None,
             evidence={
                 "free_bytes": free,

@@ -58,11 +58,7 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
     names = [f"controller {node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
     yield BadRow(
         log.label,
-        f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than "
-        f"{limits.tenure_ms / 1000:,.0f} s each ({short.min() / 1000:,.1f} to "
-        f"{short.max() / 1000:,.1f} s): {some(names)}. While leaders change, nobody can write "
-        "metadata. Look for what they cannot do in time: reach a majority, or write to the disk "
-        "(controller.quorum.fetch.timeout.ms).",
+        f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than {limits.tenure_ms / 1000:,.0f} s each ({short.min() / 1000:,.1f} to {short.max() / 1000:,.1f} s): {some(names)}. While leaders change, nobody can write metadata. Look for what they cannot do in time: reach a majority, or write to the disk (controller.quorum.fetch.timeout.ms).",
         log.path(run[0].row),
         int(log.evidence.log.positions[run[0].row]),
         run[0].start_offset,
@@ -184,14 +180,11 @@ def _not_replicated(
     reason = (
         "These copies were made before it was written."
         if copied
-        else "The others voted for it, and then could not fetch from it. Look at the address that "
-        f"controller {leader} advertises, at its link, and at the disks of those that lack it."
+        else f"The others voted for it, and then could not fetch from it. Look at the address that controller {leader} advertises, at its link, and at the disks of those that lack it."
     )
     return BadRow(
         None,
-        f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its "
-        f"first record{where} is on {held}, and {quorum.bounds.majority} of {len(members)} voters "
-        f"are needed.{again} The other logs end before it: {ends}. {reason}",
+        f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}, and {quorum.bounds.majority} of {len(members)} voters are needed.{again} The other logs end before it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity="info" if copied else None,
         evidence={
@@ -230,8 +223,7 @@ def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
     log = quorum.newest_log
     return BadRow(
         None,
-        f"Controller {leader} leads epoch {epoch}, but no controller has ever written metadata: "
-        f"all {log.end_offset if log else 0} records are Raft's own. "
+        f"Controller {leader} leads epoch {epoch}, but no controller has ever written metadata: all {log.end_offset if log else 0} records are Raft's own. "
         "The cluster has no metadata.version, and nobody can register. "
         "Restart the controllers one after the other, the leader last. "
         "Look in its log why it did not begin, for example a name that it cannot resolve.",

@@ -95,9 +95,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     return BadRow(
         log.label,
         f"The log ends at offset {end}, but it once went on: {furthest.words}. "
-        f"At least {lost} {be} lost here. {_committed(quorum, end)} "
-        f"{_held_by(quorum, log, end, furthest.end_offset, them)} "
-        f"{_what_to_do(role, explained, unwritten)}",
+        f"At least {lost} {be} lost here. {_committed(quorum, end)} {_held_by(quorum, log, end, furthest.end_offset, them)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=furthest.end_offset,
@@ -200,11 +198,7 @@ def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
             "It does not vote, and fetches what it lacks from the leader again. "
             "Keep the folder until a majority of the voters is known to hold them."
         )
-    return (
-        "Do not start this node: it would vote, and could be elected, as if these records had "
-        "never been. Keep the folder and look for the rest of its log, or replace the voter while "
-        "a majority of the others runs."
-    )
+    return "Do not start this node: it would vote, and could be elected, as if these records had never been. Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs."
 
 
 def _expected_voters(quorum: Quorum) -> Coverage:
@@ -231,17 +225,13 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     at_hand = len(members.ids) - len(bounds.missing_voters)
     decides = at_hand < bounds.majority
     consequence = (
-        "That is less than a majority: nothing here says how far the quorum has committed beyond "
-        "its snapshots, or whether the copies at hand are up to date."
+        "That is less than a majority: nothing here says how far the quorum has committed beyond its snapshots, or whether the copies at hand are up to date."
         if decides
         else "What differs or is lost on a missing one cannot be seen."
     )
     advice, pulled = "Copy the rest too before you decide about a restart.", quorum.pulled
     if pulled is not None:
-        consequence = (
-            f"But {pulled.label} was pulled from the running leader and holds all that is "
-            f"committed below offset {bounds.lower}: the copies at hand were compared with it."
-        )
+        consequence = f"But {pulled.label} was pulled from the running leader and holds all that is committed below offset {bounds.lower}: the copies at hand were compared with it."
         advice = "What lies on the missing disks themselves was not looked at."
     moved = _on_other_disks(quorum)
     if moved:
@@ -251,8 +241,7 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     yield BadRow(
         None,
         f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(members.ids))}. "
-        f"{consequence} {advice} {'Voter' if len(members.ids) == 1 else 'Voters'} by "
-        f"{members.source} of {members.replica}: {numbers(members.ids)}.",
+        f"{consequence} {advice} {'Voter' if len(members.ids) == 1 else 'Voters'} by {members.source} of {members.replica}: {numbers(members.ids)}.",
         severity="info" if pulled is not None or all_moved else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
@@ -313,9 +302,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         names = replicas_text([one.label for one, _ in held])
         yield BadRow(
             log.label,
-            f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on "
-            f"{names}. A leader sends whole batches, so this node stops with "
-            "UnexpectedAppendOffsetException when it fetches, again at each start. "
+            f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on {names}. A leader sends whole batches, so this node stops with UnexpectedAppendOffsetException when it fetches, again at each start. "
             "Set its log folder aside, with the snapshots that end there, and let it fetch anew.",
             log.evidence.folder,
             offset=end,

@@ -46,9 +46,7 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             told = [f"{one.name} ({why})" for one, why in stray]
             yield BadRow(
                 replica.label,
-                f"{counted(len(stray), 'folder')} of topics that are gone or lie elsewhere: "
-                f"{listed(told, 6)}. Kafka sets {'it' if len(stray) == 1 else 'them'} aside as "
-                "stray when this broker starts. Keep a copy if the records are still wanted.",
+                f"{counted(len(stray), 'folder')} of topics that are gone or lie elsewhere: {listed(told, 6)}. Kafka sets {'it' if len(stray) == 1 else 'them'} aside as stray when this broker starts. Keep a copy if the records are still wanted.",
                 stray[0][0].path,
                 evidence={
                     "folders": [

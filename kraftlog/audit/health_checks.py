@@ -165,9 +165,7 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         first = min((one.since for one in partitions if one.since), default=None)
         yield row(
             found,
-            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no "
-            f"leader: nobody reads or writes there.{cause} {told} "
-            f"{'It is' if len(partitions) == 1 else 'The first is'} so {since_text(first)}.",
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there.{cause} {told} {'It is' if len(partitions) == 1 else 'The first is'} so {since_text(first)}.",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=[
@@ -213,10 +211,7 @@ def _way_back(found: Health, one: Partition) -> str:
         last = _or(one.last_known_elr)
         return f"only an unclean election is left, of broker {last}, which led last"
     if one.led_by is not None and one.led_by in one.replicas:
-        return (
-            f"only an unclean election is left, of broker {one.led_by}, which led last by the "
-            "history"
-        )
+        return f"only an unclean election is left, of broker {one.led_by}, which led last by the history"
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f", of broker {_or(alive)}" if alive else ""
     return f"only an unclean election is left{others}, and records may be lost"
@@ -260,8 +255,7 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         verb = "has" if len(partitions) == 1 else "have"
         yield row(
             found,
-            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} fewer "
-            "replicas in sync than min.insync.replicas: producers with acks=all fail there. "
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} fewer replicas in sync than min.insync.replicas: producers with acks=all fail there. "
             f"{missing} {told}",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
@@ -293,8 +287,7 @@ def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         stays = " The mark stays where only one replica is in sync: that is harmless."
         yield row(
             found,
-            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} got a leader "
-            "that was not in sync, by an unclean election: records that it lacked are lost. "
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} got a leader that was not in sync, by an unclean election: records that it lacked are lost. "
             "Compare with what producers and consumers know. "
             f"{told}{stays if marked else ''}",
             names=[one.name for one in partitions],
@@ -350,9 +343,7 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         since = since_text(found.past.unregistered.get(broker))
         yield row(
             found,
-            f"Broker {broker} is not registered ({since}), but is still a replica of "
-            f"{counted(len(held), 'partition')}: {listed([one.name for one in held])}.{elr} "
-            "Start it again, or reassign these partitions to other brokers.",
+            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}: {listed([one.name for one in held])}.{elr} Start it again, or reassign these partitions to other brokers.",
             broker_id=broker,
             names=[one.name for one in held],
             in_elr=in_elr,
@@ -371,10 +362,7 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.single:
         yield row(
             found,
-            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(found.single) == 1 else 'have'} one replica only: "
-            f"{listed(found.single)}. While its broker is down, nobody reads or writes there, and "
-            "its disk is the only copy.",
+            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {'has' if len(found.single) == 1 else 'have'} one replica only: {listed(found.single)}. While its broker is down, nobody reads or writes there, and its disk is the only copy.",
             partitions=list(found.single),
         )
 
@@ -395,9 +383,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.one_rack:
         yield row(
             found,
-            f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} "
-            f"{'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the "
-            f"brokers name {len(found.racks)} racks: {listed(found.one_rack)}. "
+            f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} {'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the brokers name {len(found.racks)} racks: {listed(found.one_rack)}. "
             "If that rack fails, all replicas are gone.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
@@ -420,8 +406,7 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if count >= IMBALANCE_LEAST and away > IMBALANCE_SHARE * count and found.alive(broker):
             yield row(
                 found,
-                f"{away:,} of the {count:,} partitions that broker {broker} should lead are led by "
-                "other brokers, although it runs. "
+                f"{away:,} of the {count:,} partitions that broker {broker} should lead are led by other brokers, although it runs. "
                 "Move them back with kafka-leader-election --election-type preferred. "
                 "Kafka does so by itself where auto.leader.rebalance.enable is on.",
                 broker_id=broker,
@@ -450,9 +435,7 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         since = found.past.fenced.get(broker)
         yield row(
             found,
-            f"Broker {broker} is fenced ({since_text(since)}), after "
-            f"{'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing "
-            "and serves no client. Start it. "
+            f"Broker {broker} is fenced ({since_text(since)}), after {'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing and serves no client. Start it. "
             "If it is gone for good, move its partitions to other brokers and unregister it.",
             "info" if stopping else None,
             broker_id=broker,
@@ -498,16 +481,14 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         told = "Which metadata.version it supports is not recorded."
         if blocks:
             told = (
-                f"It supports metadata.version up to {highest} only, so Kafka refuses to upgrade "
-                f"beyond {max(level, highest)}. "
+                f"It supports metadata.version up to {highest} only, so Kafka refuses to upgrade beyond {max(level, highest)}. "
                 "Start it once more with the new version: it then registers anew."
             )
         elif highest:
             told = "It holds back no upgrade of metadata.version."
         yield row(
             found,
-            f"Controller {controller} is registered, but is no voter (a ghost, if it is gone for "
-            f"good). {told} {unregister}",
+            f"Controller {controller} is registered, but is no voter (a ghost, if it is gone for good). {told} {unregister}",
             None if blocks else "info",
             controller_id=controller,
             highest_metadata_version=highest,
@@ -554,9 +535,7 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
             found,
-            "The state has no metadata.version: no feature can be upgraded, and nodes may not "
-            "agree on what to write. Look for the FeatureLevelRecord among the first records of "
-            "the log, or restore the state from a checkpoint that has it.",
+            "The state has no metadata.version: no feature can be upgraded, and nodes may not agree on what to write. Look for the FeatureLevelRecord among the first records of the log, or restore the state from a checkpoint that has it.",
         )
 
 
@@ -590,9 +569,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [f"{kind} {node} ({able[kind, node]})" for kind, node in behind]
         yield row(
             found,
-            f"The metadata.version cannot go beyond {reach}, though some nodes support "
-            f"{max(able.values())}. These must run a newer version, or be unregistered: "
-            f"{listed(names)}.",
+            f"The metadata.version cannot go beyond {reach}, though some nodes support {max(able.values())}. These must run a newer version, or be unregistered: {listed(names)}.",
             supported_by_all=reach,
             behind=names,
         )
@@ -600,8 +577,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
         yield row(
             found,
-            f"The metadata.version is {level}, but these nodes do not support it: "
-            f"{listed(sorted(low))}. Such a node refuses to start. "
+            f"The metadata.version is {level}, but these nodes do not support it: {listed(sorted(low))}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
             finalized=level,

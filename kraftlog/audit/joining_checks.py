@@ -53,13 +53,7 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.log.label,
-            f"{sentence(called(quorum, one.log))} tries to join and does not arrive: "
-            f"{'; '.join(signs)}. As long as it tries, it costs the others elections "
-            f"(KAFKA-19541). Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}), which "
-            f"takes a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB "
-            f"at once). Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (4.3), raise the "
-            f"timeout, or put {one.wanted.evidence.name} of {one.wanted.replica} into its empty "
-            "folder by hand.",
+            f"{sentence(called(quorum, one.log))} tries to join and does not arrive: {'; '.join(signs)}. As long as it tries, it costs the others elections (KAFKA-19541). Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}), which takes a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at once). Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (4.3), raise the timeout, or put {one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,
@@ -81,8 +75,7 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
 def _signs(one: Joining) -> Iterator[str]:
     end, wanted = one.log.end_offset or 0, one.wanted
     yield (
-        f"its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of "
-        f"{wanted.evidence.size_bytes:,} bytes"
+        f"its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of {wanted.evidence.size_bytes:,} bytes"
     )
     if one.part is not None:
         size = one.part.evidence.size_bytes

@@ -82,8 +82,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(np.flatnonzero(~batches.crc_valid)):
             yield BadRow(
                 snapshot.replica,
-                f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its "
-                f"CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
+                f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
@@ -114,9 +113,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             others, evidence = at_same_place(quorum, log, row)
             yield BadRow(
                 log.label,
-                f"The header of the batch at offset {int(columns.base_offsets[row])} contradicts "
-                f"itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, "
-                f"in {counted(int(columns.sizes[row]), 'byte')}. "
+                f"The header of the batch at offset {int(columns.base_offsets[row])} contradicts itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, in {counted(int(columns.sizes[row]), 'byte')}. "
                 "Its CRC is right, so it was written wrong or somebody changed it. "
                 f"{others}{and_more(more)}",
                 log.path(row),
@@ -134,9 +131,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         ):
             yield BadRow(
                 snapshot.replica,
-                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says "
-                f"{counted(int(batches.record_counts[row]), 'record')} and has offsets for "
-                f"{int(span[row]):,}. {_use_of(snapshot)}{and_more(more)}",
+                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(int(batches.record_counts[row]), 'record')} and has offsets for {int(span[row]):,}. {_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity="warning" if snapshot.is_leftover else None,
@@ -281,8 +276,7 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                 advice, evidence = remedy(quorum, log.label, start, end)
                 yield BadRow(
                     log.label,
-                    f"Segment {segment.name} does not end where a batch ends, although later "
-                    f"segments follow it: {fault.detail}. "
+                    f"Segment {segment.name} does not end where a batch ends, although later segments follow it: {fault.detail}. "
                     f"Kafka would cut the log at offset {start} and delete the later segments. "
                     f"{advice}",
                     segment.path,
@@ -345,9 +339,7 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
             yield BadRow(
                 log.label,
-                f"A batch says that it begins at offset {int(columns.base_offsets[row])}, "
-                f"where {expected} is due. The batches around it fit each other, so its base "
-                "offset is damaged (no CRC covers it). "
+                f"A batch says that it begins at offset {int(columns.base_offsets[row])}, where {expected} is due. The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
                 f"Kafka would cut the log there: let this replica fetch it again.{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
@@ -368,8 +360,7 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         be = "is" if hole.end - hole.start == 1 else "are"
         yield BadRow(
             log.label,
-            f"{sentence(offsets_text(hole.start, hole.end))} {be} missing: the batch at offset "
-            f"{hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
+            f"{sentence(offsets_text(hole.start, hole.end))} {be} missing: the batch at offset {hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -405,8 +396,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
         expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
         yield BadRow(
             log.label,
-            f"The batch at offset {int(columns.base_offsets[row])} stands where offset {expected} "
-            "is due: the log goes back. Files of two copies were mixed, or a header is damaged. "
+            f"The batch at offset {int(columns.base_offsets[row])} stands where offset {expected} is due: the log goes back. Files of two copies were mixed, or a header is damaged. "
             f"Copy this replica again.{and_more(more)}",
             log.path(row),
             int(columns.positions[row]),
@@ -446,8 +436,7 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 )
                 yield BadRow(
                     log.label,
-                    f"Segment {segment.name} begins with offset {base}, not with the "
-                    f"{segment.base_offset} of its name. {advice}",
+                    f"Segment {segment.name} begins with offset {base}, not with the {segment.base_offset} of its name. {advice}",
                     segment.path,
                     0,
                     base,
@@ -484,8 +473,7 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"The leader epoch goes back from {was} to {now} at offset {int(log.base[index])}. "
-                "One of the two batches has a damaged header (no CRC covers the epoch), or does "
-                f"not belong here. Compare both with the other replicas.{and_more(more)}",
+                f"One of the two batches has a damaged header (no CRC covers the epoch), or does not belong here. Compare both with the other replicas.{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
                 int(log.base[index]),
@@ -515,9 +503,7 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             yield BadRow(
                 log.label,
-                f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange "
-                "record. No leader of Kafka writes so: the record was replaced, or the epoch in "
-                "the header is damaged. Compare this offset with the other replicas.",
+                f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange record. No leader of Kafka writes so: the record was replaced, or the epoch in the header is damaged. Compare this offset with the other replicas.",
                 log.path(start.row),
                 int(columns.positions[start.row]),
                 start.start_offset,

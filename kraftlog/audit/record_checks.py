@@ -134,9 +134,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is "
-            "right. Kafka never compresses this log: find out who wrote the batch before a node "
-            "loads it.",
+            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. Kafka never compresses this log: find out who wrote the batch before a node loads it.",
         )
 
 
@@ -156,16 +154,14 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
         others = _others(quorum, place)
         advice = (
-            f"{sentence(holding(others))} the same bytes, so it was written so: look for the Kafka "
-            "version or the tool that wrote it."
+            f"{sentence(holding(others))} the same bytes, so it was written so: look for the Kafka version or the tool that wrote it."
             if others
             else "Compare this batch with the other replicas before this node starts."
         )
         yield _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the "
-            f"CRC of its batch is right. Kafka's loader stops there, or skips it. {advice}",
+            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips it. {advice}",
             same_bytes_on=others,
         )
     for log in quorum.logs:
@@ -204,11 +200,9 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it "
-            f"({counted(len(records), 'record')}, the first is {_record(place, issue)}). "
+            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it ({counted(len(records), 'record')}, the first is {_record(place, issue)}). "
             f"{sentence(holding(replicas))} it. "
-            "It is kept raw where its shape is unknown, and what it may have changed is not "
-            "judged. Use a newer kraftlog.",
+            "It is kept raw where its shape is unknown, and what it may have changed is not judged. Use a newer kraftlog.",
             replicas=replicas,
             record_count=len(records),
         )
@@ -232,8 +226,7 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} breaks a rule of metadata records: "
-            f"{issue.text}. {_RULE_ADVICE}",
+            f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {_RULE_ADVICE}",
         )
         for place, issue, _ in _issues(quorum, frozenset(RULES))
     )
@@ -284,8 +277,7 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             unknown_from = None
     if opened is not None:
         text = (
-            "A metadata transaction is still open at the log's end: its records have no effect "
-            "until it ends. This is usual right after a start. "
+            "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
         )
         yield _event(log, opened, text, "info")

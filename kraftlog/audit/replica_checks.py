@@ -88,8 +88,7 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             offsets = [one.offset for one in (claim, right) if one.offset is not None]
             yield BadRow(
                 claim.replica,
-                f"Epoch {epoch} has two leaders: node {leader} by the {claim.source} of "
-                f"{claim.replica}, and node {usual} by the {right.source} of {right.replica}. "
+                f"Epoch {epoch} has two leaders: node {leader} by the {claim.source} of {claim.replica}, and node {usual} by the {right.source} of {right.replica}. "
                 "Both may have accepted writes. "
                 "Keep both folders, and compare their logs from there on before any node starts.",
                 claim.path,
@@ -143,17 +142,11 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
             names = numbers(sorted(one.granting))
             told = f" {lost_words(objects)}" if objects is not None else ""
-            text += (
-                f" {'Voter' if len(one.granting) == 1 else 'Voters'} {names} would elect it all "
-                f"the same, and {lacks} would be lost.{told} Start one that holds {them} first."
-            )
+            text += f" {'Voter' if len(one.granting) == 1 else 'Voters'} {names} would elect it all the same, and {lacks} would be lost.{told} Start one that holds {them} first."
         elif explained:
             text += " Its files were copied before these records were written."
         else:
-            text += (
-                f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches "
-                f"{them} from the leader when it runs."
-            )
+            text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(
             one.log.label,
             text,
@@ -204,8 +197,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
         yield BadRow(
             replica.label,
-            f"The file meta.properties {what}. Kafka refuses to start without it, and nothing "
-            "tells whose copy this is: it counts neither as a voter nor as a broker. "
+            f"The file meta.properties {what}. Kafka refuses to start without it, and nothing tells whose copy this is: it counts neither as a voter nor as a broker. "
             "Copy the file as well.",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
@@ -237,8 +229,7 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             verdict = "the others say" if clear else f"that of {right.label} says"
             yield BadRow(
                 replica.label,
-                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} "
-                f"{usual}. These are copies of different clusters, or the file was edited. "
+                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} {usual}. These are copies of different clusters, or the file was edited. "
                 "Audit each cluster by itself.",
                 path,
                 other_replica=right.label,
@@ -268,10 +259,8 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             continue
         yield BadRow(
             replica.label,
-            f"Two folders, {replica.label} and {twin}, both claim to be node "
-            f"{node}{f', directory {directory}' if directory else ''}. "
-            "Only one of them can be the one that runs. If both start, one voter votes twice: "
-            "find the old copy and put it away.",
+            f"Two folders, {replica.label} and {twin}, both claim to be node {node}{f', directory {directory}' if directory else ''}. "
+            "Only one of them can be the one that runs. If both start, one voter votes twice: find the old copy and put it away.",
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
@@ -288,8 +277,7 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
             continue
         yield BadRow(
             replica.label,
-            f"The folder {replica.label} holds the files of node {replica.node_id} by its "
-            f"meta.properties, and another folder holds those of node {name}. "
+            f"The folder {replica.label} holds the files of node {replica.node_id} by its meta.properties, and another folder holds those of node {name}. "
             "The copies were exchanged or misnamed. "
             "Go by the node, not by the folder, when you act on a finding.",
             replica.meta_properties.path if replica.meta_properties else None,
@@ -330,17 +318,14 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     apart = disjoint_majorities(one.members, other.members)
     two = (
-        f" A majority of the one ({numbers(apart[0])}) and a majority of the other "
-        f"({numbers(apart[1])}) share no voter: each can elect a leader of its own."
+        f" A majority of the one ({numbers(apart[0])}) and a majority of the other ({numbers(apart[1])}) share no voter: each can elect a leader of its own."
         if apart
         else ""
     )
     return BadRow(
         one.replica,
-        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}, "
-        f"but {numbers(other.ids)} by {other.source} of {other.replica}. "
-        f"Nodes that disagree on the voters count different majorities.{two} "
-        "Find out which change was not finished before any node starts.",
+        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}, but {numbers(other.ids)} by {other.source} of {other.replica}. "
+        f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
@@ -430,10 +415,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         elif file is None:
             problem = "is missing"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
-            problem = (
-                f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch "
-                f"{log.last_epoch}"
-            )
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
         else:
             continue
         yield BadRow(
@@ -452,8 +434,7 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
         file, ahead = log.evidence.quorum_state, epoch - newest
         yield BadRow(
             log.label,
-            f"The quorum-state of voter {log.evidence.node_id} is at epoch "
-            f"{epoch}, {counted(ahead, 'epoch')} above every log at hand. "
+            f"The quorum-state of voter {log.evidence.node_id} is at epoch {epoch}, {counted(ahead, 'epoch')} above every log at hand. "
             "The voter has asked for votes that often, and no leader came of it. "
             "Look for a controller that cannot reach the others, or cannot fetch in time.",
             file.path if file else None,
@@ -495,16 +476,13 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     epochs_words = f", with up to {counted(gap, 'epoch')} without a leader between two of them"
     skipped_words = epochs_words if gap else ""
     held = (
-        f" The shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most "
-        f"{np.median(tenures) / 1000:,.1f} s."
+        f" The shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most {np.median(tenures) / 1000:,.1f} s."
         if len(tenures)
         else ""
     )
     yield BadRow(
         log.label,
-        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour"
-        f"{skipped_words} (limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} "
-        "Look for a controller that cannot fetch in time, or for a slow link.",
+        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour{skipped_words} (limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} Look for a controller that cannot fetch in time, or for a slow link.",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),
         at.start_offset,

@@ -182,8 +182,7 @@ def _index_problem(
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
     return BadRow(
         log.label,
-        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that "
-        f"begins at offset {index.base_offset} is missing from this copy. "
+        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at offset {index.base_offset} is missing from this copy. "
         "Look for it before Kafka deletes the index.",
         index.path,
         offset=index.base_offset,
@@ -280,8 +279,7 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
         offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
         yield BadRow(
             log.label,
-            f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no "
-            f"epoch above {state.leader_epoch}. "
+            f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no epoch above {state.leader_epoch}. "
             "This node could vote twice in an epoch that it has seen. "
             "Restore quorum-state, or let the node join anew.",
             log.path(row),

@@ -60,8 +60,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         elif one.header_count > 1:
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records "
-                f"where one is due, as if two snapshots had been joined. {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records where one is due, as if two snapshots had been joined. {_REPLACE}",
                 one.path,
                 evidence={"headers": one.header_count},
             )
@@ -83,8 +82,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
             continue
         peer = _complete_peer(quorum, one)
         at_hand = (
-            f"Replica {peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes): copy "
-            "that file."
+            f"Replica {peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes): copy that file."
             if peer
             else ""
         )
@@ -135,8 +133,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
-                "Kafka reads fixed columns of the name: it would refuse the file, or take it for "
-                f"one of another epoch. Rename it to {right}.",
+                f"Kafka reads fixed columns of the name: it would refuse the file, or take it for one of another epoch. Rename it to {right}.",
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
@@ -145,8 +142,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             if path.endswith(".checkpoint"):
                 yield BadRow(
                     replica.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is none "
-                    "of a snapshot. Kafka fails on such a name: move it elsewhere.",
+                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is none of a snapshot. Kafka fails on such a name: move it elsewhere.",
                     path,
                 )
 
@@ -221,10 +217,8 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
         for label, (base, last) in list(inside.items())[:1]:
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} "
-                f"(log of {label}). "
-                "A node that begins with it asks for the middle of that batch, is sent "
-                "the whole, and stops with UnexpectedAppendOffsetException, again at each start. "
+                f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} (log of {label}). "
+                "A node that begins with it asks for the middle of that batch, is sent the whole, and stops with UnexpectedAppendOffsetException, again at each start. "
                 "Remove this snapshot, and let the node take another.",
                 one.path,
                 offset=one.end_offset,
@@ -254,9 +248,7 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             if int(log.last[index]) == one.end_offset - 1 and newest != stamp:
                 yield BadRow(
                     one.replica,
-                    f"Snapshot {one.evidence.name} says that its last record is of "
-                    f"{_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset "
-                    f"{one.end_offset - 1}. "
+                    f"Snapshot {one.evidence.name} says that its last record is of {_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset {one.end_offset - 1}. "
                     "Retention by time goes wrong with it, and the file may have been changed. "
                     "Compare its state with the log's.",
                     one.path,
@@ -305,8 +297,7 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} ends at offset {one.end_offset}, but nothing from "
-            f"offset {upper} on can be committed: {reason}. {advice}",
+            f"Snapshot {one.evidence.name} ends at offset {one.end_offset}, but nothing from offset {upper} on can be committed: {reason}. {advice}",
             one.path,
             offset=one.end_offset,
             severity="info" if explained else None,
@@ -345,8 +336,7 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"The log begins at offset {start}, and no complete snapshot reaches up to there. "
-            f"The state of {offsets_text(lost_from, start)} is lost here, and Kafka refuses to "
-            f"start. {advice}",
+            f"The state of {offsets_text(lost_from, start)} is lost here, and Kafka refuses to start. {advice}",
             log.evidence.segments[0].path,
             offset=lost_from,
             end_offset=start,
@@ -384,11 +374,9 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         live = stamp is not None and copy_explains(quorum, log, stamp)
         yield BadRow(
             log.label,
-            f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at "
-            f"offset {end} of epoch {epoch}. "
+            f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at offset {end} of epoch {epoch}. "
             + (
-                f"The next start discards {offsets_text(start, end)} and begins at "
-                f"{newest.end_offset}. "
+                f"The next start discards {offsets_text(start, end)} and begins at {newest.end_offset}. "
                 if discards
                 else "Its epoch is older, so the next start keeps the log all the same. "
             )
@@ -420,8 +408,7 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
             if one.end_offset < (start or 0):
                 yield BadRow(
                     log.label,
-                    f"Snapshot {one.evidence.name} ends before the log begins, at offset {start}: "
-                    "nothing can be replayed on it. Kafka deletes it at its next start.",
+                    f"Snapshot {one.evidence.name} ends before the log begins, at offset {start}: nothing can be replayed on it. Kafka deletes it at its next start.",
                     one.path,
                     offset=one.end_offset,
                     evidence={"log_start_offset": start},
@@ -528,8 +515,7 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
             count = one.evidence.type_counts[kind]
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka "
-                f"can hold: another program wrote this file. {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: another program wrote this file. {_REPLACE}",
                 one.path,
                 found[kind][0],
                 evidence={"type": kind, "count": count, "record_index": found[kind][1]},
@@ -559,8 +545,7 @@ def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:
             base, epoch = int(batches.base_offsets[row]), int(batches.epochs[row])
             yield BadRow(
                 one.replica,
-                f"A batch of {one.evidence.name} begins at {base} in epoch {epoch}, where "
-                f"{int(due[row])} in epoch {int(batches.epochs[0])} is due. "
+                f"A batch of {one.evidence.name} begins at {base} in epoch {epoch}, where {int(due[row])} in epoch {int(batches.epochs[0])} is due. "
                 "Kafka ignores these numbers, but does not write them so. "
                 "A header may be damaged: compare the file with another replica's.",
                 one.path,

@@ -73,10 +73,8 @@ def taken(quorum: Quorum) -> Iterator[BadRow]:
         since = f"its newest snapshot, {newest.evidence.name}" if newest else "its log began"
         yield BadRow(
             log.label,
-            f"{sentence(called(quorum, log))} has taken no snapshot for "
-            f"{passed / 3_600_000:,.1f} hours in which its log was written, since {since}. "
-            "Kafka takes one every hour, but none after an error in loading metadata, until the "
-            "node is restarted (metadata-load-error-count, metadata-apply-error-count). "
+            f"{sentence(called(quorum, log))} has taken no snapshot for {passed / 3_600_000:,.1f} hours in which its log was written, since {since}. "
+            "Kafka takes one every hour, but none after an error in loading metadata, until the node is restarted (metadata-load-error-count, metadata-apply-error-count). "
             "Without a snapshot its log cannot be cut, and each start replays all of it. "
             "Look into its log for that error. "
             "It is normal on a node that came back less than an hour ago.",
@@ -135,8 +133,7 @@ def apart(quorum: Quorum) -> Iterator[BadRow]:
             first = close[0][0]
             yield BadRow(
                 log.label,
-                f"Too many snapshots: {len(close)} of {len(held)} on replica {log.label} follow "
-                f"within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
+                f"Too many snapshots: {len(close)} of {len(held)} on replica {log.label} follow within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
                 "Each writes the whole state anew, and no default of Kafka does so. "
                 f"Look at its {INTERVAL} and {BETWEEN}.",
                 close[-1][1].path,
@@ -171,8 +168,7 @@ def forward(quorum: Quorum) -> Iterator[BadRow]:
             if None not in times and times[1] < times[0]:  # type: ignore[operator]
                 yield BadRow(
                     log.label,
-                    f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, "
-                    f"but older by its header ({_told(times[1])}, and {_told(times[0])}). "
+                    f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, but older by its header ({_told(times[1])}, and {_told(times[0])}). "
                     "A clock was set back, or a header was changed. "
                     "Retention by time takes the wrong one for the older: check the clocks.",
                     after.path,

@@ -59,8 +59,7 @@ MISSING = frozenset(
 def _dangling(one: Applied, fault: FaultyRecord) -> Told:
     return Told(
         "references_exist",
-        f"The {one.origin.type} at offset {one.origin.offset} names something that does not exist "
-        f"there: {fault.detail}. Kafka's loader fails on it, or drops it. "
+        f"The {one.origin.type} at offset {one.origin.offset} names something that does not exist there: {fault.detail}. Kafka's loader fails on it, or drops it. "
         "Find out which controller wrote it before any node restarts."
         f"{record_note(one.origin.type, fault.kind)}",
         {"kind": fault.kind, "data": dict(one.data)},
@@ -72,8 +71,7 @@ def _unregistered(step: Step) -> Iterator[Told]:
     if step.state.get("brokers", (broker,)) is None:
         yield Told(
             "references_exist",
-            f"The {step.type} at offset {step.offset} removes broker {broker}, which is not "
-            "registered there. "
+            f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
             "This is harmless to Kafka, but no controller writes it: find out who did.",
             {"broker_id": broker},
         )
@@ -156,15 +154,13 @@ def _topic_identity(step: Step) -> Iterator[Told]:
     if same_name is not None and same_name != (topic_id,):
         yield Told(
             "topic_identity_unique",
-            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while one "
-            f"of that name (id {same_name[0]}) exists. {advice}",
+            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while one of that name (id {same_name[0]}) exists. {advice}",
             {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Told(
             "topic_identity_unique",
-            f"The topic id {topic_id} is used again at offset {step.offset} for {name}, while it "
-            f"is that of {same_id['name']}. The partitions of {same_id['name']} are forgotten. "
+            f"The topic id {topic_id} is used again at offset {step.offset} for {name}, while it is that of {same_id['name']}. The partitions of {same_id['name']} are forgotten. "
             f"{advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
@@ -172,8 +168,7 @@ def _topic_identity(step: Step) -> Iterator[Told]:
         before, since = step.gone[topic_id]
         yield Told(
             "topic_identity_unique",
-            f"The topic id {topic_id} is used again at offset {step.offset} for {name}: it was "
-            f"that of {before}, which was deleted at offset {since.offset}. "
+            f"The topic id {topic_id} is used again at offset {step.offset} for {name}: it was that of {before}, which was deleted at offset {since.offset}. "
             "A broker that still has a folder of it takes its old records for the new topic's. "
             "Find out which controller wrote it, then delete the topic and create it again.",
             {"name": name, "topic_id": topic_id, "other_name": before, "deleted": since.offset},
@@ -192,10 +187,8 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
         return
     yield Told(
         "broker_epoch_is_offset",
-        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which "
-        f"is not the place of its registration ({step.batch_base_offset} to {step.offset}). "
-        "Requests of that broker could be refused wrongly: restart it, so that it registers "
-        "again.",
+        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not the place of its registration ({step.batch_base_offset} to {step.offset}). "
+        "Requests of that broker could be refused wrongly: restart it, so that it registers again.",
         {"broker_id": broker, "broker_epoch": epoch},
     )
 
@@ -220,8 +213,7 @@ def _producer_ids(step: Step) -> Iterator[Told]:
         yield Told(
             "producer_ids_increase",
             f"The next producer id goes back from {was} to {now} at offset {step.offset}. "
-            "Producers will get ids that others use, and brokers may drop their records as "
-            f"duplicates. Raise it above {was} before producers start.",
+            f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise it above {was} before producers start.",
             {"previous": was, "next": now},
         )
 

@@ -56,9 +56,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     )
     if snapshot is not None:
         return (
-            "No other log at hand holds the same offsets intact, but a snapshot holds the state "
-            "after them: "
-            f"{snapshot.evidence.name} of replica {snapshot.replica}. "
+            f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of replica {snapshot.replica}. "
             "Keep a copy of both folders before this node starts.",
             {"held_intact_by": [], "covered_by_snapshot": snapshot.path},
         )

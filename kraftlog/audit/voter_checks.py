@@ -48,17 +48,12 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     for voter in away:
         copy = known[voter][0]
         new = copy.meta("directory.id")
-        stands = (
-            f"{left} of {len(named)} voters {'is' if left == 1 else 'are'} left and "
-            f"{majority} {'is' if majority == 1 else 'are'} needed: {_spare(left - majority)}."
-        )
+        stands = f"{left} of {len(named)} voters {'is' if left == 1 else 'are'} left and {majority} {'is' if majority == 1 else 'are'} needed: {_spare(left - majority)}."
         yield BadRow(
             copy.label,
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
             f"The voter set names directory {named[voter]}, which is on no disk at hand. "
-            f"The directory of its disk is {new}. {stands} If the old disk is gone for good, "
-            f"remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with "
-            "kafka-metadata-quorum.",
+            f"The directory of its disk is {new}. {stands} If the old disk is gone for good, remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with kafka-metadata-quorum.",
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,
@@ -120,8 +115,7 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
         yield row(
             found,
-            f"Voter {voter} was removed ({at_text(left)}) and is a voter again "
-            f"({since_text(back)}){how}. Its directory is {directory}. {_STAY_AWAY}",
+            f"Voter {voter} was removed ({at_text(left)}) and is a voter again ({since_text(back)}){how}. Its directory is {directory}. {_STAY_AWAY}",
             None if by_itself else "info",
             voter_id=voter,
             directory_id=directory,
@@ -134,8 +128,7 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if (voter, directory) not in now and _joins(quorum, voter, directory):
             yield row(
                 found,
-                f"Voter {voter} was removed ({at_text(left)}), but joins again when its node "
-                f"runs: its server.properties says so. Its directory is {directory}. {_STAY_AWAY}",
+                f"Voter {voter} was removed ({at_text(left)}), but joins again when its node runs: its server.properties says so. Its directory is {directory}. {_STAY_AWAY}",
                 voter_id=voter,
                 directory_id=directory,
                 removed_offset=left.offset,
@@ -143,10 +136,7 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 AUTO_JOIN = "controller.quorum.auto.join.enable"
-_STAY_AWAY = (
-    f"If it was to stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove "
-    "it (KAFKA-19850)."
-)
+_STAY_AWAY = f"If it was to stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove it (KAFKA-19850)."
 
 
 def _joins(quorum: Quorum, voter: int, directory: str) -> bool:
@@ -192,13 +182,9 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             one, other = (list(ids) for ids in apart)
             yield BadRow(
                 log.label,
-                f"Too many voters changed at once: {numbers(before.ids)} by {before.source} became "
-                f"{numbers(after.ids)} by {after.source}. "
-                f"A majority of the old voters ({numbers(one)}) and one of the new voters "
-                f"({numbers(other)}) share no voter: each could have elected a leader and "
-                "committed records of its own. "
-                "Compare the copies of all of them before any node starts, and change voters one "
-                "at a time.",
+                f"Too many voters changed at once: {numbers(before.ids)} by {before.source} became {numbers(after.ids)} by {after.source}. "
+                f"A majority of the old voters ({numbers(one)}) and one of the new voters ({numbers(other)}) share no voter: each could have elected a leader and committed records of its own. "
+                "Compare the copies of all of them before any node starts, and change voters one at a time.",
                 log.path(int(log.rows[log.index_at(after.offset or 0)])),
                 int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),
                 after.offset,

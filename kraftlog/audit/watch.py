@@ -81,8 +81,7 @@ class Rules:
         what = TABLE[window.table].noun[1]
         told = Told(
             "mass_deletion",
-            f"{window.removed} of {window.total} {what} were removed between "
-            f"offsets {first} and {window.last_offset}: {_first(window)}. "
+            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {_first(window)}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
             {

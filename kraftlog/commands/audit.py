@@ -39,8 +39,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 @command(
     "audit",
     "check a quorum's copies, print findings",
-    "Check everything: what is damaged, where the copies differ, what a restart would lose, how "
-    "the cluster is. With --lake, the results are kept in Delta tables.",
+    "Check everything: what is damaged, where the copies differ, what a restart would lose, how the cluster is. With --lake, the results are kept in Delta tables.",
     arguments=_arguments,
     examples="""
     kraftlog audit --input replicas/

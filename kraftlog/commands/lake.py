@@ -25,8 +25,7 @@ def _takes(*names: str) -> Arguments:
 LAKE = family(
     "lake",
     "check a lake, keep it small",
-    "Check a lake, or keep its files and versions few. Runs do the same as they go; nothing here "
-    "reads an input.",
+    "Check a lake, or keep its files and versions few. Runs do the same as they go; nothing here reads an input.",
     takes="WHAT",
     examples="kraftlog lake check --lake lake/",
 )

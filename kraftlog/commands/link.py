@@ -30,8 +30,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         "--chunk",
         type=positive,
         metavar="BYTES",
-        help="most that one request for a snapshot brings: "
-        "controller.quorum.fetch.snapshot.max.bytes",
+        help="most that one request for a snapshot brings: controller.quorum.fetch.snapshot.max.bytes",
     )
     parser.add_argument(
         "--fetch-timeout-ms",

@@ -128,8 +128,7 @@ def _election(chosen: argparse.Namespace) -> int:
     def rows(quorum: Quorum) -> Iterable[Row]:
         if quorum.voter_set is None:
             raise InputError(
-                "no voters are known: no KRaftVoters or LeaderChange record, quorum-state or "
-                "controller.quorum.voters names them"
+                "no voters are known: no KRaftVoters or LeaderChange record, quorum-state or controller.quorum.voters names them"
             )
         return election_rows(quorum, Dialect(chosen.dialect))
 

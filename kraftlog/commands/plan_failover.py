@@ -43,9 +43,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 @command(
     "plan failover",
     "what is kept and lost when the leader dies now, and its successor after it",
-    "What each rule of truncation keeps when the leader dies now, and what is lost if the next "
-    "leader dies before its follower has fetched again: to the high watermark, with "
-    "acknowledgements that are held for a round trip, and by leader epochs, as KRaft does.",
+    "What each rule of truncation keeps when the leader dies now, and what is lost if the next leader dies before its follower has fetched again: to the high watermark, with acknowledgements that are held for a round trip, and by leader epochs, as KRaft does.",
     arguments=_arguments,
     examples="kraftlog plan failover --input replicas/",
 )
@@ -88,7 +86,4 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     if lost:
         at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {at_risk}"
-    return (
-        f"{replicas_text(able)} can take over, and all that the copies prove committed (below "
-        f"offset {end}) is kept, even if the next leader dies at once"
-    )
+    return f"{replicas_text(able)} can take over, and all that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"

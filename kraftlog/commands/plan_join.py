@@ -61,8 +61,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 @command(
     "plan join",
     "how a follower gets from its disk to the leader's end, step by step",
-    "How a follower gets from its disk to the leader's end: each request with position, size and "
-    "time, its disk after it, and what becomes of it if it stops there.",
+    "How a follower gets from its disk to the leader's end: each request with position, size and time, its disk after it, and what becomes of it if it stops there.",
     arguments=_arguments,
     examples="""
     kraftlog plan join 2 --input replicas/
@@ -113,17 +112,10 @@ def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:
         return f"{follower} never gets to the end of {leader}: see the last step"
     size = sum(row["size_bytes"] or 0 for row in rows)
     seconds = last["at_ms"] / 1000
-    return (
-        f"{follower} is at the end of {leader}, offset {last['log_end_offset']}, after "
-        f"{counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
-    )
+    return f"{follower} is at the end of {leader}, offset {last['log_end_offset']}, after {counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
 
 
 def _by(settings: FetchSettings) -> str:
     """Which settings the way is reckoned with, and where they stand."""
     chunk, fetch, timeout = settings.chunk, settings.fetch, settings.timeout
-    return (
-        f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), "
-        f"{FETCHED_BYTES} {fetch.value} ({fetch.source}), "
-        f"{FETCH_TIMEOUT} {timeout.value} ({timeout.source})"
-    )
+    return f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {FETCHED_BYTES} {fetch.value} ({fetch.source}), {FETCH_TIMEOUT} {timeout.value} ({timeout.source})"

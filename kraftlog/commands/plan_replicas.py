@@ -79,8 +79,7 @@ def _add_traffic(parser: argparse.ArgumentParser) -> None:
         "--traffic",
         default=EVEN,
         metavar="HOW",
-        help=f"what is read: {EVEN} (each partition alike), {BY_TOPIC} (each topic alike), or a "
-        "CSV file with bytes per day",
+        help=f"what is read: {EVEN} (each partition alike), {BY_TOPIC} (each topic alike), or a CSV file with bytes per day",
     )
     parser.add_argument(
         "--bytes-per-day",
@@ -106,8 +105,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
         "--serves",
         type=int,
         metavar="OFFSET",
-        help="instead: whether each metadata replica would serve this offset, and what its reader "
-        "then does",
+        help="instead: whether each metadata replica would serve this offset, and what its reader then does",
     )
     instead.add_argument(
         "--staleness",
@@ -151,8 +149,7 @@ def _amount(text: str) -> float:
 @command(
     "plan replicas",
     "from which replicas consumers of each rack read, with and without follower fetching",
-    "From which replicas consumers of each rack read, with and without follower fetching, and what "
-    "the rest costs between zones.",
+    "From which replicas consumers of each rack read, with and without follower fetching, and what the rest costs between zones.",
     arguments=_arguments,
     examples="""
     kraftlog plan replicas --input replicas/ --bytes-per-day 5e12 --price-per-gb 0.02
@@ -160,8 +157,7 @@ def _amount(text: str) -> float:
     kraftlog plan replicas --input replicas/ --serves 1300 --reset earliest
     kraftlog plan replicas --input replicas/ --staleness
     """,
-    note="A traffic file has a first line topic,bytes_per_day and may have the columns partition "
-    "and rack.",
+    note="A traffic file has a first line topic,bytes_per_day and may have the columns partition and rack.",
 )
 def _run(chosen: argparse.Namespace) -> int:
     selector = load_selector(chosen.selector)

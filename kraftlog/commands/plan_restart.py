@@ -27,8 +27,7 @@ Row = dict[str, Any]
 @command(
     "plan restart",
     "may each node be restarted, and what would it lose",
-    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would "
-    "tell); with the order of a rolling restart.",
+    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would tell); with the order of a rolling restart.",
     arguments=add_input,
     examples="""
     kraftlog plan restart --input replicas/

@@ -47,8 +47,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     kraftlog restorable --input replicas/ --best
     kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
     """,
-    note="Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a "
-    "snapshot.",
+    note="Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.",
 )
 def _restorable(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})

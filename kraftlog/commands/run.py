@@ -20,8 +20,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 @command(
     "run",
     "the whole pipeline into Delta tables, a page, and a summary",
-    "Decode, materialize, audit and measure; only what is new is read. The page is report.html in "
-    "the lake's folder.",
+    "Decode, materialize, audit and measure; only what is new is read. The page is report.html in the lake's folder.",
     arguments=_arguments,
     examples="""
     kraftlog run --input replicas/ --lake lake/

@@ -20,8 +20,7 @@ def local_path(text: str) -> Path:
     Raises ArgumentTypeError for a URI: written as a path, it would make a folder named `s3:`."""
     if is_remote(text):
         raise argparse.ArgumentTypeError(
-            f"{text} is no path of this machine, which this option needs; name one, and copy from "
-            "or to the store with its own tool"
+            f"{text} is no path of this machine, which this option needs; name one, and copy from or to the store with its own tool"
         )
     return Path(text)
 

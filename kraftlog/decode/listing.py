@@ -116,8 +116,7 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
 
 
 _HEADER_NAMES = (
-    "base_offset length batch_leader_epoch magic crc attributes last_offset_delta base_timestamp "
-    "max_timestamp producer_id producer_epoch base_sequence record_count"
+    "base_offset length batch_leader_epoch magic crc attributes last_offset_delta base_timestamp max_timestamp producer_id producer_epoch base_sequence record_count"
 ).split()
 
 

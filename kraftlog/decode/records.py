@@ -331,8 +331,7 @@ def given_up(section: Section, fault: Fault) -> Fault:
     return fault._replace(
         kind=FaultKind.TOO_MANY_FAULTS,
         size_bytes=end - fault.position if inside else fault.size_bytes,
-        detail=f"over {FAULT_LIMIT:,} records of this batch cannot be read; "
-        f"from record {fault.record_index} on none is decoded",
+        detail=f"over {FAULT_LIMIT:,} records of this batch cannot be read; from record {fault.record_index} on none is decoded",
         content_hash=None,
     )
 

@@ -24,10 +24,7 @@ RESOURCES = {
 }
 """Resource types of configs, by Kafka's names."""
 KINDS = ("topic", "partition", "broker", "controller", "config", "principal", "feature", "offsets")
-FORMS = (
-    "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, "
-    "principal User:NAME, feature NAME, or offsets A-B"
-)
+FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, feature NAME, or offsets A-B"
 _OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
 _PARTITION = re.compile(r"(.+)-(\d+)")
 

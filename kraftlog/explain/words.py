@@ -111,11 +111,7 @@ def acl_text(value: Data) -> str:
     """An ACL as `kafka-acls` describes it."""
     resource = _named(RESOURCE_TYPES, value["resourceType"])
     pattern = _named(PATTERN_TYPES, value["patternType"])
-    return (
-        f"ACL {_named(PERMISSIONS, value['permissionType'])} {value['principal']} "
-        f"{_named(OPERATIONS, value['operation'])} on {resource} {pattern} "
-        f"{value['resourceName']} from {value['host']}"
-    )
+    return f"ACL {_named(PERMISSIONS, value['permissionType'])} {value['principal']} {_named(OPERATIONS, value['operation'])} on {resource} {pattern} {value['resourceName']} from {value['host']}"
 
 
 def entity_text(value: Data) -> str:
@@ -222,10 +218,7 @@ def _ranges(value: Data) -> str:
 
 
 def _partition(value: Data) -> str:
-    told = (
-        f"is created: replicas {value['replicas']}, leader {leader_text(value['leader'])}, "
-        f"ISR {value['isr']}"
-    )
+    told = f"is created: replicas {value['replicas']}, leader {leader_text(value['leader'])}, ISR {value['isr']}"
     if value["eligibleLeaderReplicas"]:
         told += f", ELR {value['eligibleLeaderReplicas']}"
     return told
@@ -240,8 +233,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "client_quotas": lambda value: f"is set to {value['value']}",
     "delegation_tokens": lambda value: f"is made, renewers {value['renewers']}",
     "brokers": lambda value: (
-        f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, "
-        f"{_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
+        f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
     ),
     "controllers": lambda value: f"registers, {_ranges(value)}",
     "features": lambda value: f"is set to level {value['featureLevel']}",

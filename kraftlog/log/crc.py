@@ -62,8 +62,7 @@ def chosen(
         return other
     if first is None:
         raise PlatformError(
-            "neither google-crc32c nor crcmod is installed, and one of them has to check every "
-            "batch: python -m pip install google-crc32c"
+            "neither google-crc32c nor crcmod is installed, and one of them has to check every batch: python -m pip install google-crc32c"
         )
     return first
 
@@ -79,8 +78,7 @@ def checked(ours: Implementation, other: Implementation | None) -> Callable[[byt
     """
     if other is None or other.name == ours.name or not other.compiled:
         tell_once(
-            f"checksums are those of {ours.name} alone: there is no second, compiled "
-            "implementation to hold them against"
+            f"checksums are those of {ours.name} alone: there is no second, compiled implementation to hold them against"
         )
         return ours.value
 
@@ -88,9 +86,7 @@ def checked(ours: Implementation, other: Implementation | None) -> Callable[[byt
         crc = ours.value(data)
         if other.value(data) != crc:
             raise PlatformError(
-                f"{ours.name} and {other.name} find different checksums of the same "
-                f"{len(data):,} bytes: this machine's memory or processor is at fault, or one of "
-                "the two packages is broken; nothing that is computed here can be relied upon"
+                f"{ours.name} and {other.name} find different checksums of the same {len(data):,} bytes: this machine's memory or processor is at fault, or one of the two packages is broken; nothing that is computed here can be relied upon"
             )
         return crc
 
@@ -101,9 +97,7 @@ def told(ours: Implementation) -> Callable[[bytes], int]:
     """Its function; where that is plain Python, this is said once."""
     if not ours.compiled:
         tell_once(
-            f"{ours.name} has no compiled part here, so that checksums take a hundred times as "
-            "long: install a C compiler, and crcmod once more (python -m pip install "
-            "--force-reinstall --no-deps --no-binary crcmod crcmod)"
+            f"{ours.name} has no compiled part here, so that checksums take a hundred times as long: install a C compiler, and crcmod once more (python -m pip install --force-reinstall --no-deps --no-binary crcmod crcmod)"
         )
     return ours.value
 

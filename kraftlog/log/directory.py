@@ -82,8 +82,7 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
         below = list(_below(root))
         if not below:
             raise InputError(
-                f"{root}: no {names.LOG_FOLDER} folder lies below it; "
-                "copy the metadata log folders there, or name another --input"
+                f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another --input"
             )
         found += below
     return _with_unique_labels(list({one.folder: one for one in found}.values()))
@@ -159,8 +158,7 @@ def _single_file(root: str, entry: Entry) -> Replica:
     kind = classify(entry.name).kind
     if kind not in names.RECORD_KINDS and not (kind == names.UNKNOWN and _holds_batches(entry)):
         raise InputError(
-            f"{root} is not a metadata log: it has no name of a segment or checkpoint, "
-            "and no record batch is in it"
+            f"{root} is not a metadata log: it has no name of a segment or checkpoint, and no record batch is in it"
         )
     path = PurePosixPath(entry.path)
     holder = path.parent.parent.name if path.parent.name == names.LOG_FOLDER else path.parent.name

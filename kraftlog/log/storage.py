@@ -130,8 +130,7 @@ def refuse_below_input(what: str, path: str, inputs: Iterable[str]) -> None:
     for root in inputs:
         if is_inside(real_path(path), real_path(root)):
             raise UsageError(
-                f"{what} {path} lies below the input {root}, where nothing is written: "
-                "name another place"
+                f"{what} {path} lies below the input {root}, where nothing is written: name another place"
             )
 
 

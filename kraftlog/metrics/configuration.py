@@ -159,10 +159,7 @@ def _rack(beside: Beside, value: str | None) -> str | None:
     if node is not None and node in beside.racks and (beside.racks[node] or None) != value:
         return f"the broker is registered with rack {beside.racks[node]!r}: it was not restarted"
     if 0 < beside.properties_with_rack < beside.brokers_with_properties:
-        return (
-            f"{beside.properties_with_rack} of {beside.brokers_with_properties} brokers have a "
-            "rack: Kafka places replicas by rack only where all have one"
-        )
+        return f"{beside.properties_with_rack} of {beside.brokers_with_properties} brokers have a rack: Kafka places replicas by rack only where all have one"
     return None
 
 

@@ -81,8 +81,7 @@ def read_columns(path: str, columns: Sequence[str]) -> pa.Table:
         return pq.read_table(inner, columns=list(columns), filesystem=filesystem, partitioning=None)
     except FileNotFoundError as error:
         raise LakeError(
-            f"{path} is not there, although a task has written it; put the lake where every "
-            "machine sees it under the same path"
+            f"{path} is not there, although a task has written it; put the lake where every machine sees it under the same path"
         ) from error
 
 

@@ -67,7 +67,4 @@ def _sentence(row: Row) -> str:
     what = "broken" if row["result"] == FAILED else "not judged"
     seen = row["detail"] or row["observed"]
     where = f"{row['table_name']} on {row['subject'] or 'its rows'}"
-    return (
-        f"the contract of the table {where} is {what} ({row['reason']}; {seen}): that is a defect "
-        "of kraftlog and not of the quorum, so do not rely on this run, and report it"
-    )
+    return f"the contract of the table {where} is {what} ({row['reason']}; {seen}): that is a defect of kraftlog and not of the quorum, so do not rely on this run, and report it"

@@ -22,10 +22,7 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "kinship",
         TEXT,
-        "what the first is to the other: equal, behind, ahead_committed, "
-        "ahead_uncommitted, diverged_uncommitted (what differs was never committed on one "
-        "side, so that Kafka repairs it), diverged_undecided (nothing at hand proves it), "
-        "diverged_committed, no_common_offsets",
+        "what the first is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted (what differs was never committed on one side, so that Kafka repairs it), diverged_undecided (nothing at hand proves it), diverged_committed, no_common_offsets",
     ),
     column("reason", TEXT, "why it is of that kind, in words"),
     column("common_start_offset", LONG, "first offset that both logs reach"),
@@ -37,8 +34,7 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "epochs_agree_until",
         LONG,
-        "how far the epoch vectors of both agree; bytes that differ below it break Raft's "
-        "log matching",
+        "how far the epoch vectors of both agree; bytes that differ below it break Raft's log matching",
     ),
     column("difference_count", LONG, "stretches of offsets that they hold differently"),
     column("difference_start_offset", LONG, "where the first one begins; null: none"),
@@ -50,8 +46,7 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "own_record_count",
         LONG,
-        "records that only the replica holds: from the first difference on, or from the "
-        "other's end",
+        "records that only the replica holds: from the first difference on, or from the other's end",
     ),
     column("own_size_bytes", LONG, "their batches' size"),
     column(
@@ -126,8 +121,7 @@ def restore_ranking(run: Run) -> Rows:
     column(
         "majorities_meet",
         BOOL,
-        "whether each majority of the set before shares a voter with each of this one; "
-        "else both could commit apart; null for the first",
+        "whether each majority of the set before shares a voter with each of this one; else both could commit apart; null for the first",
     ),
     column("standing", TEXT, "committed, uncommitted, or pending: nothing proves either"),
     promises=(

@@ -124,8 +124,7 @@ def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:
     """Say what reading again has found."""
     for path, position in sorted(rotten.items())[:_TOLD]:
         tell(
-            f"{path}: its content has changed under the same size and time, first at "
-            f"byte {position:,}: a disk or a copy is at fault; this run judges what is there now"
+            f"{path}: its content has changed under the same size and time, first at byte {position:,}: a disk or a copy is at fault; this run judges what is there now"
         )
     if again:
         what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
@@ -196,8 +195,7 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
         )
     if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
         raise InputError(
-            f"{read[0].path} and the other files are there for the driver and missing for the "
-            "executors; put the input where every machine sees it under the same path"
+            f"{read[0].path} and the other files are there for the driver and missing for the executors; put the input where every machine sees it under the same path"
         )
 
 

@@ -65,7 +65,4 @@ def expire_lake(options: Options) -> str:
         kept = ", ".join(str(one.run) for one in lease.state.published)
         left = lake.read("runs", ["number"]).num_rows
     told = f", rows of {forgotten:,} old runs taken out" if forgotten else ""
-    return (
-        f"{lake.root}: {count:,} files deleted{told}; readable are the runs {kept} as they were, "
-        f"and the rows of the last {left:,}"
-    )
+    return f"{lake.root}: {count:,} files deleted{told}; readable are the runs {kept} as they were, and the rows of the last {left:,}"

@@ -180,8 +180,7 @@ def election_plan(run: Run) -> Rows:
     column(
         "finishes",
         BOOL,
-        "whether each arrives within the fetch timeout; else the node never catches up "
-        "over this link (KAFKA-19541)",
+        "whether each arrives within the fetch timeout; else the node never catches up over this link (KAFKA-19541)",
     ),
     column("slowdown", DOUBLE, "how many times as long as with 8 MiB, timeouts aside"),
     column(
@@ -192,8 +191,7 @@ def election_plan(run: Run) -> Rows:
     column(
         "newer_snapshots",
         DOUBLE,
-        "snapshots that the replica writes meanwhile, at its pace so far: with many, the "
-        "one that is fetched may be deleted (SNAPSHOT_NOT_FOUND)",
+        "snapshots that the replica writes meanwhile, at its pace so far: with many, the one that is fetched may be deleted (SNAPSHOT_NOT_FOUND)",
     ),
     column("kept_snapshots", LONG, "snapshots that the replica holds"),
     column(
@@ -213,8 +211,7 @@ def election_plan(run: Run) -> Rows:
     column(
         "likely_stuck",
         BOOL,
-        "too slow by this row, a snapshot that was never finished, and a storm of "
-        "elections: likely KAFKA-19541",
+        "too slow by this row, a snapshot that was never finished, and a storm of elections: likely KAFKA-19541",
     ),
     promises=(
         unique(
@@ -251,14 +248,12 @@ def snapshot_transfer(run: Run) -> Rows:
     column(
         "preferred_read_replica_count",
         LONG,
-        "partitions that are read from a follower (the consumer's metric "
-        "preferred-read-replica is not −1)",
+        "partitions that are read from a follower (the consumer's metric preferred-read-replica is not −1)",
     ),
     column(
         "cross_zone_share_before",
         DOUBLE,
-        "share of what they read that leaves its zone, from leaders, where each partition "
-        "is read alike (bytes and money: plan replicas --traffic)",
+        "share of what they read that leaves its zone, from leaders, where each partition is read alike (bytes and money: plan replicas --traffic)",
     ),
     column("cross_zone_share_after", DOUBLE, "the same with KIP-392"),
     column(
@@ -274,8 +269,7 @@ def snapshot_transfer(run: Run) -> Rows:
     column(
         "preferred_read_replicas",
         pa.map_(INT, INT),
-        "per partition what the consumer's metric preferred-read-replica says: −1 for the "
-        "leader; null: it is offline",
+        "per partition what the consumer's metric preferred-read-replica says: −1 for the leader; null: it is offline",
     ),
     promises=(
         unique("client_rack", "topic", why="one row per rack of consumers, topic and run"),

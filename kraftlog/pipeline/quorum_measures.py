@@ -93,8 +93,7 @@ def disk(run: SharedMeasures) -> Rows:
     column(
         "fits_fetch_timeout",
         BOOL,
-        "a chunk arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never "
-        "catches up",
+        "a chunk arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never catches up",
     ),
     column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
     promises=(

@@ -28,8 +28,7 @@ _HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by it
     column(
         "size_bytes",
         LONG,
-        "bytes with record frames and batch headers, before compression; the header counts for "
-        "the batch's first record",
+        "bytes with record frames and batch headers, before compression; the header counts for the batch's first record",
     ),
     column("mean_value_size_bytes", DOUBLE, "mean size of a value"),
     column("min_value_size_bytes", LONG, "smallest value"),

@@ -40,8 +40,7 @@ _SNAPSHOT_EPOCH = column("epoch", LONG, "epoch of the snapshot")
     column(
         "size_bytes_by_type",
         pa.map_(TEXT, LONG),
-        "bytes per type, control records too, with frames and batch headers; in a snapshot without "
-        "compression their sum is the size",
+        "bytes per type, control records too, with frames and batch headers; in a snapshot without compression their sum is the size",
     ),
     column("last_contained_log_timestamp", TIMESTAMP, "by the snapshot's header"),
     column("written_from", TIMESTAMP, "time of its first batch: when writing began"),
@@ -63,14 +62,12 @@ _SNAPSHOT_EPOCH = column("epoch", LONG, "epoch of the snapshot")
     column(
         "generation_ms_max",
         LONG,
-        "at most so long: from the last contained record to the time by which it was finished; "
-        "null where nothing at hand bounds it",
+        "at most so long: from the last contained record to the time by which it was finished; null where nothing at hand bounds it",
     ),
     column(
         "age_ms",
         LONG,
-        "time from the last contained record to the newest record at hand "
-        "(Kafka: LatestSnapshotGeneratedAgeMs)",
+        "time from the last contained record to the newest record at hand (Kafka: LatestSnapshotGeneratedAgeMs)",
     ),
     column("lag_offsets_min", LONG, "offsets to the lower committed bound (KIP-630: SnapshotLag)"),
     column(
@@ -91,8 +88,7 @@ _SNAPSHOT_EPOCH = column("epoch", LONG, "epoch of the snapshot")
     column(
         "load_ms",
         DOUBLE,
-        "how long kraftlog took to load it (KIP-630: LoadSnapshotLatencyMs; Kafka has no such "
-        "metric); measured for the newest of each replica",
+        "how long kraftlog took to load it (KIP-630: LoadSnapshotLatencyMs; Kafka has no such metric); measured for the newest of each replica",
     ),
     column(
         "predicted_load_ms",
@@ -167,9 +163,7 @@ def snapshot_metrics(run: SharedMeasures) -> Rows:
     column(
         "chosen_by",
         TEXT,
-        "own: its server.properties; default: Kafka's; balanced: the log then grows by one "
-        "snapshot's size, so that both write as much (between a quarter of an hour and a day); "
-        "example",
+        "own: its server.properties; default: Kafka's; balanced: the log then grows by one snapshot's size, so that both write as much (between a quarter of an hour and a day); example",
     ),
     column("snapshots_per_day", DOUBLE, "by interval or bytes, whichever comes first"),
     column("size_bytes_per_day", DOUBLE, "bytes that they write a day"),
@@ -208,8 +202,7 @@ def snapshot_advice(run: SharedMeasures) -> Rows:
     column(
         "replica",
         TEXT,
-        "whose snapshots, for the policy real; else the node by whose own server.properties the "
-        "policy goes; null: the defaults of Kafka and of the KIP",
+        "whose snapshots, for the policy real; else the node by whose own server.properties the policy goes; null: the defaults of Kafka and of the KIP",
     ),
     column(
         "limit_bytes", LONG, "bytes of the log after which the policy cuts; null: it asks for none"
@@ -263,14 +256,12 @@ def snapshot_policy(run: SharedMeasures) -> Rows:
     column(
         "adopted_start_offset",
         LONG,
-        "where it would begin by KIP-630 as adopted: the smaller of the newest leader's log start "
-        "and the replica's newest snapshot's end",
+        "where it would begin by KIP-630 as adopted: the smaller of the newest leader's log start and the replica's newest snapshot's end",
     ),
     column(
         "draft_start_offset",
         LONG,
-        "where it would begin by the draft, version 19: the leader's log start, once a snapshot of "
-        "the replica reaches it; null before",
+        "where it would begin by the draft, version 19: the leader's log start, once a snapshot of the replica reaches it; null before",
     ),
     column(
         "log_start_is_snapshot_end",
@@ -288,8 +279,7 @@ def snapshot_policy(run: SharedMeasures) -> Rows:
     column(
         "is_useful",
         BOOL,
-        "newest, or followed by the log up to the newest: whoever is fetching it need not begin "
-        "anew",
+        "newest, or followed by the log up to the newest: whoever is fetching it need not begin anew",
     ),
     promises=(
         unique("replica", "path", why="one row per snapshot, replica and run"),

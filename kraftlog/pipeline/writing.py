@@ -78,8 +78,7 @@ def _require_cluster(lease: Lease, replicas: list[Replica]) -> None:
     (usual, _), *_ = found.most_common(1)
     if known is not None:
         raise LakeError(
-            f"{lease.register.root}: this lake holds the cluster {known}, and the input is of the "
-            f"cluster {usual}; give each cluster a lake of its own"
+            f"{lease.register.root}: this lake holds the cluster {known}, and the input is of the cluster {usual}; give each cluster a lake of its own"
         )
     lease.say(cluster_id=usual)
 
@@ -134,8 +133,7 @@ def _tell_lost(lake: Lake, mended: pa.Array) -> None:
     found = pc.sum(pc.is_in(mended, value_set=stored.combine_chunks())).as_py() or 0
     if found < len(mended):
         tell(
-            f"{lake.root}: {len(mended) - found:,} record batches that the damaged tables held are "
-            "no longer in the input, so that their records are lost"
+            f"{lake.root}: {len(mended) - found:,} record batches that the damaged tables held are no longer in the input, so that their records are lost"
         )
 
 

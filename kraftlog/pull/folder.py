@@ -110,9 +110,7 @@ class PulledFolder:
         """
         if offset < self.committed:
             raise PullError(
-                f"the leader wants offsets from {offset} on to be cut, but all below "
-                f"{self.committed} was committed: committed records are lost, or this is another "
-                f"quorum; {self.path} was left as it is"
+                f"the leader wants offsets from {offset} on to be cut, but all below {self.committed} was committed: committed records are lost, or this is another quorum; {self.path} was left as it is"
             )
         for file in reversed(_segments(self.path)):
             base = file.parsed.base_offset or 0
@@ -257,8 +255,7 @@ def _read(path: Path) -> PulledFolder:
             torn = folder.segment, position
     if folder.end_offset < folder.committed:
         raise PullError(
-            f"{path}: its log is whole up to offset {folder.end_offset} only, and all below "
-            f"{folder.committed} was committed; {_ANEW}"
+            f"{path}: its log is whole up to offset {folder.end_offset} only, and all below {folder.committed} was committed; {_ANEW}"
         )
     if torn is not None:
         os.truncate(*torn)

@@ -100,8 +100,7 @@ class Puller:
             return
         why = f"the last one: {problem}" if problem else "what comes is no snapshot"
         raise PullError(
-            f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them "
-            "faster than they come, raise the rate"
+            f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them faster than they come, raise the rate"
         )
 
     def _pieces_of_one_file(self) -> Callable[[Ask], Piece]:
@@ -209,8 +208,7 @@ class Puller:
         """
         end = self.folder.end_offset
         self.tell(
-            f"the quorum's log now begins at {log_start}, and the folder's ends at {end}: its "
-            "segments are kept as .deleted files, and the log begins anew"
+            f"the quorum's log now begins at {log_start}, and the folder's ends at {end}: its segments are kept as .deleted files, and the log begins anew"
         )
         self.folder.set_aside()
 
@@ -224,6 +222,5 @@ class Puller:
         self.folder.knows_committed(min(newest, vector.end_offset))
         self.folder.truncate(cut)
         self.tell(
-            f"a new leader has taken back offsets {cut} to {vector.end_offset - 1}, which were "
-            "never committed; they are kept in a .deleted file"
+            f"a new leader has taken back offsets {cut} to {vector.end_offset - 1}, which were never committed; they are kept in a .deleted file"
         )

@@ -25,8 +25,7 @@ def read_described(text: str) -> Described:
     mark = _number(found.get("HighWatermark"))
     if mark is None:
         raise ValueError(
-            "it has no line HighWatermark with a number, so that it is not the output of "
-            "kafka-metadata-quorum.sh describe --status"
+            "it has no line HighWatermark with a number, so that it is not the output of kafka-metadata-quorum.sh describe --status"
         )
     return Described(
         mark,

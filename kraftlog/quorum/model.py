@@ -290,10 +290,7 @@ class Quorum:
             if end > (log.end_offset or 0) and stamp is not None and log.last_epoch == epoch:
                 newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
                 if newest > stamp:
-                    return (
-                        f"the log of {log.label} ends at {log.end_offset}, before {end}, "
-                        f"with a batch that is {newest - stamp} ms newer than all that it holds"
-                    )
+                    return f"the log of {log.label} ends at {log.end_offset}, before {end}, with a batch that is {newest - stamp} ms newer than all that it holds"
         return None
 
     @cached_property

@@ -93,8 +93,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         KEPT_BYTES,
-        "size of log and snapshots above which old snapshots go, and the log below the next one; "
-        "below 0: none",
+        "size of log and snapshots above which old snapshots go, and the log below the next one; below 0: none",
         str(100 * MIB),
         minimum=LEAST_LONG,
     ),

@@ -38,14 +38,11 @@ def unknown(found: Recovered) -> Iterator[str]:
     image = found.image
     if image.end_offset > found.proven:
         yield (
-            f"Whether offsets {found.proven} to {image.end_offset - 1} were committed: nothing at "
-            "hand proves it. They are kept, as a leader that holds them would keep them. With "
-            f"--at {found.proven} only what is proven is taken."
+            f"Whether offsets {found.proven} to {image.end_offset - 1} were committed: nothing at hand proves it. They are kept, as a leader that holds them would keep them. With --at {found.proven} only what is proven is taken."
         )
     if found.upper is None or found.upper > image.end_offset:
         yield (
-            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand "
-            "proves that these copies end where the quorum ended. If it went on, that is lost."
+            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand proves that these copies end where the quorum ended. If it went on, that is lost."
         )
     if found.missing_voters:
         yield f"What {_voters(found.missing_voters)} held: no copy is at hand."
@@ -60,8 +57,7 @@ def unknown(found: Recovered) -> Iterator[str]:
     for one in found.left_out:
         if one.why_unknown is not None:
             yield (
-                f"What {one.replica} holds at offsets {one.start_offset} to "
-                f"{one.end_offset - 1}: {one.why_unknown}"
+                f"What {one.replica} holds at offsets {one.start_offset} to {one.end_offset - 1}: {one.why_unknown}"
             )
 
 
@@ -118,8 +114,7 @@ def notes(found: Recovered) -> Iterator[str]:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
     elif level["featureLevel"] < LEAST_LEVEL:
         yield (
-            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters "
-            "needs 3.9 (21) or later. Start these nodes with controller.quorum.voters instead."
+            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 3.9 (21) or later. Start these nodes with controller.quorum.voters instead."
         )
 
 
@@ -190,9 +185,7 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
         "",
         f"From: {', '.join(inputs)}",
         "",
-        f"The state before offset {image.end_offset} of epoch {image.epoch}, whose last record is "
-        f"of {time}: {base}, and the log of {found.log_of} up to there. Review this plan before "
-        "anything starts; nothing of the old copies has been changed.",
+        f"The state before offset {image.end_offset} of epoch {image.epoch}, whose last record is of {time}: {base}, and the log of {found.log_of} up to there. Review this plan before anything starts; nothing of the old copies has been changed.",
     ]
 
 
@@ -227,8 +220,7 @@ def _lost_lines(found: Recovered) -> list[str]:
             for one in group.held
         ]
         lines.append(
-            f"Left out: {' and '.join(spans)}. They contradict this history, or nothing leads up "
-            "to them. What only they change:"
+            f"Left out: {' and '.join(spans)}. They contradict this history, or nothing leads up to them. What only they change:"
         )
         lines += ["", *(f"- {text}" for text in group.objects[:TOLD])]
         if len(group.objects) > TOLD:
@@ -253,14 +245,9 @@ def _steps(
     lines = [
         "## Steps",
         "",
-        "1. Stop every controller of the old quorum for good: a node that starts from an old copy "
-        "under the same cluster id is a second history. Keep all old folders.",
-        "2. Stop the brokers. Their data and their `meta.properties` stay; only the folder "
-        f"`{LOG_FOLDER}` is set aside, as a metadata log that is ahead of the new one would be "
-        "refused.",
-        "3. Set up each node, as the user that Kafka runs as. The files of the voters hold "
-        "credentials in clear: keep their owner and mode. `kafka-storage format` formats further "
-        "log directories of a node, if there are any, and leaves these alone.",
+        "1. Stop every controller of the old quorum for good: a node that starts from an old copy under the same cluster id is a second history. Keep all old folders.",
+        f"2. Stop the brokers. Their data and their `meta.properties` stay; only the folder `{LOG_FOLDER}` is set aside, as a metadata log that is ahead of the new one would be refused.",
+        "3. Set up each node, as the user that Kafka runs as. The files of the voters hold credentials in clear: keep their owner and mode. `kafka-storage format` formats further log directories of a node, if there are any, and leaves these alone.",
         "",
     ]
     hosts = {one.id: f"controller {one.id} on {one.host}" for one in voters}
@@ -277,12 +264,8 @@ def _steps(
         f"       controller.quorum.bootstrap.servers={bootstrap}",
         "       # and no controller.quorum.voters",
         "",
-        "5. Start the controllers. One of them must become the leader: "
-        f"`kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe "
-        "--status`.",
-        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without "
-        "controller.quorum.voters. One that ran until now is let in when its old registration has "
-        "timed out (broker.session.timeout.ms, 9 s).",
+        f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe --status`.",
+        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. One that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s).",
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]
     return lines

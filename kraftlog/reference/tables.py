@@ -64,8 +64,7 @@ def _table(spec: TableSpec) -> list[str]:
     if payloads:
         listed = ", ".join(code(field.name) for field in payloads)
         blocks.append(
-            "And one struct column per record type, null in rows of other types, with the fields "
-            f"of [the message](messages.md) in snake case: {listed}."
+            f"And one struct column per record type, null in rows of other types, with the fields of [the message](messages.md) in snake case: {listed}."
         )
     return blocks
 

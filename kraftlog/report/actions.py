@@ -28,20 +28,17 @@ ACTIONS = (
     Action(
         "stop",
         "Restart nothing, keep every folder",
-        "Committed data is in question here: whatever starts first may become the truth. Settle "
-        "which copy is right before any node runs again.",
+        "Committed data is in question here: whatever starts first may become the truth. Settle which copy is right before any node runs again.",
     ),
     Action(
         "refetch",
         "Replace the damaged log before its node restarts",
-        "Kafka would cut the log at the damage without a word. Where the finding names intact "
-        "copies on a majority, set this folder aside and let the node fetch the log again.",
+        "Kafka would cut the log at the damage without a word. Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
     ),
     Action(
         "snapshot",
         "Set the snapshot aside before its node restarts",
-        "A node that loads it would start from a wrong or incomplete state. Take another "
-        "replica's file, or an older one that the log still reaches.",
+        "A node that loads it would start from a wrong or incomplete state. Take another replica's file, or an older one that the log still reaches.",
     ),
     Action(
         "identity",
@@ -57,8 +54,7 @@ ACTIONS = (
     Action(
         "deleted",
         "Ask who removed these objects",
-        "If nobody meant it, stop the controllers: the state before it is still in these copies, "
-        "and each snapshot that a running node drops takes some of it away.",
+        "If nobody meant it, stop the controllers: the state before it is still in these copies, and each snapshot that a running node drops takes some of it away.",
     ),
     Action(
         "copy",
@@ -78,8 +74,7 @@ ACTIONS = (
     Action(
         "restart",
         "Note what a restart cuts, then restart",
-        "Usual after a crash, a network that was cut, or a copy of a running node. A start cuts "
-        "these records; do again what is still wanted.",
+        "Usual after a crash, a network that was cut, or a copy of a running node. A start cuts these records; do again what is still wanted.",
     ),
     Action(
         "know",

@@ -88,8 +88,7 @@ def _count(field: str, title: str, form: str = ",d") -> Any:
 
 @chart(
     "Partitions per broker",
-    "Newest state: partitions that a broker leads (dark), follows (light), and holds while nobody "
-    "leads them (red).",
+    "Newest state: partitions that a broker leads (dark), follows (light), and holds while nobody leads them (red).",
     "The state holds no partition.",
     needs_lake=True,
 )
@@ -266,8 +265,7 @@ def elections(data: PageData, width: int) -> Any:
         {
             "when": _iso(one["when"]), "epoch": one["epoch"],
             "text": "" if one["leader"] is None or len(found) > 25 else f"{one['leader']}",
-            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, leader "
-            f"{'unknown' if one['leader'] is None else one['leader']}",
+            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, leader {'unknown' if one['leader'] is None else one['leader']}",
         }
         for one in found
     ]  # fmt: skip

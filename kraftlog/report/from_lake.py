@@ -98,11 +98,7 @@ _NOT_AUDITED: Row = {
 
 
 def _scale(run: Row) -> str:
-    return (
-        f"run {run['number']} of this lake: {counted(run['replica_count'], 'replica')}, "
-        f"{counted(run['file_count'], 'file')}, {run['batch_count']:,} record batches read, "
-        f"{run['new_batch_count']:,} of them new contents with {run['record_count']:,} records"
-    )
+    return f"run {run['number']} of this lake: {counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}, {run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new contents with {run['record_count']:,} records"
 
 
 def broker_loads(lake: Lake) -> tuple[BrokerLoad, ...]:

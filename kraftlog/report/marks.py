@@ -29,10 +29,7 @@ def _sentence(data: PageData, row: Row) -> str:
     epochs = [one[0] for one in row["epochs"] or []]
     ends = ", ".join(f"{one[0]:,}" for one in row["snapshots"] or []) or "none"
     told = f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
-    return (
-        f"{data.names[row['replica']]}: log from offset {row['log_start_offset'] or 0:,} to "
-        f"{row['log_end_offset'] or 0:,}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
-    )
+    return f"{data.names[row['replica']]}: log from offset {row['log_start_offset'] or 0:,} to {row['log_end_offset'] or 0:,}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
 
 
 def epoch_marks(data: PageData, window: Window) -> list[Row]:
@@ -172,8 +169,7 @@ def snapshot_marks(data: PageData, window: Window) -> list[Row]:
             {
                 "row": rows[one["replica"]], "at": end, "colour": colour,
                 "fill": colour if one["complete"] else "var(--card)",
-                "label": f"{data.names[one['replica']]}: snapshot of the offsets below {end:,}, "
-                f"epoch {one['epoch']}, {one['size_bytes'] or 0:,} bytes{told}",
+                "label": f"{data.names[one['replica']]}: snapshot of the offsets below {end:,}, epoch {one['epoch']}, {one['size_bytes'] or 0:,} bytes{told}",
             }
         )  # fmt: skip
     return found

@@ -101,15 +101,8 @@ def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
 
 
 def _read(run: Row) -> str:
-    return (
-        f"{counted(run['file_count'], 'file')}, {run['read_file_count']:,} of them new or changed: "
-        f"{run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new "
-        f"contents with {run['record_count']:,} records"
-    )
+    return f"{counted(run['file_count'], 'file')}, {run['read_file_count']:,} of them new or changed: {run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new contents with {run['record_count']:,} records"
 
 
 def _unread(run: Row) -> str:
-    return (
-        f"Nothing new: {counted(run['file_count'], 'file')} as run {run['number']} found them at "
-        f"{run['started']:%Y-%m-%d %H:%M:%S} UTC, none read again"
-    )
+    return f"Nothing new: {counted(run['file_count'], 'file')} as run {run['number']} found them at {run['started']:%Y-%m-%d %H:%M:%S} UTC, none read again"

@@ -69,8 +69,7 @@ def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
     if verdict["verdict"] == "sound":
         number = "the only voter was" if len(voters) == 1 else f"all {len(voters)} voters were"
         return [
-            f"Sound: {number} copied, and every check that applies has passed; "
-            f"{committed_words(verdict)}."
+            f"Sound: {number} copied, and every check that applies has passed; {committed_words(verdict)}."
         ]
     told = []
     if verdict["verdict"] == "incomplete" and not has_parts:
@@ -84,8 +83,7 @@ def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
         if is_pulled:
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
-            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} "
-            f"(of {len(voters)}): {advice}."
+            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} (of {len(voters)}): {advice}."
         )
     if verdict["not_judged"] and not missing:
         checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))
@@ -112,8 +110,7 @@ def _lag(verdict: Row) -> list[str]:
         left = total - slow - len(verdict["missing_voters"])
         spare = left - (total // 2 + 1)
         told.append(
-            f"Only {left} of {total} voters are up to date: "
-            f"{'none of them' if spare <= 0 else f'no more than {spare}'} may fail."
+            f"Only {left} of {total} voters are up to date: {'none of them' if spare <= 0 else f'no more than {spare}'} may fail."
         )
     return told
 

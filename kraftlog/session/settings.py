@@ -71,8 +71,7 @@ def verified_jars(folder: Path, kind: str = DELTA) -> list[Path]:
             )
         if hashlib.sha256(jar.read_bytes()).hexdigest() != digest:
             raise PlatformError(
-                f"{jar} is not the file whose checksum conf/{_DIGESTS[kind]} holds; "
-                f"remove its folder and run `make {_MADE_BY[kind]}`"
+                f"{jar} is not the file whose checksum conf/{_DIGESTS[kind]} holds; remove its folder and run `make {_MADE_BY[kind]}`"
             )
         jars.append(jar)
     return jars
@@ -112,8 +111,7 @@ def launch_settings(
         _, artifact, version = coordinates.split(":")
         if f"{artifact}-{version}.jar" not in jar_digests():
             raise PlatformError(
-                f"delta-spark {version} is installed, and conf/jars.sha256 has the jars of another "
-                "version; install the one that pyproject.toml names"
+                f"delta-spark {version} is installed, and conf/jars.sha256 has the jars of another version; install the one that pyproject.toml names"
             )
         jars = [jar.resolve().as_uri() for kind in kinds for jar in verified_jars(folder, kind)]
         del settings[_PACKAGES], settings[_EXCLUDES]

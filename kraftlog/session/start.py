@@ -205,8 +205,7 @@ def _require_delta(session: "SparkSession") -> None:
         jvm.org.apache.spark.util.Utils.classForName(DELTA_CLASS, True, False)
     except Py4JError as error:
         raise PlatformError(
-            "this Spark has no Delta; start it with spark-submit --packages "
-            f"{delta_coordinates()}, or with --jars {','.join(jar_digests())}"
+            f"this Spark has no Delta; start it with spark-submit --packages {delta_coordinates()}, or with --jars {','.join(jar_digests())}"
         ) from error
 
 

@@ -99,8 +99,7 @@ def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:
     older = max((one.id for one in disk.snapshots), default=None)
     held = f"the latest, {_name(older)}, ends below it" if older else "there is none"
     return [
-        f"inconsistent snapshot state: the log start offset is {disk.start_offset}, so a snapshot "
-        f"must reach it, but {held}"
+        f"inconsistent snapshot state: the log start offset is {disk.start_offset}, so a snapshot must reach it, but {held}"
     ]
 
 

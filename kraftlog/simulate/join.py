@@ -30,10 +30,7 @@ CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""
 PIECE = "piece"
 CANCELLED = "cancelled"
-NO_VOTERS = (
-    "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on "
-    "the disk says who votes; move quorum-state away before the node starts"
-)
+NO_VOTERS = "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes; move quorum-state away before the node starts"
 _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
 
@@ -299,10 +296,7 @@ class _Joiner:
         """The answer takes longer than the fetch timeout, this time and every time."""
         needs = ceil(self.way.link.response_ms(asked.span.size_bytes))
         who = "stands for election" if self.way.is_voter else "asks the voters who leads"
-        note = (
-            f"the answer needs {needs:,} ms and the fetch timeout is {self.way.timeout_ms:,} ms: "
-            f"the node {who} and begins again, without end; {advice}"
-        )
+        note = f"the answer needs {needs:,} ms and the fetch timeout is {self.way.timeout_ms:,} ms: the node {who} and begins again, without end; {advice}"
         return self._step(CANCELLED, asked, note=note)
 
     def _advice(self) -> str:
@@ -315,10 +309,7 @@ class _Joiner:
         link = self.way.link
         least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.timeout_ms)
         enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
-        return (
-            f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise "
-            f"{FETCH_TIMEOUT}{enough}"
-        )
+        return f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise {FETCH_TIMEOUT}{enough}"
 
 
 def _named(answer: Answer) -> str | None:

@@ -121,8 +121,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     foreign = [log.label in quorum.foreign for log in (one, other) if log is not None]
     if len(set(foreign)) > 1:
         raise InputError(
-            f"replicas {follower} and {leader} are of two clusters: the leader answers "
-            "INCONSISTENT_CLUSTER_ID to every fetch"
+            f"replicas {follower} and {leader} are of two clusters: the leader answers INCONSISTENT_CLUSTER_ID to every fetch"
         )
     way = replace(way, is_voter=joiner.is_voter, learns_voters=joiner.learns_voters)
     steps = join(joiner.disk, source, way, names_leader=joiner.names_leader)
@@ -162,10 +161,7 @@ def _on_break(step: JoinStep, way: Way) -> str | None:
     if step.name != PIECE:
         return None
     if way.dialect == Dialect.SHIPPED and way.is_voter:
-        return (
-            f"asks again from byte {step.part_bytes}; after {way.timeout_ms} ms without an answer "
-            "it deletes the .part and stands for election"
-        )
+        return f"asks again from byte {step.part_bytes}; after {way.timeout_ms} ms without an answer it deletes the .part and stands for election"
     if way.dialect == Dialect.SHIPPED:
         return "asks the voters who leads; the leader names its snapshot anew, from byte 0"
     return f"asks again from byte {step.part_bytes}"

@@ -172,10 +172,7 @@ class _Judge:
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
-            return (
-                "nothing is lost; but the quorum stands still meanwhile, as the other voters at "
-                "hand are no majority"
-            )
+            return "nothing is lost; but the quorum stands still meanwhile, as the other voters at hand are no majority"
         return "nothing is lost; the other voters are a majority meanwhile"
 
     def place(self, one: Restart) -> tuple[int, int, int]:

@@ -94,8 +94,7 @@ def _rows(path: str) -> list[dict[str, str]]:
     missing = {"topic", "bytes_per_day"} - set(reader.fieldnames or ())
     if missing:
         raise UsageError(
-            f"the traffic file {path} has no column {' and no column '.join(sorted(missing))}; its "
-            "first line must name topic and bytes_per_day, and may name partition and rack"
+            f"the traffic file {path} has no column {' and no column '.join(sorted(missing))}; its first line must name topic and bytes_per_day, and may name partition and rack"
         )
     return rows
 

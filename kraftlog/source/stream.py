@@ -59,8 +59,7 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._relation = relation_of(options)
         if self._relation not in STREAMED:
             raise UsageError(
-                f"relation {self._relation!r} is told of all replicas at once and cannot be "
-                f"streamed: use spark.read, or one of {', '.join(STREAMED)}"
+                f"relation {self._relation!r} is told of all replicas at once and cannot be streamed: use spark.read, or one of {', '.join(STREAMED)}"
             )
         self._redactor = redactor_of(settings_of(options))
         self._pinned: list[Replica] | None = None
@@ -116,8 +115,7 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _replicas_of(self, offset: Offset) -> Offset:
         if offset.get("relation") != self._relation:
             raise UsageError(
-                f"the checkpoint belongs to a stream of {offset.get('relation')!r}, this one is of "
-                f"{self._relation!r}: give it a checkpointLocation of its own"
+                f"the checkpoint belongs to a stream of {offset.get('relation')!r}, this one is of {self._relation!r}: give it a checkpointLocation of its own"
             )
         replicas: Offset = offset["replicas"]
         return replicas

@@ -90,8 +90,7 @@ def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Pa
         )
     if image.open_since is not None:
         raise InputError(
-            f"{image.replica}: a transaction is open at {image.end_offset}; "
-            f"choose --at {image.open_since} or earlier, or an offset after its end"
+            f"{image.replica}: a transaction is open at {image.end_offset}; choose --at {image.open_since} or earlier, or an offset after its end"
         )
     content = checkpoint_bytes(image, with_voters)
     target = folder / checkpoint_name(image.end_offset, image.epoch)

@@ -151,8 +151,7 @@ def _check(coverage: Coverage, offset: int) -> None:
             f"; {one.file.name} cannot be loaded: {one.reason}" for one in coverage.rejected
         )
         raise InputError(
-            f"{label}: the state at {offset} cannot be rebuilt; "
-            f"offsets at which it can: {ranges}{causes}{rejected}"
+            f"{label}: the state at {offset} cannot be rebuilt; offsets at which it can: {ranges}{causes}{rejected}"
         )
 
 

@@ -112,8 +112,7 @@ class Lake:
             ) from error
         except (DeltaError, OSError) as error:
             raise LakeError(
-                f"{self.path(name)}: it cannot be read as a Delta table "
-                f"({in_line(error)}); run over the input to build it anew"
+                f"{self.path(name)}: it cannot be read as a Delta table ({in_line(error)}); run over the input to build it anew"
             ) from error
         if version is None and self.opened is not None:
             self.opened[name] = table
@@ -206,8 +205,7 @@ class Lake:
         table = self.open(spec.name)
         if [one.name for one in table.schema().fields] != spec.schema.names:
             raise LakeError(
-                f"{path}: its columns are those of another version of kraftlog; name an empty "
-                "folder with --lake, where a run builds everything anew from the input"
+                f"{path}: its columns are those of another version of kraftlog; name an empty folder with --lake, where a run builds everything anew from the input"
             )
         return table
 
@@ -267,8 +265,7 @@ class Lake:
             if (DeltaTable(table.table_uri).transaction_version(_WRITER) or 0) > self.token:
                 raise taken_over(self.root) from error
             raise LakeError(
-                f"{table.table_uri}: another writer has committed to this table while this run "
-                "was about to; run again, and let only kraftlog write there"
+                f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
             ) from error
         except OSError as error:
             raise _refused(table.table_uri, error) from error
@@ -353,8 +350,7 @@ class Lake:
                     table.restore(version, commit_properties=self._properties(finished_run))
                 return
         raise LakeError(
-            f"{path}: a killed run left it, and its earlier version has been vacuumed away; "
-            "delete the lake and run again"
+            f"{path}: a killed run left it, and its earlier version has been vacuumed away; delete the lake and run again"
         )
 
 

@@ -91,8 +91,7 @@ class Lease:
 def taken_over(root: str) -> LakeError:
     """The error of a run that was taken for dead."""
     return LakeError(
-        f"{root}: this run was not heard of for so long that another one has taken the lake over; "
-        "what it had not committed is not in the lake, so run again"
+        f"{root}: this run was not heard of for so long that another one has taken the lake over; what it had not committed is not in the lake, so run again"
     )
 
 
@@ -173,17 +172,12 @@ def at_work(state: State) -> str:
     assert owner is not None
     since = datetime.fromtimestamp(owner.since, UTC)
     heard = max(0.0, time.time() - state.renewed)
-    return (
-        f"process {owner.process} on {owner.host} has been at work on this lake since "
-        f"{since:%Y-%m-%d %H:%M:%S} UTC, and was heard of {heard:.0f} s ago"
-    )
+    return f"process {owner.process} on {owner.host} has been at work on this lake since {since:%Y-%m-%d %H:%M:%S} UTC, and was heard of {heard:.0f} s ago"
 
 
 def require_layout(root: str, state: State) -> None:
     """Raise LakeError for a lake of another layout."""
     if state.layout != LAYOUT:
         raise LakeError(
-            f"{root}: this lake has layout {state.layout}, and this version of kraftlog writes "
-            f"layout {LAYOUT}; name an empty folder with --lake, where a run builds everything "
-            "anew from the input, or use the version that wrote the lake"
+            f"{root}: this lake has layout {state.layout}, and this version of kraftlog writes layout {LAYOUT}; name an empty folder with --lake, where a run builds everything anew from the input, or use the version that wrote the lake"
         )

@@ -96,8 +96,7 @@ class Register:
                 # The owner may have deleted old entries of the log while we were listing it.
                 if not left:
                     raise LakeError(
-                        f"{self.path}: the register of the lake is damaged; name an empty folder "
-                        "with --lake, where a run builds everything anew from the input"
+                        f"{self.path}: the register of the lake is damaged; name an empty folder with --lake, where a run builds everything anew from the input"
                     ) from error
                 time.sleep(_PAUSE)
         raise AssertionError("the last look returns or raises")

@@ -160,8 +160,7 @@ CONTRACT_RESULTS = TableSpec(
 
 JUDGED = TableSpec(
     "judged",
-    "one row per thing that the partitions' records of main have shown, and run: the next run over "
-    "grown input judges only what is new",
+    "one row per thing that the partitions' records of main have shown, and run: the next run over grown input judges only what is new",
     pa.schema(
         [
             RUN_ID,

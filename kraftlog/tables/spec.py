@@ -297,8 +297,7 @@ _OF_BATCHES = (
     ),
     none(
         "unknown_contents",
-        "the records of every valid batch can be found by its id; a copy that was cut or "
-        "rewritten between the two passes leaves batches that the next run corrects",
+        "the records of every valid batch can be found by its id; a copy that was cut or rewritten between the two passes leaves batches that the next run corrects",
         severity="warning",
         orphans={"column": "batch_id", "missing_from": "contents", "when": "crc_valid"},
     ),
