@@ -17,7 +17,7 @@ Severity = Literal["critical", "warning", "info"]
 Scope = Literal["log", "snapshot", "replica", "state"]
 ActionKey = Literal[
     "stop", "refetch", "snapshot", "identity", "origin",
-    "deleted", "copy", "rebuild", "watch", "restart", "know",
+    "deleted", "copy", "rebuild", "watch", "restart", "keep", "know",
 ]  # fmt: skip
 """What a finding asks for; `report.actions` says it in words."""
 RANK: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}

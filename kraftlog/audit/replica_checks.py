@@ -20,6 +20,7 @@ from kraftlog.plain import counted, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.snapshots import SnapshotView
@@ -145,6 +146,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += f" {'Voter' if len(one.granting) == 1 else 'Voters'} {names} would elect it all the same, and {lacks} would be lost.{told} Start one that holds {them} first."
         elif explained:
             text += " Its files were copied before these records were written."
+        elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
+            text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         else:
             text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(

@@ -17,11 +17,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do: a title and one sentence."""
+    """One thing to do: a title and one sentence; `first`: before any node is restarted."""
 
     key: ActionKey
     title: str
     sentence: str
+    first: bool = False
 
 
 ACTIONS = (
@@ -29,27 +30,32 @@ ACTIONS = (
         "stop",
         "Restart nothing, keep every folder",
         "Committed data is in question here: whatever starts first may become the truth. Settle which copy is right before any node runs again.",
+        first=True,
     ),
     Action(
         "refetch",
         "Replace the damaged log before its node restarts",
         "Kafka would cut the log at the damage without a word. Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
+        first=True,
     ),
     Action(
         "snapshot",
         "Set the snapshot aside before its node restarts",
         "A node that loads it would start from a wrong or incomplete state. Take another replica's file, or an older one that the log still reaches.",
+        first=True,
     ),
     Action(
         "identity",
         "Put identities and voters right before a restart",
         "Who the nodes are, or who votes, is not told the same way everywhere.",
+        first=True,
     ),
     Action(
         "origin",
         "Find out who wrote these records",
         "No controller of Kafka that works as it should writes them, and loaders may stop here. "
         "Look at the leader of that epoch and its version before you restart nodes.",
+        first=True,
     ),
     Action(
         "deleted",
@@ -60,6 +66,7 @@ ACTIONS = (
         "copy",
         "Copy again, then audit again",
         "Nothing is known of what could not be read or was not copied.",
+        first=True,
     ),
     Action(
         "rebuild",
@@ -77,18 +84,28 @@ ACTIONS = (
         "Usual after a crash, a network that was cut, or a copy of a running node. A start cuts these records; do again what is still wanted.",
     ),
     Action(
+        "keep",
+        "Keep a copy of the folder, then restart",
+        "The node does not vote, and fetches from the leader what it has lost.",
+    ),
+    Action(
         "know",
         "Good to know",
-        "Nothing is to be done.",
+        "Worth knowing, and not urgent.",
     ),
 )
 
 
 def action_of(finding: Row) -> ActionKey:
-    """What a finding asks for; that of a check which is not known here is to be looked into."""
+    """What a finding asks for; that of a check which is not known here is to be looked into.
+
+    A warning of a check that stops everything is about a node without a vote: nothing waits for it.
+    """
     if finding["severity"] == "info":
         return "know"
     check = BY_NAME.get(finding["check"])
+    if check is not None and check.action == "stop" and finding["severity"] == "warning":
+        return "keep"
     return check.action if check else "watch"
 
 

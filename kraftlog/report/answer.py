@@ -4,14 +4,15 @@ In: the rows of `restart_rows`, the verdict's row and findings as rows. Out: an 
 terminal and the page tell alike. Nodes of whom the same is to be said are told together.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, lost_lists
 from kraftlog.audit.triage import head
-from kraftlog.plain import listed
-from kraftlog.report.actions import grouped
+from kraftlog.plain import listed, sentence
+from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
 
 Row = dict[str, Any]
@@ -21,6 +22,7 @@ _WORDS = {"safe": YES, "loses": LOSES, "unknown": UNKNOWN, "unsafe": NO}
 _ORDER = (NO, UNKNOWN, WAIT, LOSES, YES)
 COLOURS = {NO: "critical", UNKNOWN: "warning", WAIT: "warning", LOSES: "warning", YES: "ok"}
 HEADS_SHOWN = 3
+_COPY = next(one for one in ACTIONS if one.key == "copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All three answers; `sentence` is the first in a few words, `order` says how to restart
-    several.
+    """All three answers; `sentence` is the first in a few words, `may` the first by replica, `order`
+    says how to restart several.
     """
 
     sentence: str
     restart: tuple[Nodes, ...]
+    may: Mapping[str, str]
     order: str | None
     lost: tuple[Lost, ...]
     todo: tuple[Todo, ...]
@@ -73,22 +76,37 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     """The answer; without rows of a restart, as of a run that was only decoded, only what to do."""
     found = list(findings)
     criticals = sum(one["severity"] == "critical" for one in found)
-    todo = tuple(
-        Todo(action.key, action.title, _heads(rows), rows[0]["severity"])
-        for action, rows in grouped(found)
-        if rows[0]["severity"] != "info"
-    )
+    asked = [(one, rows) for one, rows in grouped(found) if rows[0]["severity"] != "info"]
+    names = {row["replica"]: row["who"] for row in restart}
     nodes = tuple(_restart(restart, criticals > 0))
+    actions = [action for action, _ in asked]
     return Answer(
-        _sentence(nodes, criticals, verdict),
+        _sentence(nodes, criticals, actions, verdict),
         nodes,
+        {row["replica"]: _may(row, criticals > 0) for row in restart},
         _order(restart) if not criticals else None,
         tuple(_lost(restart)),
-        todo,
+        (
+            *(
+                Todo(action.key, action.title, _heads(rows, names), rows[0]["severity"])
+                for action, rows in asked
+            ),
+            *_copies(nodes, actions),
+        ),
     )
 
 
-def _sentence(nodes: Sequence[Nodes], criticals: int, verdict: Row | None) -> str:
+def _copies(nodes: Sequence[Nodes], asked: Sequence[Action]) -> Iterator[Todo]:
+    """What is to be copied again, where no finding asks for it: nodes of whom nothing is known."""
+    unknown = [one for one in nodes if one.may == UNKNOWN]
+    if unknown and _COPY not in asked:
+        text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown)
+        yield Todo(_COPY.key, _COPY.title, text, "warning")
+
+
+def _sentence(
+    nodes: Sequence[Nodes], criticals: int, asked: Sequence[Action], verdict: Row | None
+) -> str:
     """May I restart, in a few words. No node is said to be safe while a finding is critical."""
     if criticals:
         what = "the critical finding is" if criticals == 1 else "the critical findings are"
@@ -107,23 +125,30 @@ def _sentence(nodes: Sequence[Nodes], criticals: int, verdict: Row | None) -> st
         is_one = names.rpartition(" ")[2] == names.partition(" ")[2]
         verb = "loses" if is_one else "lose"
         told.append(f"{names[0].upper()}{names[1:]} {verb} records that were never committed.")
-    missing = verdict["missing_voters"] if verdict else []
+    missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")
         names = listed([str(one) for one in missing])
         told.append(f"But {noun} {names} {verb} not copied: copy before you decide.")
+    elif any(action.first for action in asked):
+        told.append("But do first what stands under What must I do.")
     return " ".join(told)
 
 
 def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        may, why = _WORDS[row["verdict"]], _why(row)
-        if wait and may in (YES, LOSES):
-            may, why = WAIT, _BY_ITSELF + ("" if may == YES else f", but {why}")
+        may, why = _may(row, wait), _why(row)
+        if may == WAIT:
+            why = _BY_ITSELF + ("" if row["verdict"] == "safe" else f", but {why}")
         groups.setdefault((may, why), []).append(row["who"])
     found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: _ORDER.index(one.may))
+
+
+def _may(row: Row, wait: bool) -> str:
+    may = _WORDS[row["verdict"]]
+    return WAIT if wait and may in (YES, LOSES) else may
 
 
 _BY_ITSELF = "safe, once what is critical is settled"
@@ -149,7 +174,7 @@ def _order(rows: Sequence[Row]) -> str | None:
             roles.append(row["role"])
         steps[-1].append(row["who"])
     told = ", then ".join(nodes_text(names, ordered=True) for names in steps)
-    return f"Restart one at a time, in this order: {told}."
+    return f"Restart one at a time, in this order, and wait until each has caught up: {told}."
 
 
 def _lost(rows: Sequence[Row]) -> list[Lost]:
@@ -162,11 +187,22 @@ def _lost(rows: Sequence[Row]) -> list[Lost]:
     return [Lost(nodes_text(names), *group) for group, names in groups.items()]
 
 
-def _heads(rows: list[Row]) -> str:
-    """The first sentences of the findings of a group, those of one check once."""
-    heads: dict[str, None] = {}
+def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
+    """The first sentences of the findings of a group, equal ones once, each with the nodes that it
+    is about.
+    """
+    heads: dict[str, list[str]] = {}
     for row in told_once(rows):
-        heads[head(str(row["message"]))] = None
-    told = list(heads)
+        text, who = head(str(row["message"])), names.get(row["replica"])
+        nodes = heads.setdefault(text, [])
+        if who is not None and not _is_named(who, row, text):
+            nodes.append(who)
+    told = [f"{text} ({nodes_text(nodes)})" if nodes else text for text, nodes in heads.items()]
     more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
     return " ".join(f"{one}." for one in told[:HEADS_SHOWN]) + more
+
+
+def _is_named(who: str, row: Row, text: str) -> bool:
+    """Whether a text names the node, or all for whom its finding stands."""
+    names = (row["told_of"] or who, f"node {row['node_id']}")
+    return any(re.search(rf"\b{re.escape(one)}\b", text, re.IGNORECASE) for one in names)

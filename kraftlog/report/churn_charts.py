@@ -13,14 +13,14 @@ from typing import Any
 
 import altair as alt
 
-from kraftlog.plain import counted
+from kraftlog.plain import counted, sentence
 from kraftlog.report.svg import drawn, layer
 from kraftlog.report.view import PageData, Row
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
 OTHER = "other types"
-LEAST_POINTS = 2
-"""One point says nothing by where it stands: a sentence says it better."""
+LEAST_POINTS = 3
+"""Two points are no course: a sentence says them better."""
 
 _NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
 
@@ -31,7 +31,7 @@ Draw = Callable[[PageData, int], Any]
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart of the page: its title, what to know when one looks at it, and what is said where
-    there is nothing to draw. `words` says in a sentence what a chart of one point would show;
+    there is nothing to draw. `words` says in a sentence what a chart of few points would show;
     `legend` names colours.
     """
 
@@ -70,19 +70,31 @@ def chart(
 _LABEL = alt.Description("label:N")
 _COLOUR = alt.Color("colour:N", scale=None)
 _BY_TIME = alt.Scale(type="utc")
+_CLOCK = {
+    "year": "%Y", "quarter": "%Y-%m", "month": "%Y-%m", "week": "%m-%d", "date": "%m-%d",
+    "day": "%m-%d", "hours": "%H:%M", "minutes": "%H:%M", "seconds": ":%S",
+    "milliseconds": ".%L",
+}  # fmt: skip
+"""Times as findings write them: 24 hours."""
 
 
 def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _time(field: str, width: int) -> Any:
-    axis = alt.Axis(title="time (UTC)", grid=False, tickCount=max(2, width // 120))
+def _time(field: str, width: int, first: datetime) -> Any:
+    axis = alt.Axis(
+        title=f"time (UTC), from {first:%Y-%m-%d} on", grid=False, tickCount=max(2, width // 120), format=_CLOCK,
+        formatType="time",
+    )  # fmt: skip
     return alt.X(f"{field}:T", scale=_BY_TIME, axis=axis)
 
 
 def _count(field: str, title: str, form: str = ",d") -> Any:
-    axis = alt.Axis(title=title, format=form, tickMinStep=1, tickCount=4, domain=False)
+    axis = alt.Axis(
+        title=title, titlePadding=14, format=form, tickMinStep=1, tickCount=4, domain=False,
+        labelExpr="datum.value ? datum.label : '0'",
+    )  # fmt: skip
     return alt.Y(f"{field}:Q", axis=axis)
 
 
@@ -172,31 +184,37 @@ def types(data: PageData, width: int) -> Any:
                     }
                 )  # fmt: skip
                 base += counts[name]
-    if len(slices) < LEAST_POINTS:
+    if len(slices) < 2:
         return None
     bars = layer(rows).mark_rect(
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
     )
     found = bars.encode(
-        x=_time("start", width), x2="end:T", y=_count("low", "records"), y2="high:Q",
+        x=_time("start", width, min(slices)[0]), x2="end:T", y=_count("low", "records"), y2="high:Q",
         color=_COLOUR, description=_LABEL,
     )  # fmt: skip
     return found.properties(width=width - 60, height=180)
 
 
-def _one_snapshot(data: PageData) -> str | None:
-    ends = {one["end_offset"] for one in data.snapshots if one["end_offset"] is not None}
-    sizes = [one["size_bytes"] for one in data.snapshots if one["size_bytes"] is not None]
-    if len(ends) != 1 or not sizes:
-        return None
-    return f"One snapshot, of the offsets below {ends.pop():,}: {max(sizes):,} bytes."
+def _few_snapshots(data: PageData) -> str | None:
+    sizes: dict[int, int] = {}
+    for one in data.snapshots:
+        end, size = one["end_offset"], one["size_bytes"]
+        if end is not None and size is not None:
+            sizes[end] = max(size, sizes.get(end, 0))
+    told = "; ".join(f"{_below(end)}: {size:,} bytes" for end, size in sorted(sizes.items()))
+    return f"{sentence(told)}." if told else None
+
+
+def _below(end: int) -> str:
+    return f"of the offsets below {end:,}" if end else "written by formatting, without records"
 
 
 @chart(
     "Snapshot sizes",
     "By end offset; equal files of several replicas are one mark.",
     "No replica holds a snapshot.",
-    words=_one_snapshot,
+    words=_few_snapshots,
 )
 def snapshots(data: PageData, width: int) -> Any:
     """Sizes of the snapshots by their end offset; equal ones of several replicas are one mark."""
@@ -241,20 +259,23 @@ def _epochs(data: PageData) -> list[Row]:
     ]
 
 
-def _one_epoch(data: PageData) -> str | None:
-    found = _epochs(data)
-    if len(found) != 1:
-        return None
-    leader = "unknown" if found[0]["leader"] is None else found[0]["leader"]
-    since = f"{found[0]['when']:%Y-%m-%d %H:%M:%S} UTC"
-    return f"One epoch, {found[0]['epoch']}, since {since}; leader {leader}."
+def _few_epochs(data: PageData) -> str | None:
+    told = "; ".join(
+        f"epoch {one['epoch']} since {one['when']:%Y-%m-%d %H:%M:%S} UTC, led by {_leader(one)}"
+        for one in _epochs(data)
+    )
+    return f"{sentence(told)}." if told else None
+
+
+def _leader(one: Row) -> str:
+    return "nobody known" if one["leader"] is None else f"node {one['leader']}"
 
 
 @chart(
     "Leader epochs over time",
     "Each point is an election; the number is the leader's node id.",
     "No log tells when an epoch began.",
-    words=_one_epoch,
+    words=_few_epochs,
 )
 def elections(data: PageData, width: int) -> Any:
     """Leader epochs over time, as steps; each point is an election."""
@@ -272,7 +293,7 @@ def elections(data: PageData, width: int) -> Any:
     low, high = rows[0]["epoch"], rows[-1]["epoch"]
     ticks = list(range(low, high + 1, max(1, -(-(high - low) // 5))))
     axis = alt.Axis(title="epoch", values=ticks, format=",d", domain=False)
-    x = _time("when", width)
+    x = _time("when", width, found[0]["when"])
     y = alt.Y("epoch:Q", axis=axis, scale=alt.Scale(zero=False, nice=False))
     steps = layer(rows).mark_line(interpolate="step-after", color="var(--e0)", aria=False)
     points = layer(rows).mark_point(

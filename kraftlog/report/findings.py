@@ -63,7 +63,8 @@ def print_answer(console: Console, answer: Answer) -> None:
         for lost in answer.lost:
             _print_line(console, Text(f"{lost.nodes}, from offset {lost.start:,} on:"))
             for title, names in lost.lists:
-                _print_line(console, Text(f"  {title}{': ' if names else ''}{'; '.join(names)}"))
+                text = f"{title}{': ' if names else ''}{'; '.join(names)}"
+                _print_line(console, Text(text), indent=4)
         _print_line(console, Text(ALL_LOST, style="dim"))
     if answer.todo:
         console.print("[bold]What must I do?[/bold]")
@@ -73,24 +74,27 @@ def print_answer(console: Console, answer: Answer) -> None:
         console.print()
 
 
-ALL_LOST = "all of it, field by field: kraftlog plan restart --format json"
+ALL_LOST = "all of it, field by field: kraftlog plan restart --input … --format json"
 
 
-def _print_line(console: Console, text: Text) -> None:
-    _print_marked(console, None, text.plain, style=str(text.style))
+def _print_line(console: Console, text: Text, indent: int = 2) -> None:
+    text = Text(printable(text.plain), style=text.style)
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent)))
+    else:
+        console.print(Text.assemble(" " * indent, text))
 
 
-def _print_marked(console: Console, mark: Text | None, words: str, style: str = "") -> None:
+def _print_marked(console: Console, mark: Text, words: str) -> None:
     """A line; on a terminal wrapped beside its mark."""
-    text = Text(printable(words), style=style)
+    text = Text(printable(words))
     if not console.is_terminal:
-        console.print(Text.assemble("  ", *((mark, " ") if mark else ()), text))
+        console.print(Text.assemble("  ", mark, " ", text))
         return
     beside = Table.grid(padding=(0, 1))
-    if mark is not None:
-        beside.add_column(no_wrap=True)
+    beside.add_column(no_wrap=True)
     beside.add_column(overflow="fold")
-    beside.add_row(*((Text.assemble("  ", mark), text) if mark else (Padding(text, (0, 0, 0, 2)),)))
+    beside.add_row(Text.assemble("  ", mark), text)
     console.print(beside)
 
 

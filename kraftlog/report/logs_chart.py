@@ -57,6 +57,7 @@ def logs_svg(data: PageData, window: Window, size: Size, title: str) -> str:
         _epoch_names(data, window, size),
         *_edges(data, window),
         *_findings(data, window, size),
+        _ends(data, window),
         *_snapshots(data, window),
         *_bounds(data, window),
     ]
@@ -135,18 +136,22 @@ def _epoch_names(data: PageData, window: Window, size: Size) -> Any:
 
 def _edges(data: PageData, window: Window) -> list[Any]:
     marks = edge_marks(data, window)
-    ticks, texts = [], []
+    ticks = []
     for kind in ("log start", "log end"):
         held = [one for one in marks if one["kind"] == kind]
         tick = layer(held).mark_tick(
             orient="vertical", size=_SPAN, thickness=2, color="var(--ink)", ariaRoleDescription=kind
         )
         ticks.append(tick.encode(x=_x("at"), y=_ROW, description=_LABEL))
-    label = layer(marks).mark_text(
+    return ticks
+
+
+def _ends(data: PageData, window: Window) -> Any:
+    """The offsets of the edges, above the frames of findings."""
+    label = layer(edge_marks(data, window)).mark_text(
         align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False
     )
-    texts.append(label.encode(x=_x("at"), y=_ROW, text="text:N"))
-    return ticks + texts
+    return label.encode(x=_x("at"), y=_ROW, text="text:N")
 
 
 def _findings(data: PageData, window: Window, size: Size) -> list[Any]:

@@ -22,7 +22,7 @@ from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.once import told_once
-from kraftlog.report.verdict import headline
+from kraftlog.report.verdict import headline, outcome_words, outcomes
 from kraftlog.report.view import PageData, Row, status_of
 from kraftlog.report.windows import Window, whole, zooms
 
@@ -38,18 +38,22 @@ _CODE = re.compile("`([^`]+)`")
 def render_page(data: PageData) -> str:
     """The page as HTML."""
     data = _printable_data(data)
+    answer = answer_of(data.restart, data.verdict, data.findings)
+    groups = [_group(action, found) for action, found in grouped(data.findings)]
     return _environment().get_template("page.html").render(
         data=data,
         verdict=headline(data.verdict, list(data.findings), list(data.checks), data.names),
-        answer=answer_of(data.restart, data.verdict, data.findings),
-        may={one["replica"]: one["verdict"] for one in data.restart},
+        answer=answer,
+        anchors={one["action"].key for one in groups},
         snapshots_shown=SNAPSHOTS_SHOWN,
         state=_state(data),
-        groups=[_group(action, found) for action, found in grouped(data.findings)],
+        groups=groups,
+        severities=Counter(one["severity"] for one in told_once(data.findings)),
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),
-        results=Counter(row["result"] for row in data.checks),
+        outcomes=outcomes(data.checks, data.findings),
+        outcome_words=outcome_words(data.checks, data.findings),
         contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip
 

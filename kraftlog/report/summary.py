@@ -5,7 +5,6 @@ In: the lake's tables of its newest run. Out: text for a person. The page and th
 details.
 """
 
-from collections import Counter
 from typing import Any, TextIO
 
 from rich.markup import escape
@@ -17,7 +16,7 @@ from kraftlog.report.answer import answer_of
 from kraftlog.report.findings import print_answer, print_groups, print_verdict
 from kraftlog.report.from_lake import recorded_restart, recorded_verdict
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import headline
+from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 
@@ -25,7 +24,6 @@ Row = dict[str, Any]
 
 _FINDINGS_SHOWN = 20
 _NARROW = 80
-_RESULTS = ("passed", "failed", "errored", "skipped")
 _COLUMNS = ("replica", "node", "role", "log start", "log end", "epoch", "snapshots", "committed")
 _NARROW_COLUMNS = ("replica", "role", "log end", "committed")
 
@@ -95,8 +93,7 @@ def _committed(lower: int, upper: int | None) -> str:
 
 
 def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
-    results = Counter(row["result"] for row in tables["check_results"])
-    checks = ", ".join(f"{results[name]} {name}" for name in _RESULTS if results[name])
+    checks = outcome_words(tables["check_results"], tables["findings"])
     return f"\n{_read(run) if is_new else _unread(run)}; checks: {checks or 'none yet'}\n"
 
 

@@ -5,8 +5,8 @@ word of comfort stands here without the proof that the verdict holds.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,8 @@ Row = dict[str, Any]
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4
 _RANK = {"critical": 0, "warning": 1, "info": 2}
+NOTED = "passed with a note"
+_OUTCOMES = ("passed", NOTED, "failed", "errored", "skipped")
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -46,10 +48,28 @@ def headline(
     if not by_severity["critical"] and others:
         parts.append(_warnings(others))
     told = [_sentence("; ".join(parts))] if parts else []
-    is_pulled = any(
-        row["check"] == "voters_present" and _evidence(row).get("pulled") for row in findings
-    )
-    return " ".join([*told, *_grade(verdict, bool(told), is_pulled), *_lag(verdict)])
+    present = [_evidence(row) for row in findings if row["check"] == "voters_present"]
+    return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
+
+
+def outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
+    """How each check came out, for a person: one whose findings are all notes has passed."""
+    worst: dict[str, int] = {}
+    for row in findings:
+        rank = _RANK.get(row["severity"], 0)
+        worst[row["check"]] = min(rank, worst.get(row["check"], rank))
+    return {
+        row["check"]: NOTED
+        if row["result"] == "failed" and worst.get(row["check"]) == _RANK["info"]
+        else row["result"]
+        for row in checks
+    }
+
+
+def outcome_words(checks: Iterable[Row], findings: Iterable[Row]) -> str:
+    """How many checks came out how."""
+    count = Counter(outcomes(checks, findings).values())
+    return ", ".join(f"{count[one]} {one}" for one in _OUTCOMES if count[one])
 
 
 def committed_words(verdict: Row) -> str:
@@ -64,7 +84,8 @@ def committed_words(verdict: Row) -> str:
     return f"committed below offset {lower:,} for certain; how much further cannot be told"
 
 
-def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
+def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
+    """`present` is the evidence of `voters_present`, where that has a finding."""
     missing, voters = verdict["missing_voters"], verdict["voters"]
     if verdict["verdict"] == "sound":
         number = "the only voter was" if len(voters) == 1 else f"all {len(voters)} voters were"
@@ -80,7 +101,9 @@ def _grade(verdict: Row, has_parts: bool, is_pulled: bool) -> list[str]:
         which = listed([str(one) for one in missing])
         noun = "voter" if len(missing) == 1 else "voters"
         advice = "do not decide about a restart without " + ("it" if len(missing) == 1 else "them")
-        if is_pulled:
+        if missing == present.get("on_other_disks"):
+            advice = f"{'its node is' if len(missing) == 1 else 'their nodes are'} here with another disk"
+        if present.get("pulled"):
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
             f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} (of {len(voters)}): {advice}."
@@ -104,13 +127,13 @@ def _lag(verdict: Row) -> list[str]:
     behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
     how = ", so far that a snapshot must be fetched" if snapshot else ""
     told = [f"{who[0].upper() + who[1:]} {'is' if is_one else 'are'} {behind}{how}."]
-    slow = sum(one["is_voter"] for one in lagging)
+    slow = [one["who"] for one in lagging if one["is_voter"]]
     if slow and verdict["voters"]:
         total = len(verdict["voters"])
-        left = total - slow - len(verdict["missing_voters"])
+        left = total - len(slow) - len(verdict["missing_voters"])
         spare = left - (total // 2 + 1)
         told.append(
-            f"Only {left} of {total} voters are up to date: {'none of them' if spare <= 0 else f'no more than {spare}'} may fail."
+            f"Only {left} of {total} voters are up to date: {'none of them' if spare <= 0 else f'no more than {spare}'} may fail until {listed(slow)} {'has' if len(slow) == 1 else 'have'} caught up."
         )
     return told
 

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ from kraftlog.errors import UsageError
 from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.actions import ACTIONS, grouped
+from kraftlog.report.answer import answer_of
+from kraftlog.report.churn_charts import elections
 from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
 from kraftlog.report.page import render_page
-from kraftlog.report.verdict import headline
+from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.windows import whole, zooms
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (
+    NOON,
     VERDICT,
     Reader,
     Row,
@@ -93,17 +97,149 @@ def test_more_than_six_epochs_repeat_no_colour() -> None:
     assert len(set(colours)) == len(colours) == 30
 
 
-def test_a_chart_of_one_point_is_a_sentence() -> None:
-    snapshot = {
-        "replica": "1", "end_offset": 100, "size_bytes": 345, "epoch": 1, "complete": True,
-        "path": "p",
+def with_points(count: int) -> Reader:
+    """A page with so many snapshots and epochs."""
+    snapshots = tuple(
+        {
+            "replica": "1", "end_offset": at, "size_bytes": 345 + at, "epoch": 1, "complete": True,
+            "path": "p",
+        }
+        for at in range(0, 100 * count, 100)
+    )  # fmt: skip
+    epochs = tuple(epoch("1", one, one * 10, one * 10 + 10) for one in range(1, count + 1))
+    return read(render_page(page([replica("1", 1, 1000)], snapshots=snapshots, epochs=epochs)))
+
+
+def test_a_chart_of_few_points_is_a_sentence() -> None:
+    drawn = ("election", "snapshot size")
+    for count in (1, 2):
+        reader = with_points(count)
+        assert not [one for one in reader.elements if one.attributes.get("aria-roledescription")
+                    in drawn]  # fmt: skip
+    told = " ".join(one.text for one in reader.named("li"))
+    assert (
+        "Written by formatting, without records: 345 bytes; of the offsets below 100: 445 bytes."
+        in told
+    )
+    assert (
+        "Epoch 1 since 2026-11-21 12:00:01 UTC, led by node 1; epoch 2 since 2026-11-21 12:00:02 "
+        "UTC, led by node 1." in told
+    )
+    kinds = [one.attributes.get("aria-roledescription") for one in with_points(3).elements]
+    assert set(drawn) <= set(kinds)
+
+
+def test_times_on_an_axis_are_those_of_the_findings() -> None:
+    """00:57 is 00:57, and not 12:57."""
+    night = NOON.replace(hour=0, minute=57)
+    epochs = tuple(
+        epoch("1", one, one * 10, one * 10 + 10)
+        | {"start_timestamp": night + timedelta(minutes=one)}
+        for one in range(5)
+    )
+    data = page([replica("1", 1, 50)], epochs=epochs)
+    svg = elections.svg(data, 500)
+    assert svg is not None
+    ticks = re.findall(r">(\d\d:\d\d)<", svg)
+    assert ticks
+    assert {one[:2] for one in ticks} <= {"00", "01"}
+    assert "time (UTC), from 2026-11-21 on" in svg
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+
+def restart(who: str, verdict: str, reason: str, **others: Any) -> Row:
+    """A row of a restart."""
+    role, _, node = who.partition(" ")
+    row = {
+        "replica": node, "node_id": int(node), "who": who, "role": role, "verdict": verdict,
+        "reason": reason, "lost_from": None, "lost": [], "needs": [], "order": None,
     }  # fmt: skip
-    reader = read(render_page(page([replica("1", 1, 1000)], snapshots=(snapshot,))))
-    told = [one.text for one in reader.named("li")]
-    assert any("One snapshot, of the offsets below 100: 345 bytes." in text for text in told)
-    assert any("One epoch, 1, since 2026-11-21 12:00:01 UTC; leader 1." in text for text in told)
-    assert not [one for one in reader.elements if one.attributes.get("aria-roledescription") in
-                ("election", "snapshot size")]  # fmt: skip
+    return row | others
+
+
+def test_what_to_do_names_the_nodes() -> None:
+    rows = [restart("controller 2", "unsafe", "w"), restart("broker 11", "unsafe", "w")]
+    bad = [
+        finding("log_end_lost", "2", message="The log ends at offset 8, but it went on: so."),
+        finding("log_end_lost", "11", message="The log ends at offset 8, but it went on: too."),
+        finding("snapshot_complete", "2", message="Controller 2 has half a snapshot: it ends."),
+    ]
+    found = answer_of(rows, VERDICT, bad)
+    assert [one.text for one in found.todo] == [
+        "The log ends at offset 8, but it went on (controller 2 and broker 11).",
+        "Controller 2 has half a snapshot.",
+    ]
+
+
+def test_a_node_of_whom_nothing_is_known_is_to_be_copied_again() -> None:
+    rows = [
+        restart("controller 1", "safe", "nothing is lost", order=1),
+        restart("broker 12", "unknown", "no segment of its log was copied"),
+    ]
+    found = answer_of(rows, VERDICT, [])
+    assert [(one.title, one.text) for one in found.todo] == [
+        ("Copy again, then audit again", "Broker 12: no segment of its log was copied.")
+    ]
+    asks = finding("file_readable", "12", "warning")
+    assert len(answer_of(rows, VERDICT, [asks]).todo) == 1, "the finding asks for it already"
+    replicas = [replica("1", 1, 9), replica("12", 12, 0, role="observer")]
+    reader = read(render_page(page(replicas, restart=tuple(rows))))
+    assert not any(one.attributes["href"] == "#do-copy" for one in reader.named("a"))
+
+
+def test_a_yes_says_what_comes_before_it() -> None:
+    rows = [restart("controller 1", "safe", "nothing is lost", order=1)]
+    yes = "Each node may be restarted, one at a time."
+    first = f"{yes} But do first what stands under What must I do."
+    for check, told in (
+        ("election_storm", yes),
+        ("voter_directories_agree", first),
+        ("snapshot_name_valid", first),
+    ):
+        assert answer_of(rows, VERDICT, [finding(check, "1", "warning")]).sentence == told
+    missing = VERDICT | {"missing_voters": [2]}
+    warned = finding("voters_present", None, "warning")
+    told = f"{yes} But voter 2 was not copied: copy before you decide."
+    assert answer_of(rows, missing, [warned]).sentence == told
+    # The running quorum was pulled, or the node is at hand with another disk.
+    assert answer_of(rows, missing, [warned | {"severity": "info"}]).sentence == yes
+
+
+def test_the_table_of_the_replicas_says_what_the_answer_says() -> None:
+    rows = (
+        restart("controller 1", "safe", "nothing is lost", order=1),
+        restart("controller 2", "unsafe", "its log is damaged"),
+        restart("controller 3", "loses", "records from offset 4 on are cut", order=2, lost_from=4),
+    )
+    replicas = [replica(str(node), node, 9) for node in (1, 2, 3)]
+
+    def cells(*findings: Row) -> list[str]:
+        reader = read(render_page(page(replicas, list(findings), restart=rows)))
+        return [
+            one.text for one in reader.named("td") if one.attributes.get("data-label") == "Restart"
+        ]
+
+    assert cells() == ["yes", "no", "yes, with loss"]
+    assert cells(finding("batch_crc_valid", "2")) == ["not yet", "no", "not yet"]
+
+
+def test_a_check_with_notes_only_has_passed() -> None:
+    checks = [
+        {"check": name, "result": result}
+        for name, result in (("a", "passed"), ("b", "failed"), ("c", "failed"), ("d", "skipped"))
+    ]
+    findings = [finding("b", "1", "info"), finding("c", "1", "info"), finding("c", "1", "warning")]
+    assert outcome_words(checks, findings) == (
+        "1 passed, 1 passed with a note, 1 failed, 1 skipped"
+    )
+    assert outcome_words(checks, []) == "1 passed, 2 failed, 1 skipped"
+
+
+def test_equal_findings_count_once(isolated: Reader) -> None:
+    small = [one.text for one in isolated.named("dd") if one.attributes.get("class") == "small"]
+    assert "0 critical, 4 warnings, 2 notes" in small
 
 
 def test_findings_stand_under_what_to_do(isolated: Reader) -> None:
@@ -213,6 +349,9 @@ def test_a_sound_quorum_says_so() -> None:
     (lead,) = [one for one in reader.named("p") if one.attributes.get("class") == "lead"]
     assert lead.text.startswith("Sound: all 3 voters were copied")
     assert not reader.marks("finding")
+    tiles = " ".join(one.text for one in reader.named("dd"))
+    assert "passed with a note" in tiles
+    assert "failed" not in tiles
 
 
 # --- safety ---------------------------------------------------------------------------------------
@@ -358,7 +497,13 @@ def test_marks_that_would_cover_each_other_are_one() -> None:
 def test_every_check_belongs_to_one_thing_to_do() -> None:
     keys = [action.key for action in ACTIONS]
     assert len(set(keys)) == len(keys)
-    assert set(keys) == {check.action for check in CATALOGUE}
+    assert set(keys) == {check.action for check in CATALOGUE} | {"keep"}
+
+
+def test_a_lost_end_of_a_broker_stops_nothing() -> None:
+    lost = finding("log_end_lost", "12", "warning")
+    assert [action.key for action, _ in grouped([lost])] == ["keep"]
+    assert [action.key for action, _ in grouped([lost | {"severity": "critical"}])] == ["stop"]
 
 
 def test_what_is_critical_comes_first_and_notes_last() -> None:
@@ -416,8 +561,16 @@ def test_a_headline_tells_who_is_far_behind() -> None:
     text = told([], [], {}, verdict="attention", lagging=[lag | {"is_voter": True}])
     assert text == (
         "Controller 1 is 1,190 records behind, so far that a snapshot must be fetched. "
-        "Only 2 of 3 voters are up to date: none of them may fail."
+        "Only 2 of 3 voters are up to date: none of them may fail until controller 1 has caught up."
     )
+
+
+def test_a_voter_on_another_disk_is_not_asked_for_again() -> None:
+    present = finding("voters_present", None, "info", evidence={"on_other_disks": [2]})
+    moved = told([present], [], {}, verdict="incomplete", missing_voters=[2])
+    assert moved.endswith("No copy of voter 2 (of 3): its node is here with another disk.")
+    some = told([present], [], {}, verdict="incomplete", missing_voters=[2, 3])
+    assert some.endswith("(of 3): do not decide about a restart without them.")
 
 
 def test_equal_tails_are_told_once_and_controllers_first() -> None:

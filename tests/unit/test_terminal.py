@@ -131,6 +131,24 @@ def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatc
     assert COLOUR.search(out.getvalue())
 
 
+def test_what_is_lost_stays_under_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    lost = [
+        {"table": "topics", "change": "added", "count": 4, "names": [f"topic-{'x' * 20}-{n}" for n in range(4)]}
+    ]  # fmt: skip
+    row = {
+        "replica": "2", "node_id": 2, "who": "controller 2", "role": "voter", "verdict": "loses",
+        "reason": "cut", "lost_from": 176, "lost": lost, "needs": [], "order": 1,
+    }  # fmt: skip
+    print_findings([], VERDICT, out=out, restart=[row])
+    lines = [CODES.sub("", line).rstrip() for line in out.getvalue().splitlines()]
+    at = lines.index("  controller 2, from offset 176 on:")
+    end = next(n for n, line in enumerate(lines) if line.startswith("  all of it"))
+    assert end - at > 2
+    assert all(re.match(r" {4}\S", line) for line in lines[at + 1 : end])
+
+
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()

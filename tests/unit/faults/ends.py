@@ -45,6 +45,15 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[2], AT[8])
 
 
+@fault(
+    "voter_holds_committed_data", "info", "3", 8, says="see log_end_lost before you start it",
+    also=LOST,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What is lost is not advised to be fetched by a start."""
+    cut(nodes[2], AT[8])
+
+
 @fault(LOST, "critical", "2", 7, says="epoch 2 began at offset 8")
 def _(nodes: list[Node]) -> None:
     cut(nodes[1], AT[7])
