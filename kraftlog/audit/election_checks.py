@@ -135,12 +135,7 @@ def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:
     """The newest epoch with a leader, by a LeaderChange record or a `quorum-state`, and who it is;
     a vote that goes on has none.
     """
-    found = [pair for log in quorum.peers for pair in log.leaders.items()]
-    for log in quorum.peers:
-        state = log.evidence.state_file
-        if state is not None and state.leader_id >= 0:
-            found.append((state.leader_epoch, state.leader_id))
-    return max(found, default=(0, None))
+    return max(quorum.leaders.items(), default=(0, None))
 
 
 def _begins(logs: tuple[LogView, ...], epoch: int) -> bool:

@@ -2,7 +2,7 @@
 replicas would have to do if its log were compacted and the horizon were told with each fetch.
 
 In: the deletions of the shared log, and the replicas' ends. Out: rows of the table
-`tombstone_horizons`. The leader is the log of the newest epoch. Source: KIP-630 "Rejected
+`tombstone_horizons`. The leader is the copy of who leads the newest epoch. Source: KIP-630 "Rejected
 Alternatives: Just fix the tombstone GC issue with log compaction".
 """
 
@@ -22,7 +22,7 @@ AGES: dict[str, int] = {"after one day": DAY_MS, "at once": 0}
 
 def horizon_rows(quorum: Quorum, every: Iterable[Lives]) -> Iterator[Row]:
     """A row per age and replica, and one of a replica that joins; none without a log."""
-    leader, now = quorum.newest_log, newest_ms(quorum)
+    leader, now = quorum.leading_log, newest_ms(quorum)
     if leader is None or now is None:
         return
     gone = [deletions(one) for one in every]

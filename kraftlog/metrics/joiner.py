@@ -51,11 +51,11 @@ class Source:
 
 
 def source_of(quorum: Quorum) -> Source | None:
-    """The copy with the newest epoch, as the leader would serve it; None where no log is at hand.
+    """The leader's copy, as it would serve it, or else the newest; None where no log is at hand.
 
     Kafka answers with a snapshot where the log does not begin at offset 0, and, since a joiner
     fetches from offset 0, whenever there is a snapshot."""
-    log = quorum.newest_log
+    log = quorum.leading_log
     if log is None:
         return None
     snapshot = newest_snapshot(quorum, log.label)
@@ -80,7 +80,8 @@ def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:
 def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
     link, log_size = LINKS[name], source.log_bytes
     snapshot = Transfer(source.snapshot_bytes, link, chunk)
-    requests = sum(1 for _ in log_chunks(source.batch_sizes, chunk))
+    answers = [one.size_bytes for one in log_chunks(source.batch_sizes, chunk)]
+    requests = len(answers)
     log_ms = requests * link.round_trip_ms + log_size * 1000 / link.bandwidth_bytes_per_s
     return {
         "source_replica": source.replica,
@@ -99,6 +100,6 @@ def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
         "load_ms": loading,
         "total_ms": snapshot.transfer_ms + log_ms + loading,
         "slowdown": snapshot.slowdown if source.snapshot else None,
-        "fits_fetch_timeout": link.fits(chunk),
+        "fits_fetch_timeout": link.fits(max([min(chunk, snapshot.size_bytes), *answers])),
         "is_recommended_chunk": chunk == recommended_chunk_bytes(link),
     }

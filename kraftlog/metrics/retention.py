@@ -43,7 +43,7 @@ def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]
     """
     now = newest_ms(quorum)
     ends = [log.end_offset or 0 for log in quorum.peers]
-    leader = quorum.newest_log
+    leader = quorum.leading_log
     return [
         row
         for log in quorum.logs

@@ -112,5 +112,5 @@ def shared_log(quorum: Quorum) -> SharedLog:
         gathered("base_timestamps"),
         gathered("max_timestamps"),
         links.ids,
-        {epoch: leader for log in quorum.peers for epoch, leader in log.leaders.items()},
+        quorum.leaders,
     )

@@ -70,7 +70,11 @@ def disk(run: SharedMeasures) -> Rows:
 @table(
     "catch_up",
     "link and chunk size by which a new replica joins",
-    column("source_replica", TEXT, "whom it fetches from: the log with the newest epoch"),
+    column(
+        "source_replica",
+        TEXT,
+        "whom it fetches from: the leader of the newest epoch, or else the newest log",
+    ),
     column("link", TEXT, "an example of a link"),
     column("rtt_ms", DOUBLE, "its round trip"),
     column("bytes_per_second", DOUBLE, "its speed"),
@@ -93,7 +97,7 @@ def disk(run: SharedMeasures) -> Rows:
     column(
         "fits_fetch_timeout",
         BOOL,
-        "a chunk arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never catches up",
+        "the longest answer, of snapshot or log, arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never catches up",
     ),
     column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
     promises=(

@@ -171,7 +171,7 @@ class SharedMeasures:
         """The measured values that cost models are fed with."""
         quorum, log, lying = self.quorum, self.log, self.placement
         survivors = self.offsets.survivors()
-        source = quorum.newest_log
+        source = quorum.leading_log
         snapshot = newest_snapshot(quorum, source.label) if source else None
         daily = per_day(log.size_bytes, log.span_ms)
         return Costs(

@@ -252,7 +252,11 @@ def snapshot_policy(run: SharedMeasures) -> Rows:
     _SNAPSHOT_EPOCH,
     column("rank", LONG, "1 for the replica's newest snapshot, 2 for the one before, and so on"),
     column("log_start_offset", LONG, "where the replica's log begins"),
-    column("log_start_spread", LONG, "how much later than the log with the newest epoch"),
+    column(
+        "log_start_spread",
+        LONG,
+        "how much later than the log of the newest epoch's leader, or else the newest log",
+    ),
     column(
         "adopted_start_offset",
         LONG,

@@ -15,7 +15,7 @@ from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import checkpoint_name, classify
 from kraftlog.pull.files import rename
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.snapshot_server import Ask, Piece, recovery
+from kraftlog.simulate.snapshot_server import Ask, Piece
 from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 from kraftlog.state.reading import find_snapshots
 
@@ -75,7 +75,7 @@ class Assembler:
     def _check(self, piece: Piece) -> None:
         name = self.target.name
         if piece.error is not None:
-            raise AssemblyError(f"{name}: {piece.error}; {recovery(piece.error)}")
+            raise AssemblyError(f"{name}: the leader answered {piece.error}")
         if piece.snapshot != self.snapshot:
             raise AssemblyError(f"{name}: the piece is of another snapshot, {piece.snapshot}")
         if piece.position != self.position:

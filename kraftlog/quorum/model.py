@@ -267,6 +267,28 @@ class Quorum:
         logs = [one for one in self.peers if not one.is_empty]
         return max(logs, key=lambda one: (one.last_epoch or 0, one.end_offset or 0), default=None)
 
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """Who leads each epoch, by LeaderChange records, and where these were pruned or are not
+        written yet by `quorum-state`.
+        """
+        states = (log.evidence.state_file for log in self.peers)
+        told = {one.leader_epoch: one.leader_id for one in states if one and one.leader_id >= 0}
+        return told | {epoch: one for log in self.peers for epoch, one in log.leaders.items()}
+
+    @cached_property
+    def leading_log(self) -> LogView | None:
+        """The copy of who leads the newest epoch that a log holds, the furthest where there are
+        several; the newest log where there is none, or nothing at hand says who leads.
+        """
+        newest = self.newest_log
+        if newest is None:
+            return None
+        leader, epoch = self.leaders.get(newest.last_epoch or 0), newest.last_epoch
+        logs = [one for one in self.peers if one.last_epoch == epoch]
+        held = [one for one in logs if leader is not None and one.evidence.node_id == leader]
+        return max(held, key=lambda one: one.end_offset or 0, default=newest)
+
     def _tail_start(self, log: LogView) -> int:
         """Where the part of a log begins that is no evidence of what is committed."""
         return self.tail_starts.get(log.label, log.end_offset or 0)

@@ -110,13 +110,15 @@ def _mark(plans: Plans, log: LogView) -> int:
 
 
 def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
-    """Both remedies at the rates of this log; None where its batches have no times."""
+    """Both remedies at the rates of this log; None where its batches have no times. Its first epoch
+    is no election in that time.
+    """
     stamps = log.evidence.log.max_timestamps[log.rows]
     stamps = stamps[stamps >= 0]
     span = int(stamps.max() - stamps.min()) if len(stamps) else 0
     if not span:
         return None
-    elections, writes = len(log.epoch_starts), len(log.rows)
+    elections, writes = max(len(log.epoch_starts) - 1, 0), len(log.rows)
     days = span / DAY_MS
     return remedy_cost(elections / days, followers, writes / days, round_trip_ms)
 

@@ -127,7 +127,8 @@ class Peer:
 
 def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterator[dict[str, Any]]:
     """One row per ordered pair: the follower's next fetch, and the answer if that leader led. By
-    version 19 a row also says where the leader sends the follower on.
+    version 19 a row also says where the leader sends the follower on, and names the snapshot by the
+    last offset that it includes.
     """
     for follower in peers:
         for leader in peers:
@@ -151,6 +152,7 @@ def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterat
             }
             if dialect == Dialect.V19:
                 following = answer.next_fetch
+                row["snapshot_last_offset"] = snapshot.end_offset - 1 if snapshot else None
                 row["next_fetch_offset"] = following.end_offset if following else None
                 row["next_fetch_epoch"] = following.epoch if following else None
             yield row

@@ -140,7 +140,7 @@ class _Joiner:
     requests: int = 0
 
     def steps(self) -> Iterator[JoinStep]:
-        booted = boot(self.disk)
+        booted = takeover.crash_after(takeover.Step("stopped", self.disk), self.way.dialect)
         yield self._step("started" if booted.boots else "does_not_start", note=booted.reason)
         if not booted.boots:
             return

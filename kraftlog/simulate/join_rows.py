@@ -17,7 +17,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, Disk
 from kraftlog.simulate.disk import disk_of
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.fetch import Answer, Dialect
+from kraftlog.simulate.fetch import RECORDS, Answer, Dialect
 from kraftlog.simulate.join import (
     CAUGHT_UP,
     PIECE,
@@ -28,6 +28,7 @@ from kraftlog.simulate.join import (
     join,
 )
 from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery
 
 Row = dict[str, Any]
 NEW = "new"
@@ -126,10 +127,11 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     way = replace(way, is_voter=joiner.is_voter, learns_voters=joiner.learns_voters)
     steps = join(joiner.disk, source, way, names_leader=joiner.names_leader)
     for number, step in enumerate(steps, 1):
-        yield _row(number, step, source, way)
+        yield step_row(number, step, source, way)
 
 
-def _row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
+def step_row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
+    """One step, what its request brought, and what becomes of the node after it."""
     asked, snapshot = step.request, step.part_of
     if asked is not None and asked.snapshot is not None:
         snapshot = asked.snapshot
@@ -149,6 +151,7 @@ def _row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
         "log_end_offset": step.disk.vector.end_offset,
         "part_bytes": step.part_bytes,
         "if_connection_breaks": _on_break(step, way),
+        "if_snapshot_is_gone": _on_deletion(step, way),
         "if_node_stops": _on_stop(step, booted, answer, way),
         "note": step.note,
     }
@@ -167,6 +170,18 @@ def _on_break(step: JoinStep, way: Way) -> str | None:
     return f"asks again from byte {step.part_bytes}"
 
 
+def _on_deletion(step: JoinStep, way: Way) -> str | None:
+    """What the node does when the leader has deleted the snapshot before it asks for more."""
+    if step.name != PIECE:
+        return None
+    part = "deletes the .part and " if way.dialect == Dialect.SHIPPED else ""
+    begins = {
+        Recovery.FETCH_AGAIN: f"fetches from offset {step.disk.vector.end_offset} again",
+        Recovery.FETCH_FROM_ZERO: "fetches from offset 0 and epoch 0",
+    }
+    return f"{GONE}: {part}{begins[recovery(GONE, way.dialect)]}"
+
+
 def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> str:
     """How the node goes on when it stops after this step and starts again."""
     if answer is None:
@@ -182,7 +197,7 @@ def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> s
     end = booted.extent.end_offset
     named = answer.snapshot
     gets = f"snapshot {named.end_offset}-{named.epoch} from byte 0" if named else answer.kind
-    if step.name == CAUGHT_UP and answer.kind == "records":
+    if step.name == CAUGHT_UP and answer.kind == RECORDS and end == step.disk.vector.end_offset:
         gets = "nothing but what is new"
     return f"{part}{held}fetches from offset {end}: {gets}"
 
@@ -192,8 +207,9 @@ def in_words(row: Row) -> Row:
     told = row["what"].replace("_", " ")
     if row["what"] == PIECE:
         end = row["position"] + row["size_bytes"] - 1
-        told = f"bytes {row['position']} to {end} of {_name(row)}"
-    elif row["what"] == "records":
+        which = f"bytes {row['position']} to {end}" if row["size_bytes"] else "no bytes"
+        told = f"{which} of {_name(row)}"
+    elif row["what"] == RECORDS:
         told = f"{row['size_bytes']} bytes of records"
     elif row["snapshot_end_offset"] is not None:
         told = f"{told} ({_name(row)})"

@@ -181,7 +181,8 @@ class _Judge:
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
-        leads = newest is not None and newest.leaders.get(newest.last_epoch or 0) == one.node_id
+        epoch = newest.last_epoch or 0 if newest is not None else 0
+        leads = self.quorum.leaders.get(epoch) == one.node_id
         votes = self.quorum.role(log.evidence) == "voter"
         loses = one.safety == Safety.LOSES
         return (0 if votes else 1, 2 if leads else 1 if loses else 0, one.node_id or 0)

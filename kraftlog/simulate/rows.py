@@ -192,7 +192,7 @@ def likely_leaders(quorum: Quorum) -> frozenset[str]:
     ends = {log.label: vote_end(plans.extent(log)) for log in standing}
     furthest = [log for log in standing if ends[log.label] == max(ends.values())]
     newest = quorum.newest_log
-    leader = newest.leaders.get(newest.last_epoch or 0) if newest is not None else None
+    leader = quorum.leaders.get(newest.last_epoch or 0) if newest is not None else None
     likely = next((log for log in furthest if log.evidence.node_id == leader), furthest[0])
     return frozenset({likely.label})
 

@@ -3,7 +3,8 @@ follower does after one.
 
 In: the sizes of a leader's snapshots, and one request. Out: a `Reply`. Pure. Source: KIP-630
 "Fetching Snapshots" in version 19 and as adopted; of Kafka 4.3.1
-KafkaRaftClient.handleFetchSnapshotRequest.
+KafkaRaftClient.handleFetchSnapshotRequest, handleFetchSnapshotResponse, maybeHandleCommonResponse
+and handleTopLevelError.
 """
 
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ ERROR_CODES = {
 today's NOT_LEADER_OR_FOLLOWER.
 """
 
+GONE = "SNAPSHOT_NOT_FOUND"
 ERROR_NAMES = {code: name for name, code in ERROR_CODES.items()}
 
 
@@ -89,7 +91,7 @@ def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED)
     """
     size = server.sizes.get(ask.snapshot)
     if size is None or (dialect == Dialect.SHIPPED and ask.snapshot == BOOTSTRAP):
-        return Reply("SNAPSHOT_NOT_FOUND")
+        return Reply(GONE)
     error = _bad_position(ask.position, size, dialect)
     if error is not None:
         return Reply(error)
@@ -111,28 +113,37 @@ def _bad_position(position: int, size_bytes: int, dialect: Dialect) -> str | Non
 
 
 class Recovery(StrEnum):
-    """What a follower does after an error of FetchSnapshot."""
+    """What a follower does after an error of a leader: those of FetchSnapshot that KIP-630 names
+    send it back to Fetch.
+    """
 
     FETCH_AGAIN = "fetch_from_own_log_end"
     FETCH_FROM_ZERO = "fetch_from_offset_0_epoch_0"
     FIND_LEADER = "find_leader"
+    ASK_AGAIN = "same_request_until_the_fetch_timeout"
     STOP = "stop"
 
 
+_NAMED_BY_THE_KIP = (
+    GONE,
+    "POSITION_OUT_OF_RANGE",
+    "OFFSET_OUT_OF_RANGE",
+    "NOT_LEADER_OR_FOLLOWER",
+)
 _RECOVERIES = {
-    "SNAPSHOT_NOT_FOUND": Recovery.FETCH_AGAIN,
-    "POSITION_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
-    "OFFSET_OUT_OF_RANGE": Recovery.FETCH_AGAIN,
-    "NOT_LEADER_OR_FOLLOWER": Recovery.FETCH_AGAIN,
+    GONE: Recovery.FETCH_AGAIN,
+    "NOT_LEADER_OR_FOLLOWER": Recovery.FIND_LEADER,
     "FENCED_LEADER_EPOCH": Recovery.FIND_LEADER,
-    "UNKNOWN_LEADER_EPOCH": Recovery.FIND_LEADER,
+    "CLUSTER_AUTHORIZATION_FAILED": Recovery.STOP,
+    "INVALID_REQUEST": Recovery.STOP,
 }
 
 
 def recovery(error: str, dialect: Dialect = Dialect.SHIPPED) -> Recovery:
-    """The follower finds out about a newer snapshot by another Fetch; version 19 has thrown its log
-    away and begins at 0. Another cluster's id does not get better by itself.
+    """By both texts a follower finds out about a newer snapshot by another Fetch; version 19 has
+    thrown its log away and begins at 0. Kafka does so after SNAPSHOT_NOT_FOUND alone; it repeats
+    what was answered by an error that it does not know.
     """
-    found = _RECOVERIES.get(error, Recovery.STOP)
-    v19 = dialect == Dialect.V19 and found == Recovery.FETCH_AGAIN
-    return Recovery.FETCH_FROM_ZERO if v19 else found
+    if dialect != Dialect.SHIPPED and error in _NAMED_BY_THE_KIP:
+        return Recovery.FETCH_FROM_ZERO if dialect == Dialect.V19 else Recovery.FETCH_AGAIN
+    return _RECOVERIES.get(error, Recovery.ASK_AGAIN)

@@ -519,7 +519,6 @@ def test_where_a_followers_log_would_begin_by_both_texts(tmp_path: Path) -> None
     their snapshots end before, at and after the leader's log start.
     """
     nodes = quorum(tmp_path)
-    nodes[1].append(Batch(12, 3, (NO_OP,), None, START_MS + 20_000))
     nodes[1].segment(0).unlink()
     kept = snapshot(STORED, 1, START_MS + 3000)
     nodes[0].checkpoint(6, 1).unlink()
@@ -532,6 +531,33 @@ def test_where_a_followers_log_would_begin_by_both_texts(tmp_path: Path) -> None
         "2": [6, 0, 6, 6],
         "3": [0, -6, 6, 6],
     }
+
+
+def test_the_leader_is_known_by_its_record_or_by_quorum_state(tmp_path: Path) -> None:
+    """A broker's longer log is no leader's; a LeaderChange that was pruned stands in quorum-state;
+    where the leader has no copy, the newest log stands for it.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, START_MS + 20_000))
+    found = read(tmp_path)
+    assert found.newest_log is not None
+    assert found.leading_log is not None
+    assert (found.newest_log.label, found.leading_log.label) == ("1", "2")
+    assert found.leaders == {1: 1, 2: 2}
+    for node in nodes:
+        node.segment(0).unlink()
+        node.segment(6).write_bytes(b"".join(one.raw() for one in healthy_log()[7:]))
+        node.segment(6).rename(node.segment(9))
+        node.quorum_state(leaderId=3, leaderEpoch=2)
+    pruned = read(tmp_path)
+    assert pruned.leaders == {2: 3}
+    assert pruned.leading_log is not None
+    assert pruned.leading_log.label == "3"
+    for node in nodes:
+        node.quorum_state(leaderId=-1, leaderEpoch=2)
+    unknown = read(tmp_path)
+    assert unknown.leaders == {}
+    assert unknown.leading_log is unknown.newest_log
 
 
 # --- bursts ------------------------------------------------------------------------------------

@@ -43,7 +43,15 @@ from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.simulate.liveness import recommended_chunk_bytes
-from tests.unit.audit_logs import LIMITS, START_MS, healthy_log, quorum
+from tests.unit.audit_logs import (
+    LIMITS,
+    START_MS,
+    Batch,
+    healthy_log,
+    quorum,
+    snapshot,
+    topic,
+)
 from tests.unit.test_metrics_objects import history, log_of
 from tests.unit.test_metrics_quorum import AFTER, AFTER_SIZE, BEFORE_SIZE, SIZE
 from tests.unit.test_metrics_records import config_batch
@@ -274,7 +282,7 @@ def test_whom_a_joiner_fetches_from_and_what_it_costs(tmp_path: Path) -> None:
     found = read(tmp_path)
     source = source_of(found)
     assert source is not None
-    assert (source.replica, source.snapshot_bytes, source.log_bytes) == ("1", SIZE, AFTER_SIZE)
+    assert (source.replica, source.snapshot_bytes, source.log_bytes) == ("2", SIZE, AFTER_SIZE)
     assert source.batch_sizes.tolist() == [len(one.raw()) for one in AFTER]
     rows = catch_up_rows(found, 1000.0)
     assert [(row["link"], row["chunk_size_bytes"]) for row in rows] == [
@@ -288,7 +296,7 @@ def test_whom_a_joiner_fetches_from_and_what_it_costs(tmp_path: Path) -> None:
         )
         assert (row["bytes_per_second"], row["rtt_ms"]) == astuple(link)
         assert (row["snapshot_end_offset"], row["snapshot_size_bytes"]) == (6, SIZE)
-        assert (row["log_size_bytes"], row["source_replica"]) == (AFTER_SIZE, "1")
+        assert (row["log_size_bytes"], row["source_replica"]) == (AFTER_SIZE, "2")
         assert (row["snapshot_request_count"], row["log_request_count"]) == (1, 1)
         assert row["log_transfer_ms"] == pytest.approx(link.round_trip_ms + wire[1])
         assert row["snapshot_transfer_ms"] == pytest.approx(link.round_trip_ms + wire[0])
@@ -298,13 +306,34 @@ def test_whom_a_joiner_fetches_from_and_what_it_costs(tmp_path: Path) -> None:
         assert row["is_default_chunk"] == (row["chunk_size_bytes"] == 1 << 20)
         recommended = recommended_chunk_bytes(link)
         assert row["is_recommended_chunk"] == (row["chunk_size_bytes"] == recommended)
-        assert row["fits_fetch_timeout"] == link.fits(row["chunk_size_bytes"])
+        assert row["fits_fetch_timeout"]
         assert row["slowdown"] is not None
     for node in nodes:
         node.checkpoint(6, 1).unlink()
     whole = catch_up_rows(read(tmp_path), 1000.0)[0]
     assert (whole["snapshot_end_offset"], whole["snapshot_size_bytes"]) == (None, 0)
     assert (whole["slowdown"], whole["log_size_bytes"]) == (None, BEFORE_SIZE + AFTER_SIZE)
+
+
+def test_a_joiner_never_comes_where_one_answer_takes_longer_than_the_timeout(
+    tmp_path: Path,
+) -> None:
+    """Over 500,000 bytes a second and 200 ms 900,000 bytes arrive in two seconds: a snapshot of
+    1,200,000 comes in pieces, a batch of 1,000,000 does not.
+    """
+    nodes = quorum(tmp_path)
+    link = next(name for name, one in LINKS.items() if one.bandwidth_bytes_per_s == 500_000)
+
+    def fitting() -> list[int]:
+        rows = [one for one in catch_up_rows(read(tmp_path), 1000.0) if one["link"] == link]
+        return [one["chunk_size_bytes"] for one in rows if one["fits_fetch_timeout"]]
+
+    long = topic("x" * 20_000, 1)
+    stored = snapshot([Batch(0, 1, (long,) * 60)], 1, START_MS + 3000)
+    nodes[1].checkpoint(6, 1).write_bytes(stored)
+    assert fitting() == [one for one in CHUNKS if one <= 512 << 10]
+    nodes[1].append(Batch(12, 2, (long,) * 50, ms=START_MS + 10_000))
+    assert fitting() == []
 
 
 def test_without_a_log_nobody_joins(tmp_path: Path) -> None:

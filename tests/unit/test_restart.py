@@ -51,6 +51,19 @@ def test_a_healthy_quorum_restarts_followers_first(tmp_path: Path) -> None:
     assert [(label, one.order) for label, one in found.items()] == [("1", 1), ("3", 2), ("2", 3)]
 
 
+def test_a_leader_whose_record_was_pruned_is_known_by_quorum_state(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    rest = b"".join(one.raw() for one in healthy_log() if one.base >= 9)
+    for node in nodes:
+        node.checkpoint(6, 1).rename(node.checkpoint(9, 2))
+        for base in (0, 6):
+            node.segment(base).unlink()
+        node.segment(9).write_bytes(rest)
+        node.quorum_state(leaderId=1, leaderEpoch=2)
+    found = answers(tmp_path)
+    assert [(label, one.order) for label, one in found.items()] == [("2", 1), ("3", 2), ("1", 3)]
+
+
 def test_a_voter_that_lost_the_end_of_its_log_stays_down(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     cut(nodes[2], AT[8])

@@ -135,6 +135,8 @@ def test_rows_of_version_19_say_where_the_leader_sends_the_follower_on() -> None
             row["follower"]: (row.get("next_fetch_offset"), row.get("next_fetch_epoch"))
             for row in rows
         } == told
+        named = {row["follower"]: row.get("snapshot_last_offset") for row in rows}
+        assert named == {"new": 149 if dialect == V19 else None, "cut": None}
 
 
 @pytest.mark.parametrize("dialect", [V19, ADOPTED])

@@ -12,7 +12,7 @@ from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, Leader, Way, after_crash, join
-from kraftlog.simulate.join_rows import in_words
+from kraftlog.simulate.join_rows import in_words, step_row
 from kraftlog.simulate.liveness import Link
 
 NAMED = SnapshotId(2, 100)
@@ -114,7 +114,7 @@ def test_a_snapshot_of_more_than_two_gibibytes_never_comes_whole() -> None:
     fast = replace(WAY, link=Link(1 << 30, 0), chunk_bytes=1 << 30)
     *_, piece, last = join(EMPTY, large, fast)
     assert (piece.name, piece.part_bytes, last.name) == ("piece", 2 << 30, "refused")
-    assert last.note == "after UNKNOWN_SERVER_ERROR: stop"
+    assert last.note == "after UNKNOWN_SERVER_ERROR: same_request_until_the_fetch_timeout"
     assert names(list(join(EMPTY, large, replace(fast, dialect=Dialect.ADOPTED))))[-1] == CAUGHT_UP
 
 
@@ -141,7 +141,7 @@ def test_an_empty_file_is_no_snapshot() -> None:
     empty = replace(LEADER, snapshot_sizes={NAMED: 0})
     last = list(join(EMPTY, empty, WAY))[-1]
     assert last.name == "refused"
-    assert last.note == "after POSITION_OUT_OF_RANGE: fetch_from_own_log_end"
+    assert last.note == "after POSITION_OUT_OF_RANGE: same_request_until_the_fetch_timeout"
     for dialect in (Dialect.V19, Dialect.ADOPTED):
         assert names(list(join(EMPTY, empty, replace(WAY, dialect=dialect))))[-1] == CAUGHT_UP
 
@@ -197,6 +197,39 @@ def test_version_19_throws_its_log_away_first() -> None:
     assert answer is not None
     assert answer.kind == "snapshot"
     assert steps[-1].name == "caught_up"
+
+
+def test_version_19_begins_anew_where_no_snapshot_reaches_the_log_start() -> None:
+    """KIP-630 version 19 "Validation of Snapshot and Log": even a log from 0 on counts as empty."""
+    mine = Disk(0, EpochVector(((2, 0),), 50))
+    way = replace(WAY, dialect=Dialect.V19)
+    whole = replace(LEADER, extent=Extent(0, EpochVector(((2, 0), (3, 110)), 130)))
+    steps = list(join(mine, whole, way))
+    assert steps[0].note is not None
+    assert steps[0].note.startswith("no snapshot reaches the log start")
+    assert next(one.request.fetch_offset for one in steps if one.request) == 0
+    assert steps[-1].disk.vector.end_offset == 130
+    rows = [step_row(number, one, whole, way) for number, one in enumerate(steps)]
+    assert rows[-1]["if_node_stops"] == "fetches from offset 0: records"
+    kept = next(join(mine, whole, WAY))
+    assert (kept.note, kept.disk.vector.end_offset) == (None, 50)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "told"),
+    [
+        (Dialect.SHIPPED, "SNAPSHOT_NOT_FOUND: deletes the .part and fetches from offset 50 again"),
+        (Dialect.ADOPTED, "SNAPSHOT_NOT_FOUND: fetches from offset 50 again"),
+        (Dialect.V19, "SNAPSHOT_NOT_FOUND: fetches from offset 0 and epoch 0"),
+    ],
+)
+def test_a_snapshot_that_the_leader_deletes_meanwhile(dialect: Dialect, told: str) -> None:
+    """KIP-630 "Response Handling", its errors."""
+    mine = Disk(0, EpochVector(((1, 0),), 50), (SnapshotFile(SnapshotId(1, 20)),))
+    way = replace(WAY, dialect=dialect)
+    rows = [step_row(0, one, LEADER, way) for one in join(mine, LEADER, way)]
+    assert {row["if_snapshot_is_gone"] for row in rows if row["what"] == PIECE} == {told}
+    assert {row["if_snapshot_is_gone"] for row in rows if row["what"] != PIECE} == {None}
 
 
 def test_a_node_that_does_not_start_goes_no_way() -> None:
