@@ -124,9 +124,10 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     action="stop", over=_committed_voters,
     meaning="""Enough voters would elect a leader that lacks committed records; those would then
     be lost. At level info one voter ends before the committed bound and cannot win by itself: it
-    lags, and catches up when it runs.""",
+    lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells.""",
     advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do
-    not start only the voters that the finding lists. For info, nothing.""",
+    not start only the voters that the finding lists. For info, nothing, unless log_end_lost is told
+    of the same voter.""",
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     bounds = quorum.bounds

@@ -153,6 +153,22 @@ def test_it_prints(tab: Browser, url: str) -> None:
     assert len(tab.call("Page.printToPDF")["data"]) > 10_000
 
 
+def test_nothing_is_wider_than_the_paper(tab: Browser, url: str) -> None:
+    """A4 between margins of 1 cm, at 96 pixels an inch."""
+    tab.open(url, 718)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        wide = tab.evaluate(
+            "[...document.querySelectorAll('table, figure, article, .answer')]"
+            ".filter(one => one.checkVisibility())"
+            ".filter(one => one.getBoundingClientRect().right > 718 + 0.5)"
+            ".map(one => one.tagName + ' ' + one.textContent.slice(0, 40))"
+        )
+    finally:
+        tab.call("Emulation.setEmulatedMedia", media="")
+    assert wide == []
+
+
 def test_paper_shows_what_is_folded_on_a_screen(tab: Browser, url: str) -> None:
     tab.open(url, 1280, dark=True)
     shown = (
