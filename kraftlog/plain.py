@@ -2,7 +2,7 @@
 
 In: any text. Out: the same without what drives a terminal; `tell` prints it on stderr, where all
 that is no row of an answer goes. `in_line` is for errors of stores, which come in several lines and
-colours. `sentence` and `counted` are the small change of all sentences.
+colours. `sentence`, `counted` and `offsets_text` are the small change of all sentences.
 """
 
 import re
@@ -32,6 +32,20 @@ def sentence(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """A number with its noun: 1 finding, 1,234 findings."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def offsets_text(start: int, end: int | None) -> str:
+    """Offsets [start, end) in words."""
+    if end is None:
+        return f"offset {start} and what follows"
+    if end - start <= 1:
+        return f"offset {start}"
+    return f"offsets {start} to {end - 1}"
+
+
+def offsets_are(start: int, end: int) -> str:
+    """Offsets [start, end) and their verb: offset 3 is, or offsets 3 to 4 are."""
+    return f"{offsets_text(start, end)} {'is' if end - start <= 1 else 'are'}"
 
 
 def listed(names: list[str]) -> str:

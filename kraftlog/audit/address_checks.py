@@ -69,7 +69,8 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
     }
     left, majority = len(moved) - len(away), len(moved) // 2 + 1
     lost = (
-        f" {len(away)} of {len(moved)} voters have moved so, and {majority} must be found: once all are stopped, no leader can be elected."
+        f" {len(away)} of {len(moved)} voters have moved like this, and {majority} must be found. "
+        "Once all voters are stopped, no leader can be elected unless the old addresses still lead to them."
         if left < majority
         else ""
     )
@@ -80,7 +81,9 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
             told = some([f"{other} by its own {source}" for other, source in held])
             yield BadRow(
                 None,
-                f"Voter {voter} is at {place} by the voter set, but at {told} (listener {listener}). After a restart the others look for it at {place}.{lost} Let the old address lead to it until there is a leader, which then takes the new one from the node itself. "
+                f"Voter {voter} is at {place} by the voter set, but at {told} (listener {listener}). "
+                f"After a restart the other voters look for it at {place}."
+                f"{lost} Until there is a leader, let the old address lead to this node: the leader then takes the new address from the node itself. "
                 "Or begin a quorum at the new addresses with kraftlog recover.",
                 evidence={
                     "voter_id": voter,
@@ -132,18 +135,18 @@ def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
         own = [found for one in _copies(quorum, voter) for found in _listens(one)]
         file = replicas[0].server_properties
         lookers = [one.label for one in replicas]
-        verb = "has" if len(lookers) == 1 else "have"
+        who = f"{replicas_text(lookers)} {'has' if len(lookers) == 1 else 'have'}"
         yield BadRow(
             replicas[0].label,
-            f"Voter {voter} is not where others look for it: {replicas_text(lookers)} {verb} {place} in controller.quorum.voters, but its own server.properties says {some(own)}. "
+            f"Voter {voter} is not where the others look for it: {who} {place} in controller.quorum.voters, but its own server.properties says {some(own)}. "
             "They cannot reach it, so it can neither elect a leader nor be one. "
-            "Put the addresses right before any node starts.",
+            "Correct the addresses before any node starts.",
             file.path if file else None,
             evidence={
                 "voter_id": voter,
                 "looked_for_at": place,
                 "listens_at": own,
-                "looking": [one.label for one in replicas],
+                "looking": lookers,
             },
         )
 

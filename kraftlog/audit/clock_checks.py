@@ -12,7 +12,7 @@ import numpy as np
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.triage import holding
-from kraftlog.plain import counted, sentence
+from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -86,13 +86,16 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
     span = f" between {first:%Y-%m-%d %H:%M:%S} and {last:%Y-%m-%d %H:%M:%S} UTC" * bool(
         first and last
     )
-    same = sum(not one.new_leader for one in steps)
+    count, same = len(steps), sum(not one.new_leader for one in steps)
+    least, most = f"{backs[0]:,}", f"{backs[-1]:,}"
+    back = least if least == most else f"{least} to {most}"
     replicas = list(dict.fromkeys(label for one in steps for label in one.replicas))
     return _row(
         steps[0],
-        f"The leaders' clocks go back {len(steps):,} times{span}, by {backs[0]:,} to {backs[-1]:,} ms, usually {every:,.1f} s apart, {counted(same, 'time')} under one and the same leader. The first is at offset {steps[0].offset}, the last at {steps[-1].offset}. {sentence(holding(replicas))} them. "
+        f"The leaders' clocks go back {count:,} times{span}, by {back} ms. The median time between two steps back is {every:,.1f} s. "
+        f"{same:,} of the {count:,} came without a change of leader. The first is at offset {steps[0].offset}, the last at {steps[-1].offset}. {sentence(holding(replicas))} them. "
         "Look at the time service of the controllers.",
-        times=len(steps),
+        times=count,
         replicas=replicas,
         offsets=[one.offset for one in steps[:100]],
         back_ms_least=backs[0],
@@ -120,9 +123,9 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     action="watch",
     meaning="""A leader writes a no-op every half second when nothing else is to be written. A
     long silence within one epoch is a leader that stood still (a full disk, a long pause of its
-    JVM or of its machine), or a quorum that was stopped and went on under the same leader.""",
-    advice="""Look at the controller that led this epoch, at that time: its log, its disk, its
-    pauses. For a quorum that was stopped on purpose, nothing.""",
+    JVM or of its machine), or a quorum that was paused and went on under the same leader.""",
+    advice="""Look at the controller that led this epoch, at that time: its server.log, its disk,
+    its pauses. For a quorum that was paused on purpose, nothing.""",
 )  # fmt: skip
 def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every
@@ -142,14 +145,16 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         return
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
+    offset, epoch = int(log.base[worst + 1]), int(log.epochs[worst])
     others = f" There {_more_gaps(len(found) - 1)}." if len(found) > 1 else ""
     yield BadRow(
         log.label,
-        f"Nothing was written for {gap / 1000:,.0f} s before offset {int(log.base[worst + 1])}, where {usual / 1000:,.1f} s are usual in this log.{others} The leader of epoch {int(log.epochs[worst])} stood still, or its node was paused: look into its log at that time.",
+        f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where {usual / 1000:,.1f} s are usual in this log."
+        f"{others} The leader of epoch {epoch} stood still, or its node or the whole quorum was paused. Look into the server.log of that leader at that time.",
         log.path(row),
         int(columns.positions[row]),
-        int(log.base[worst + 1]),
-        batch_leader_epoch=int(log.epochs[worst]),
+        offset,
+        batch_leader_epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
 

@@ -14,8 +14,8 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, numbers, offsets_text, replicas_text
-from kraftlog.plain import counted, natural, sentence
+from kraftlog.audit.triage import called, numbers, replicas_text
+from kraftlog.plain import counted, natural, offsets_text, sentence
 from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -94,11 +94,13 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             verdict = f"replica {log.label} differs from {others}, which agree"
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
+        apart = apart_words(quorum, log.label, side.comparison.other.label)
         yield _row(
             quorum,
             side,
             run.start,
-            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}{apart_words(quorum, log.label, side.comparison.other.label)} {_words(quorum, side)}. Everything below offset {lower} is committed: {reason}.",
+            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}{apart} {_words(quorum, side)}. "
+            f"Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
 
@@ -130,6 +132,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
     epoch = int(log.epochs[log.index_at(run.start)])
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
+    who = f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)}"
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
     newer = int(other.epochs[other.index_at(run.start)])
@@ -141,7 +144,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         "A new quorum was formed beside an old one. "
         "Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
-        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {'voter' if len(voters) == 1 else 'voters'} {numbers(voters)} in epoch {epoch}. "
+        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {who} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {
             "voters": voters,
@@ -186,9 +189,17 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             quorum,
             side,
             at,
-            f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same epoch {epoch}. That cannot happen in a sound quorum: one of them was changed after it was written, or two leaders shared an epoch. Keep both folders, and let the one that stands alone fetch the log again. {_words(quorum, side)}.",
+            f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same epoch {epoch}. "
+            "Kafka never does this: one of the copies was changed after it was written, or two leaders shared the epoch. "
+            f"Keep both folders. {_matching_advice(side)} {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
+
+
+def _matching_advice(side: Side) -> str:
+    if side.by_majority:
+        return f"Replica {side.comparison.one.label} stands alone: let it fetch the log again."
+    return "No majority at hand decides: compare both with a backup before either starts."
 
 
 @check(
@@ -235,7 +246,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts: it is of epoch {epoch}, and the other copies hold epoch {newer} there. "
+        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts. "
+        f"The tail is of epoch {epoch}, and the other copies hold epoch {newer} there. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),

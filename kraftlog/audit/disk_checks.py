@@ -54,9 +54,9 @@ def _over_logs(quorum: Quorum) -> Coverage:
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
     the server.properties beside the copy, else Kafka's own: 100 MiB, 7 days, a snapshot every 20
     MiB.""",
-    advice="""Look into the node's log for errors of its snapshot generator and metadata loader,
-    and for files that it could not delete. A restart takes snapshots up again, but audit the
-    node first. What counts here is metadata.max.retention.bytes and
+    advice="""Look in the node's server.log for errors of its snapshot generator and metadata
+    loader, and for files that it could not delete. After a restart it takes snapshots again, but
+    audit the node first. What counts here is metadata.max.retention.bytes and
     metadata.max.retention.ms, not log.retention.*.""",
 )  # fmt: skip
 def retention(quorum: Quorum) -> Iterator[BadRow]:
@@ -72,13 +72,14 @@ def retention(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> BadRow:
-    end = quorum.own_snapshot_end(log.label)
+    end, every = quorum.own_snapshot_end(log.label), counted(limits.between_bytes, "byte")
     last = f"its newest snapshot, at offset {end}" if end else "the log's beginning"
     return BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of its log, since {last}; {limits.between_bytes:,} are usual ({BETWEEN}). "
+        f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of its log, since {last}. "
+        f"One snapshot every {every} is usual ({BETWEEN}). "
         "Without a snapshot nothing can be dropped: the log grows, and each start takes longer. "
-        "Look for errors of its metadata loader or snapshot generator: they stop snapshots until the node is restarted.",
+        "Look in its server.log for errors of the metadata loader or the snapshot generator: such an error stops snapshots until the node is restarted.",
         log.evidence.folder,
         evidence={"bytes_since_snapshot": since, "limit_bytes": limits.between_bytes},
     )
@@ -100,15 +101,15 @@ def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> 
     gone = sum(one.evidence.size_bytes for one in dropped)
     debt = gone + prunable_bytes(log, held[len(drops)].end_offset)
     why = (
-        f"log and snapshots take {size:,} bytes, {limits.max_bytes:,} are allowed ({KEPT_BYTES})"
+        f"The log and its snapshots take {size:,} bytes, and {limits.max_bytes:,} are allowed ({KEPT_BYTES})."
         if drops[0] == KEPT_BYTES
-        else f"its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, {limits.max_ms / DAY_MS:.1f} are allowed ({KEPT_MS})"
+        else f"Its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, and {limits.max_ms / DAY_MS:.1f} days are allowed ({KEPT_MS})."
     )
     yield BadRow(
         log.label,
-        f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have dropped, in {counted(len(dropped), 'snapshot')} and the log below: {why}. "
-        "The settings log.retention.* do not count for this log. "
-        "Delete nothing by hand: find out why the node does not delete files (its log, the permissions, a disk that is read-only).",
+        f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have dropped, in {counted(len(dropped), 'snapshot')} and the log below. "
+        f"{why} The settings log.retention.* do not count for this log. "
+        "Delete nothing by hand: find out why the node does not delete files. Look at its server.log, at the permissions, and whether the disk is read-only.",
         dropped[0].path,
         evidence={
             "debt_bytes": debt,
@@ -124,11 +125,13 @@ def _over_disks(quorum: Quorum) -> Coverage:
     grown = [found for log in quorum.logs if (found := log_bytes_per_day(log)) is not None]
     if not grown:
         return Coverage(labels, (), "no df.txt beside a log says how much is free on its disk")
-    limit = Limits().max_bytes
+    least, most = f"{min(grown):,.0f}", f"{max(grown):,.0f}"
+    rate = least if least == most else f"{least} to {most}"
+    drops = f"Kafka's own retention drops what is over {Limits().max_bytes:,} bytes or 7 days old"
     return Coverage(
         labels,
         (),
-        f"no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs grow by {min(grown):,.0f} to {max(grown):,.0f} bytes a day, and retention, if it is Kafka's own, drops what is over {limit:,} bytes or 7 days old",
+        f"no df.txt (the output of df -Pk) beside a log says how much is free on its disk; the logs grow by {rate} bytes a day, and {drops}",
     )
 
 
@@ -155,18 +158,22 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         fits = kept is not None and size + free >= kept
         if free >= largest and (days is None or days > quorum.thresholds.disk_days or fits):
             continue
-        when = "now" if free < largest else f"in {days or 0:.1f} days"
+        when = f"is full in {days or 0:.1f} days"
+        if free < largest:
+            when = "has no room for one more snapshot" if free else "is full now"
         grows = "how fast its log grows is not known"
         if growth is not None:
             grows = f"its log grows by {growth:,.0f} bytes a day"
-        known = "what retention lets it come to is not known"
+        known = "how far retention lets them grow is not known"
         if limits.max_bytes < 0:
-            known = "no retention by size limits it"
+            known = "no retention by size limits them"
         elif kept is not None:
-            known = f"retention lets it come to {kept:,.0f}"
+            known = f"retention lets them grow to {kept:,.0f} bytes"
         yield BadRow(
             log.label,
-            f"The disk of {called(quorum, log)} is full {when}: {counted(free, 'byte')} free, {grows}, log and snapshots take {size:,} bytes, and {known}. A controller that cannot write stops, and may leave a torn batch and a .part file. Give it room, or lower metadata.max.retention.bytes, before it is full.",
+            f"The disk of {called(quorum, log)} {when}: {counted(free, 'byte')} free, and {grows}. The log and its snapshots take {size:,} bytes, and {known}. "
+            "A controller that cannot write stops, and may leave a torn batch and a .part file. "
+            "Before the disk is full, give it more room or lower metadata.max.retention.bytes.",
             log.evidence.disk_free.path if log.evidence.disk_free else None,
             evidence={
                 "free_bytes": free,

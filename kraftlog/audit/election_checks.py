@@ -54,11 +54,14 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
     if count < limits.short_tenures:
         return
     run, short = starts[first : first + count], lasted[first : first + count]
+    least, most, limit = (one / 1000 for one in (short.min(), short.max(), limits.tenure_ms))
     led = Counter(log.leaders[one.epoch] for one in run if one.epoch in log.leaders)
     names = [f"controller {node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
     yield BadRow(
         log.label,
-        f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than {limits.tenure_ms / 1000:,.0f} s each ({short.min() / 1000:,.1f} to {short.max() / 1000:,.1f} s): {some(names)}. While leaders change, nobody can write metadata. Look for what they cannot do in time: reach a majority, or write to the disk (controller.quorum.fetch.timeout.ms).",
+        f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than {limit:,.0f} s each ({least:,.1f} to {most:,.1f} s): {some(names)}. "
+        "While leaders change, nobody can write metadata. "
+        "Look for what they cannot do in time (controller.quorum.fetch.timeout.ms): reach a majority, or write to the disk.",
         log.path(run[0].row),
         int(log.evidence.log.positions[run[0].row]),
         run[0].start_offset,
@@ -173,13 +176,14 @@ def _not_replicated(
         [f"voter {log.evidence.node_id} at {log.end_offset or 0}" for log in lacking], limit=6
     )
     reason = (
-        "These copies were made before it was written."
+        "These copies were made before that record was written."
         if copied
-        else f"The others voted for it, and then could not fetch from it. Look at the address that controller {leader} advertises, at its link, and at the disks of those that lack it."
+        else f"A majority voted for it, and did not fetch that record. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
     )
     return BadRow(
         None,
-        f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}, and {quorum.bounds.majority} of {len(members)} voters are needed.{again} The other logs end before it: {ends}. {reason}",
+        f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
+        f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end before it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity="info" if copied else None,
         evidence={
@@ -221,7 +225,7 @@ def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
         f"Controller {leader} leads epoch {epoch}, but no controller has ever written metadata: all {log.end_offset if log else 0} records are Raft's own. "
         "The cluster has no metadata.version, and nobody can register. "
         "Restart the controllers one after the other, the leader last. "
-        "Look in its log why it did not begin, for example a name that it cannot resolve.",
+        "Look in the server.log of the leader why it did not begin, for example a name that it cannot resolve.",
         batch_leader_epoch=epoch,
         evidence={"epoch": epoch, "leader_id": leader},
     )

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
-from kraftlog.audit.triage import holding, intact_elsewhere, numbers, offsets_text, replicas_text
-from kraftlog.plain import sentence
+from kraftlog.audit.triage import holding, intact_elsewhere, numbers, replicas_text
+from kraftlog.plain import offsets_are, sentence
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
@@ -85,8 +85,7 @@ def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
 
 def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:
     furthest = found[0]
-    lost = offsets_text(end, furthest.end_offset)
-    be, them = ("is", "it") if furthest.end_offset - end == 1 else ("are", "them")
+    until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
     by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
     role = "voter" if by_id else quorum.role(log.evidence)
@@ -95,14 +94,15 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     return BadRow(
         log.label,
         f"The log ends at offset {end}, but it once went on: {furthest.words}. "
-        f"At least {lost} {be} lost here. {_committed(quorum, end)} {_held_by(quorum, log, end, furthest.end_offset, them)} {_what_to_do(role, explained, unwritten)}",
+        f"At least {offsets_are(end, until)} lost here. "
+        f"{_committed(quorum, end, until)} {_held_by(quorum, log, end, until)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
-        end_offset=furthest.end_offset,
+        end_offset=until,
         severity="info" if explained or unwritten else "warning" if observer else None,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
-            "held_intact_by": intact_elsewhere(quorum, log.label, end, furthest.end_offset),
+            "held_intact_by": intact_elsewhere(quorum, log.label, end, until),
             "committed_lower": quorum.bounds.lower,
             "role": role,
         },
@@ -129,14 +129,15 @@ def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
     return min(times, default=None)
 
 
-def _committed(quorum: Quorum, end: int) -> str:
+def _committed(quorum: Quorum, start: int, end: int) -> str:
     lower = quorum.bounds.lower
-    if end < lower:
+    if start < lower:
         return f"What lies below offset {lower} was committed."
-    return "Whether it was committed is not known."
+    return f"Whether {'it was' if end - start == 1 else 'they were'} committed is not known."
 
 
-def _held_by(quorum: Quorum, log: LogView, start: int, end: int, them: str) -> str:
+def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
+    them = "it" if end - start == 1 else "them"
     holders = intact_elsewhere(quorum, log.label, start, end)
     if holders:
         return f"{sentence(holding(holders))} {them} intact."
@@ -195,10 +196,13 @@ def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
         )
     if role == "observer":
         return (
-            "It does not vote, and fetches what it lacks from the leader again. "
-            "Keep the folder until a majority of the voters is known to hold them."
+            "This node does not vote, and fetches what it lacks from the leader again. "
+            "Keep the folder until a majority of the voters is known to hold what is lost here."
         )
-    return "Do not start this node: it would vote, and could be elected, as if these records had never been. Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs."
+    return (
+        "Do not start this node: it would vote, and could be elected, as if these records had never been. "
+        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs."
+    )
 
 
 def _expected_voters(quorum: Quorum) -> Coverage:
@@ -227,21 +231,24 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     consequence = (
         "That is less than a majority: nothing here says how far the quorum has committed beyond its snapshots, or whether the copies at hand are up to date."
         if decides
-        else "What differs or is lost on a missing one cannot be seen."
+        else "What differs or is lost on a missing voter cannot be seen."
     )
     advice, pulled = "Copy the rest too before you decide about a restart.", quorum.pulled
     if pulled is not None:
-        consequence = f"But {pulled.label} was pulled from the running leader and holds all that is committed below offset {bounds.lower}: the copies at hand were compared with it."
+        below = f"all that is committed below offset {bounds.lower}"
+        consequence = f"But {pulled.label} was pulled from the running leader, and holds {below}. The copies at hand were compared with it."
         advice = "What lies on the missing disks themselves was not looked at."
     moved = _on_other_disks(quorum)
     if moved:
-        known = numbers(moved)
-        advice += f" Node {known} is here with another disk: see voter_directories_agree."
+        nodes = "Node" if len(moved) == 1 else "Nodes"
+        be = "is" if len(moved) == 1 else "are"
+        advice += f" {nodes} {numbers(moved)} {be} here with another disk: see the finding of voter_directories_agree."
+    count, by = len(members.ids), f"by {members.source} of replica {members.replica}"
+    told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} {by}."
     all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,
-        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(members.ids))}. "
-        f"{consequence} {advice} {'Voter' if len(members.ids) == 1 else 'Voters'} by {members.source} of {members.replica}: {numbers(members.ids)}.",
+        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, count)}. {consequence} {advice} {told}",
         severity="info" if pulled is not None or all_moved else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
@@ -302,7 +309,8 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         names = replicas_text([one.label for one, _ in held])
         yield BadRow(
             log.label,
-            f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on {names}. A leader sends whole batches, so this node stops with UnexpectedAppendOffsetException when it fetches, again at each start. "
+            f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on {names}. "
+            "A leader sends whole batches, so this node stops with UnexpectedAppendOffsetException when it fetches, again at each start. "
             "Set its log folder aside, with the snapshots that end there, and let it fetch anew.",
             log.evidence.folder,
             offset=end,

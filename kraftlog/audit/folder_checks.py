@@ -25,12 +25,12 @@ def _no_folder(quorum: Quorum, found: Health) -> Reason:
     "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
     "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
     action="watch", nothing=_no_folder, after="brokers_unfenced",
-    meaning="""A broker's disk has folders whose partition.metadata names a topic id that no
-    topic has, or that of another topic, or a partition that is assigned to other brokers: the
-    topic was deleted, perhaps created again under its name, or moved, while the broker was away.
-    Folders that Kafka is deleting are left out.""",
-    advice="""Nothing needs to be done: the broker renames them to -stray when it starts. Copy
-    them first if their records are still wanted.""",
+    meaning="""A broker's disk has folders that belong to none of its partitions: by their
+    partition.metadata the topic id is that of no topic or of another topic, or the partition is
+    assigned to other brokers. While the broker was away, the topic was deleted, perhaps created
+    again under its name, or moved. Folders that Kafka is deleting are left out.""",
+    advice="""Nothing needs to be done: the broker renames these folders to -stray when it
+    starts. If their records are still wanted, copy the folders first.""",
 )  # fmt: skip
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     ids = {name: topic_id for topic_id, name in found.topic_names.items()}
@@ -43,10 +43,12 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             if (why := why_stray(found, ids, replica, one)) is not None
         ]
         if stray:
-            told = [f"{one.name} ({why})" for one, why in stray]
+            told = listed([f"{one.name} ({why})" for one, why in stray], 6)
+            belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
             yield BadRow(
                 replica.label,
-                f"{counted(len(stray), 'folder')} of topics that are gone or lie elsewhere: {listed(told, 6)}. Kafka sets {'it' if len(stray) == 1 else 'them'} aside as stray when this broker starts. Keep a copy if the records are still wanted.",
+                f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}. "
+                f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records.",
                 stray[0][0].path,
                 evidence={
                     "folders": [

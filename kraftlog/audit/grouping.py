@@ -23,7 +23,10 @@ LOST_SCRAM = (
     "Kafka's loader itself can lose SCRAM users, where the last user of a mechanism is removed and another one added in one step. "
     "Look for both before the snapshot's end, and set what is missing again."
 )
-ABORTED = "Kafka's loader itself shows records of an aborted transaction, where another record follows the abort in one step. Compare with what was aborted before the snapshot's end."
+ABORTED = (
+    "Kafka's loader itself shows records of an aborted transaction, where another record follows the abort in one step. "
+    "Compare with what was aborted before the snapshot's end."
+)
 _DROPS_ALL = "Kafka drops all records of that step of its loader, and this replay only this one."
 _RECORDS = {
     ("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", "unknown_acl"): (

@@ -81,7 +81,7 @@ def health_check(
 
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
     """A finding on the newest state."""
-    doubt = f" This is the state at offset {found.offset}; not all of it may be committed."
+    doubt = f" This is the state at offset {found.offset}. Whether all of it is committed is not proven."
     return BadRow(
         None,
         message + ("" if found.is_committed else doubt),
@@ -161,15 +161,18 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         told = by_text((one.name, _way_back(found, one)) for one in partitions)
         brokers = sorted({broker for one in partitions for broker in _awaited(one)})
         cause = f" {_stopped(brokers)}." if on_purpose else ""
-        verb = "has" if len(partitions) == 1 else "have"
+        one = len(partitions) == 1
+        verb, which = ("has", "This") if one else ("have", "The first")
         first = min((one.since for one in partitions if one.since), default=None)
+        clean = f" {_IF_CLEAN}" if any(_may_start(found, one) for one in partitions) else ""
         yield row(
             found,
-            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there.{cause} {told} {'It is' if len(partitions) == 1 else 'The first is'} so {since_text(first)}.",
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there."
+            f"{cause} {told}{clean} {which} partition has had no leader {since_text(first)}.",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=[
-                one | {"way_back": _way_back(found, partition)}
+                one | {"way_back": _whole_way_back(found, partition)}
                 for one, partition in zip(_evidence(partitions), partitions, strict=True)
             ],
         )
@@ -197,6 +200,20 @@ def _out_of_sync(one: Partition) -> Sequence[int]:
     return [broker for broker in one.replicas if broker not in one.isr]
 
 
+_IF_CLEAN = "If such a broker ended cleanly, nothing is lost."
+
+
+def _may_start(found: Health, one: Partition) -> bool:
+    """Whether a broker that holds all that was committed is registered."""
+    return any(broker in found.brokers for broker in one.isr or one.elr)
+
+
+def _whole_way_back(found: Health, one: Partition) -> str:
+    """The same with its condition, for one partition."""
+    clean = " (if it ended cleanly, nothing is lost)" if _may_start(found, one) else ""
+    return f"{_way_back(found, one)}{clean}"
+
+
 def _way_back(found: Health, one: Partition) -> str:
     """Which replica is the safest leader of a partition without one. Source: KIP-966."""
     safe = one.isr or one.elr
@@ -205,7 +222,7 @@ def _way_back(found: Health, one: Partition) -> str:
         back = [broker for broker in _last_first(one, safe) if broker in found.brokers]
         gone = [broker for broker in safe if broker not in found.brokers]
         if back:
-            return f"start broker {_or(back)} of the {source} (if it ended cleanly nothing is lost)"
+            return f"start broker {_or(back)} of the {source}"
         return f"bring back broker {_or(gone)} of the {source}, which is unregistered"
     if one.last_known_elr:
         last = _or(one.last_known_elr)
@@ -265,8 +282,8 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 def _in_sync(one: Partition) -> str:
     """How many are in sync, who, and how many should be."""
-    who = f" ({', '.join(map(str, one.isr))})" if one.isr else ""
-    return f"{len(one.isr) or 'no replica'} in sync{who}, {one.min_isr} wanted"
+    who = f" ({_brokers(one.isr)})" if one.isr else ""
+    return f"{len(one.isr)} in sync{who}, {one.min_isr} wanted"
 
 
 @health_check(
@@ -287,7 +304,8 @@ def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         stays = " The mark stays where only one replica is in sync: that is harmless."
         yield row(
             found,
-            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} got a leader that was not in sync, by an unclean election: records that it lacked are lost. "
+            f"{counted(len(partitions), 'partition')} of {found.partition_count:,} got a leader that was not in sync, by an unclean election. "
+            "Records that such a leader lacked are lost. "
             "Compare with what producers and consumers know. "
             f"{told}{stays if marked else ''}",
             names=[one.name for one in partitions],
@@ -341,11 +359,14 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         in_elr = [one.name for one in held if broker in one.elr]
         elr = f" The ELR of {listed(in_elr)} names it too." if in_elr else ""
         since = since_text(found.past.unregistered.get(broker))
+        names = [one.name for one in held]
+        those = "That is" if len(held) == 1 else "Those are"
         yield row(
             found,
-            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}: {listed([one.name for one in held])}.{elr} Start it again, or reassign these partitions to other brokers.",
+            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}. {those} {listed(names)}."
+            f"{elr} Start it again, or reassign these partitions to other brokers.",
             broker_id=broker,
-            names=[one.name for one in held],
+            names=names,
             in_elr=in_elr,
         )
 
@@ -360,9 +381,11 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 )  # fmt: skip
 def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.single:
+        has, those = ("has", "That is") if len(found.single) == 1 else ("have", "Those are")
         yield row(
             found,
-            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {'has' if len(found.single) == 1 else 'have'} one replica only: {listed(found.single)}. While its broker is down, nobody reads or writes there, and its disk is the only copy.",
+            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {has} one replica only. {those} {listed(found.single)}. "
+            "While the broker of such a partition is down, nobody reads or writes there. The only copy is on the disk of that broker.",
             partitions=list(found.single),
         )
 
@@ -381,10 +404,13 @@ def _no_racks(quorum: Quorum, found: Health) -> Reason:
 )  # fmt: skip
 def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.one_rack:
+        has, those = ("has", "That is") if len(found.one_rack) == 1 else ("have", "Those are")
+        racks = len(found.racks)
         yield row(
             found,
-            f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} {'has' if len(found.one_rack) == 1 else 'have'} all replicas in one rack, though the brokers name {len(found.racks)} racks: {listed(found.one_rack)}. "
-            "If that rack fails, all replicas are gone.",
+            f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} {has} all replicas in one rack, though the brokers name {racks} racks. "
+            f"{those} {listed(found.one_rack)}. "
+            "If that rack fails, no replica of such a partition is left.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
         )
@@ -423,7 +449,8 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "no registered broker is fenced",
     action="watch", nothing=_no_broker, after="replicas_registered",
     meaning="""A registered broker is fenced: it leads no partition and serves no client. A
-    warning where it stopped answering; an info after a controlled shutdown.""",
+    warning where it stopped answering or has never caught up; an info after a controlled
+    shutdown.""",
     advice="""Start it and see why it stopped. A broker that never unfences cannot reach the
     controllers, or does not catch up with the metadata log.""",
 )  # fmt: skip
@@ -433,10 +460,16 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             continue
         stopping = value["inControlledShutdown"]
         since = found.past.fenced.get(broker)
+        cause = "after a controlled shutdown" if stopping else "without a controlled shutdown"
+        start = (
+            "Start it."
+            if stopping
+            else "It stopped answering, or has not caught up since it started: start it, or look why."
+        )
         yield row(
             found,
-            f"Broker {broker} is fenced ({since_text(since)}), after {'a controlled shutdown' if stopping else 'it stopped answering'}: it leads nothing and serves no client. Start it. "
-            "If it is gone for good, move its partitions to other brokers and unregister it.",
+            f"Broker {broker} is fenced ({since_text(since)}), {cause}: it leads nothing and serves no client. "
+            f"{start} If it is gone for good, move its partitions to other brokers and unregister it.",
             "info" if stopping else None,
             broker_id=broker,
             since_offset=None if since is None else since.offset,
@@ -535,7 +568,8 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
             found,
-            "The state has no metadata.version: no feature can be upgraded, and nodes may not agree on what to write. Look for the FeatureLevelRecord among the first records of the log, or restore the state from a checkpoint that has it.",
+            "The state has no metadata.version: no feature can be upgraded, and nodes may not agree on what to write. "
+            "Look for the FeatureLevelRecord among the first records of the log, or restore the state from a checkpoint that has it.",
         )
 
 

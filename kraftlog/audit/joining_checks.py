@@ -30,22 +30,21 @@ def _over(quorum: Quorum) -> Coverage:
     "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
     "a controller that needs a snapshot gets it",
     action="watch", over=_over,
-    meaning="""A controller needs a snapshot that the others have, tries to get it, and does not:
-    all signs of it in one finding. Over a slow link an answer does not arrive within
-    controller.quorum.fetch.timeout.ms; the controller then stands for election, which costs the
-    others their leader, and begins again (KAFKA-19541). A controller that is only switched off
-    knows no new epoch and is not told.""",
-    advice="""Stop that controller while you help it: from Kafka 4.3 on lower
-    controller.quorum.fetch.snapshot.max.bytes (KIP-1219), before that raise
-    controller.quorum.fetch.timeout.ms on it, or copy the snapshot and the log of a healthy
-    controller into its empty folder. See kraftlog plan join for each step that it takes, and
-    for how long that takes over your link.""",
+    meaning="""A controller needs a snapshot that the others have. It tries to get the snapshot,
+    and does not get it. The finding has all signs of that. Over a slow link an answer does not
+    arrive within controller.quorum.fetch.timeout.ms. The controller then stands for election,
+    which can cost the others their leader, and begins again (KAFKA-19541). A controller that is
+    only switched off knows no new epoch and is not told.""",
+    advice="""Stop that controller while you help it. From Kafka 4.3 on, lower
+    controller.quorum.fetch.snapshot.max.bytes there (KIP-1219); before 4.3, raise
+    controller.quorum.fetch.timeout.ms there. Or copy the snapshot and the log of a healthy
+    controller into its empty folder. See kraftlog plan join for each step that a joining
+    controller takes, and for how long the steps take over your link.""",
 )  # fmt: skip
 def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
-        size = one.wanted.evidence.size_bytes
-        signs = list(_signs(one))
-        own = one.log.evidence
+        wanted, own = one.wanted.evidence, one.log.evidence
+        size = wanted.size_bytes
         timeout = max(1, own.whole_setting(FETCH_TIMEOUT) or FETCH_TIMEOUT_MS)
         chunk = min(size, own.whole_setting(FETCHED_SNAPSHOT_BYTES) or DEFAULT_FETCH_BYTES)
         rate, former = (
@@ -53,7 +52,12 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield BadRow(
             one.log.label,
-            f"{sentence(called(quorum, one.log))} tries to join and does not arrive: {'; '.join(signs)}. As long as it tries, it costs the others elections (KAFKA-19541). Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}), which takes a link of {rate:,} bytes/s ({former:,} before Kafka 4.3, which asks for 8 MiB at once). Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (4.3), raise the timeout, or put {one.wanted.evidence.name} of {one.wanted.replica} into its empty folder by hand.",
+            f"{sentence(called(quorum, one.log))} tries to join and does not arrive. "
+            f"{' '.join(_signs(one))} As long as it tries, it can force elections on the others (KAFKA-19541). "
+            f"Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}). "
+            f"That takes a link of {rate:,} bytes/s, or of {former:,} bytes/s before Kafka 4.3, which asks for 8 MiB at once. "
+            f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise the timeout. "
+            f"Or put {wanted.name} of replica {one.wanted.replica} into its empty log folder by hand.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,
@@ -75,13 +79,13 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
 def _signs(one: Joining) -> Iterator[str]:
     end, wanted = one.log.end_offset or 0, one.wanted
     yield (
-        f"its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of {wanted.evidence.size_bytes:,} bytes"
+        f"Its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of {counted(wanted.evidence.size_bytes, 'byte')}."
     )
     if one.part is not None:
         size = one.part.evidence.size_bytes
-        age = f", and {one.stalled_ms / 1000:,.0f} s old" if one.stalled_ms else ""
-        yield f"its {one.part.evidence.name} is {counted(size, 'byte')} long{age}"
+        age = f" and {one.stalled_ms / 1000:,.0f} s old" if one.stalled_ms else ""
+        yield f"Its {one.part.evidence.name} is {counted(size, 'byte')} long{age}."
     if one.elections:
-        yield f"others had {counted(one.elections, 'leader')} since its log ended"
+        yield f"The others have had {counted(one.elections, 'leader')} since its log ended."
     if one.ahead:
-        yield f"its quorum-state is {counted(one.ahead, 'epoch')} above every log"
+        yield f"Its quorum-state is {counted(one.ahead, 'epoch')} above every log at hand."

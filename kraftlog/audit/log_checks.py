@@ -15,12 +15,11 @@ from kraftlog.audit.triage import (
     at_same_place,
     capped,
     offsets_of,
-    offsets_text,
     remedy,
 )
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
-from kraftlog.plain import counted, sentence
+from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.evidence import SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
@@ -108,17 +107,19 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         yield from _damaged_headers(quorum, log)
         columns = log.evidence.log
         for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane)):
-            delta = int(columns.last_offsets[row] - columns.base_offsets[row])
+            base = int(columns.base_offsets[row])
+            delta = int(columns.last_offsets[row]) - base
             count = int(columns.record_counts[row])
+            size = counted(int(columns.sizes[row]), "byte")
             others, evidence = at_same_place(quorum, log, row)
             yield BadRow(
                 log.label,
-                f"The header of the batch at offset {int(columns.base_offsets[row])} contradicts itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, in {counted(int(columns.sizes[row]), 'byte')}. "
+                f"The header of the batch at offset {base} contradicts itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, in {size}. "
                 "Its CRC is right, so it was written wrong or somebody changed it. "
                 f"{others}{and_more(more)}",
                 log.path(row),
                 int(columns.positions[row]),
-                int(columns.base_offsets[row]),
+                base,
                 batch_leader_epoch=int(columns.epochs[row]),
                 evidence=evidence
                 | {"record_count": count, "last_offset_delta": delta, "more": more},
@@ -129,13 +130,15 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(
             np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
         ):
+            count = int(batches.record_counts[row])
             yield BadRow(
                 snapshot.replica,
-                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(int(batches.record_counts[row]), 'record')} and has offsets for {int(span[row]):,}. {_use_of(snapshot)}{and_more(more)}",
+                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(count, 'record')} and has offsets for {int(span[row]):,}. "
+                f"{_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity="warning" if snapshot.is_leftover else None,
-                evidence={"record_count": int(batches.record_counts[row]), "more": more},
+                evidence={"record_count": count, "more": more},
             )
         for fault in snapshot.evidence.faults:
             ends = at_end(fault, snapshot.evidence.size_bytes)
@@ -336,16 +339,18 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
         for row, more in capped(np.flatnonzero(log.misplaced)):
-            expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            base, position = int(columns.base_offsets[row]), int(columns.positions[row])
+            expected, _ = offsets_of(log, int(columns.file[row]), position)
             yield BadRow(
                 log.label,
-                f"A batch says that it begins at offset {int(columns.base_offsets[row])}, where {expected} is due. The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
+                f"A batch says that it begins at offset {base}, where {expected} is due. "
+                "The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
                 f"Kafka would cut the log there: let this replica fetch it again.{and_more(more)}",
                 log.path(row),
-                int(columns.positions[row]),
+                position,
                 expected,
                 batch_leader_epoch=int(columns.epochs[row]),
-                evidence={"base_offset": int(columns.base_offsets[row]), "expected": expected},
+                evidence={"base_offset": base, "expected": expected},
             )
         yield from _gaps(quorum, log)
         yield from _overlaps(log)
@@ -357,10 +362,9 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     for index, hole in enumerate(found[:FINDING_LIMIT]):
         more = max(0, len(found) - FINDING_LIMIT) if index == FINDING_LIMIT - 1 else 0
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
-        be = "is" if hole.end - hole.start == 1 else "are"
         yield BadRow(
             log.label,
-            f"{sentence(offsets_text(hole.start, hole.end))} {be} missing: the batch at offset {hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
+            f"{sentence(offsets_are(hole.start, hole.end))} missing: the batch at offset {hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -393,17 +397,19 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     usable[log.rows] = True
     odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
     for row, more in capped(np.flatnonzero(odd)):
-        expected, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+        base, position = int(columns.base_offsets[row]), int(columns.positions[row])
+        expected, _ = offsets_of(log, int(columns.file[row]), position)
         yield BadRow(
             log.label,
-            f"The batch at offset {int(columns.base_offsets[row])} stands where offset {expected} is due: the log goes back. Files of two copies were mixed, or a header is damaged. "
+            f"The batch at offset {base} stands where offset {expected} is due: the log goes back. "
+            "Files of two copies were mixed, or a header is damaged. "
             f"Copy this replica again.{and_more(more)}",
             log.path(row),
-            int(columns.positions[row]),
-            min(expected, int(columns.base_offsets[row])),
-            max(expected, int(columns.base_offsets[row])),
+            position,
+            min(expected, base),
+            max(expected, base),
             int(columns.epochs[row]),
-            evidence={"base_offset": int(columns.base_offsets[row]), "expected": expected},
+            evidence={"base_offset": base, "expected": expected},
         )
 
 
@@ -503,7 +509,9 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             yield BadRow(
                 log.label,
-                f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange record. No leader of Kafka writes so: the record was replaced, or the epoch in the header is damaged. Compare this offset with the other replicas.",
+                f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange record. "
+                "Every leader of Kafka writes one first: the record was replaced, or the epoch in the header is damaged. "
+                "Compare this offset with the other replicas.",
                 log.path(start.row),
                 int(columns.positions[start.row]),
                 start.start_offset,

@@ -134,7 +134,8 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. Kafka never compresses this log: find out who wrote the batch before a node loads it.",
+            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. "
+            "Kafka never compresses this log: find out who wrote the batch before a node loads it.",
         )
 
 
@@ -244,8 +245,8 @@ BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "
     have no effect until it ends, which is usual in the moments after the first start of a
     cluster.""",
     advice="""Look for the controller that wrote the record, by the leader of that epoch. If an
-    open transaction stays open in the next copy, the active controller is stuck: read its log,
-    and move leadership.""",
+    open transaction stays open in the next copy, the active controller is stuck: read its
+    server.log, and move leadership.""",
 )  # fmt: skip
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
     # A snapshot is never taken inside a transaction: at its end none is open.

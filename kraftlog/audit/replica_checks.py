@@ -15,8 +15,8 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, numbers, offsets_text
-from kraftlog.plain import counted, sentence
+from kraftlog.audit.triage import called, numbers
+from kraftlog.plain import counted, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copy_explains
@@ -233,7 +233,7 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             verdict = "the others say" if clear else f"that of {right.label} says"
             yield BadRow(
                 replica.label,
-                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, {verdict} {usual}. These are copies of different clusters, or the file was edited. "
+                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, but {verdict} {usual}. These are copies of different clusters, or the file was edited. "
                 "Audit each cluster by itself.",
                 path,
                 other_replica=right.label,
@@ -283,7 +283,7 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
             replica.label,
             f"The folder {replica.label} holds the files of node {replica.node_id} by its meta.properties, and another folder holds those of node {name}. "
             "The copies were exchanged or misnamed. "
-            "Go by the node, not by the folder, when you act on a finding.",
+            "When you act on a finding, go by the node and not by the folder.",
             replica.meta_properties.path if replica.meta_properties else None,
             severity="warning",
             evidence={"node_id": replica.node_id, "folder": name},
@@ -322,13 +322,13 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     apart = disjoint_majorities(one.members, other.members)
     two = (
-        f" A majority of the one ({numbers(apart[0])}) and a majority of the other ({numbers(apart[1])}) share no voter: each can elect a leader of its own."
+        f" A majority of the first ({numbers(apart[0])}) and a majority of the second ({numbers(apart[1])}) share no voter: each can elect a leader of its own."
         if apart
         else ""
     )
     return BadRow(
         one.replica,
-        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}, but {numbers(other.ids)} by {other.source} of {other.replica}. "
+        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}. But they are {numbers(other.ids)} by {other.source} of {other.replica}. "
         f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,
@@ -439,7 +439,7 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"The quorum-state of voter {log.evidence.node_id} is at epoch {epoch}, {counted(ahead, 'epoch')} above every log at hand. "
-            "The voter has asked for votes that often, and no leader came of it. "
+            "The voter has asked for votes that often, and no leader was elected. "
             "Look for a controller that cannot reach the others, or cannot fetch in time.",
             file.path if file else None,
             batch_leader_epoch=epoch,
@@ -479,14 +479,15 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     shortest = int(tenures.min()) if len(tenures) else None
     epochs_words = f", with up to {counted(gap, 'epoch')} without a leader between two of them"
     skipped_words = epochs_words if gap else ""
-    held = (
-        f" The shortest led for {tenures.min() / 1000:,.1f} s, half of them for at most {np.median(tenures) / 1000:,.1f} s."
-        if len(tenures)
-        else ""
-    )
+    allowed = f"{counted(limits.elections_per_hour, 'leader')} an hour and {counted(limits.skipped_epochs, 'epoch')} without one"
+    held = ""
+    if len(tenures):
+        least, median = tenures.min() / 1000, float(np.median(tenures)) / 1000
+        held = f" In this log, each leader led for at least {least:,.1f} s, and half of them for at most {median:,.1f} s."
     yield BadRow(
         log.label,
-        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour{skipped_words} (limits: {limits.elections_per_hour} and {limits.skipped_epochs}).{held} Look for a controller that cannot fetch in time, or for a slow link.",
+        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour{skipped_words}. "
+        f"The limits are {allowed}.{held} Look for a controller that cannot fetch in time, or for a slow link.",
         log.path(at.row),
         int(log.evidence.log.positions[at.row]),
         at.start_offset,

@@ -183,7 +183,7 @@ def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
     return BadRow(
         log.label,
         f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at offset {index.base_offset} is missing from this copy. "
-        "Look for it before Kafka deletes the index.",
+        "Look for that segment before Kafka deletes the index.",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},

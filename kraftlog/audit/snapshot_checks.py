@@ -11,9 +11,9 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.triage import intact_elsewhere, offsets_text, replicas_text
+from kraftlog.audit.triage import intact_elsewhere, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import counted
+from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -60,7 +60,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         elif one.header_count > 1:
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records where one is due, as if two snapshots had been joined. {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records, where one is due: two snapshots may have been joined. {_REPLACE}",
                 one.path,
                 evidence={"headers": one.header_count},
             )
@@ -133,7 +133,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
-                f"Kafka reads fixed columns of the name: it would refuse the file, or take it for one of another epoch. Rename it to {right}.",
+                f"Kafka reads fixed columns of the name: it would refuse the file, or take it for a snapshot of another epoch. Rename it to {right}.",
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
@@ -142,7 +142,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             if path.endswith(".checkpoint"):
                 yield BadRow(
                     replica.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is none of a snapshot. Kafka fails on such a name: move it elsewhere.",
+                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is not that of a snapshot. Kafka fails on such a name: move it elsewhere.",
                     path,
                 )
 
@@ -218,7 +218,7 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} (log of {label}). "
-                "A node that begins with it asks for the middle of that batch, is sent the whole, and stops with UnexpectedAppendOffsetException, again at each start. "
+                "A node that begins with it asks for the middle of that batch and is sent the whole. It stops with UnexpectedAppendOffsetException, again at each start. "
                 "Remove this snapshot, and let the node take another.",
                 one.path,
                 offset=one.end_offset,
@@ -249,7 +249,7 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     one.replica,
                     f"Snapshot {one.evidence.name} says that its last record is of {_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset {one.end_offset - 1}. "
-                    "Retention by time goes wrong with it, and the file may have been changed. "
+                    "Retention by time goes by that time, and the file may have been changed. "
                     "Compare its state with the log's.",
                     one.path,
                     offset=one.end_offset - 1,
@@ -381,7 +381,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
                 else "Its epoch is older, so the next start keeps the log all the same. "
             )
             + (
-                "A copy of a running node looks so where the log was copied first."
+                "This is usual in a copy of a running node where the log was copied first."
                 if live
                 else "Find out where the end of this log went before the node starts."
             ),
@@ -485,17 +485,20 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
         over = size > FETCH_LIMIT_BYTES
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} has {size:,} bytes"
-            + (
-                ". No follower can fetch it whole, as positions end at 2 GiB. "
-                "Copy it by hand to nodes that need it, and find out what fills the metadata."
-                if over
-                else ", more than the usual 10 MiB. Expect long transfers to new nodes."
-            ),
+            f"Snapshot {one.evidence.name} has {size:,} bytes. {_too_large(over)}",
             one.path,
             severity=None if over else "info",
             evidence={"size_bytes": size},
         )
+
+
+def _too_large(over: bool) -> str:
+    if over:
+        return (
+            "No follower can fetch it whole, as positions end at 2 GiB. "
+            "Copy it by hand to nodes that need it, and find out what fills the metadata."
+        )
+    return "That is more than the usual 10 MiB. Expect long transfers to new nodes."
 
 
 @check(

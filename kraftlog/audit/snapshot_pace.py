@@ -58,8 +58,9 @@ def _over(quorum: Quorum) -> Coverage:
     more of a running log. Its log cannot be cut before its newest snapshot, and each start
     replays more. What it has written since does not matter here: retention_keeps_up goes by
     that.""",
-    advice="""Look in the node's log and metrics for a fault in loading or applying metadata,
-    after which Kafka takes no more snapshots until it is restarted, and for a full disk. Where
+    advice="""Look in the node's server.log and metrics for an error in loading or applying
+    metadata, after which Kafka takes no more snapshots until it is restarted, and for a full
+    disk. Where
     the finding names a node that came back within the hour, wait for its next snapshot. The
     limit is snapshot_stale_ms.""",
 )  # fmt: skip
@@ -76,8 +77,8 @@ def taken(quorum: Quorum) -> Iterator[BadRow]:
             f"{sentence(called(quorum, log))} has taken no snapshot for {passed / 3_600_000:,.1f} hours in which its log was written, since {since}. "
             "Kafka takes one every hour, but none after an error in loading metadata, until the node is restarted (metadata-load-error-count, metadata-apply-error-count). "
             "Without a snapshot its log cannot be cut, and each start replays all of it. "
-            "Look into its log for that error. "
-            "It is normal on a node that came back less than an hour ago.",
+            "Look in its server.log for that error. "
+            "This is normal on a node that came back less than an hour ago.",
             newest.path if newest else None,
             offset=start,
             end_offset=log.end_offset,
@@ -168,9 +169,10 @@ def forward(quorum: Quorum) -> Iterator[BadRow]:
             if None not in times and times[1] < times[0]:  # type: ignore[operator]
                 yield BadRow(
                     log.label,
-                    f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, but older by its header ({_told(times[1])}, and {_told(times[0])}). "
+                    f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, but older by its header. "
+                    f"By their headers, its last record is of {_told(times[1])}, and that of the earlier snapshot of {_told(times[0])}. "
                     "A clock was set back, or a header was changed. "
-                    "Retention by time takes the wrong one for the older: check the clocks.",
+                    "Retention by time takes the wrong snapshot for the older one: check the clocks.",
                     after.path,
                     offset=after.end_offset,
                     evidence={"header_timestamps": list(times)},

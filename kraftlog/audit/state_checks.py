@@ -77,7 +77,7 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
     first = left[0]
     return BadRow(
         first.replica,
-        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist: {some(list(keys), 3)}. {LEFT_CONFIGS} The files are {some(files)}.",
+        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS} The files are {some(files)}.",
         first.path,
         offset=first.end_offset,
         batch_leader_epoch=first.epoch,

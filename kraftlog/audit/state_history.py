@@ -29,6 +29,7 @@ from kraftlog.audit.told import Compared, Snapshot, Told
 from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
+from kraftlog.plain import offsets_are
 from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
 from kraftlog.quorum.evidence import (
@@ -227,7 +228,7 @@ class StateHistory:
         self._rules.past = Past()
         if reached is not None:
             for check in RULE_CHECKS:
-                self._skip(check, "quorum", f"offsets {reached} to {base - 1} are missing")
+                self._skip(check, "quorum", f"{offsets_are(reached, base)} missing")
 
     def _follow(self, first: int, after: int) -> None:
         """Take in the records of some links."""

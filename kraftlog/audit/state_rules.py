@@ -82,7 +82,7 @@ def _refused(one: Applied, fault: FaultyRecord) -> Told:
     return Told(
         "isr_within_replicas" if placed else "record_replays",
         f"The {one.origin.type} at offset {one.origin.offset} cannot be applied: {fault.detail}. "
-        "Kafka's loader throws there. "
+        "Kafka's loader stops there with an exception. "
         "Look for the version that wrote it before a node of another version starts.",
         {"kind": fault.kind, "data": dict(one.data)},
     )
@@ -154,22 +154,22 @@ def _topic_identity(step: Step) -> Iterator[Told]:
     if same_name is not None and same_name != (topic_id,):
         yield Told(
             "topic_identity_unique",
-            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while one of that name (id {same_name[0]}) exists. {advice}",
+            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while another topic of that name (id {same_name[0]}) exists. {advice}",
             {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Told(
             "topic_identity_unique",
-            f"The topic id {topic_id} is used again at offset {step.offset} for {name}, while it is that of {same_id['name']}. The partitions of {same_id['name']} are forgotten. "
-            f"{advice}",
+            f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}, while it is that of topic {same_id['name']}. "
+            f"The partitions of topic {same_id['name']} are forgotten. {advice}",
             {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
     elif topic_id in step.gone:
         before, since = step.gone[topic_id]
         yield Told(
             "topic_identity_unique",
-            f"The topic id {topic_id} is used again at offset {step.offset} for {name}: it was that of {before}, which was deleted at offset {since.offset}. "
-            "A broker that still has a folder of it takes its old records for the new topic's. "
+            f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}: it was that of topic {before}, which was deleted at offset {since.offset}. "
+            "A broker that still has a folder of the deleted topic takes the old records for those of the new topic. "
             "Find out which controller wrote it, then delete the topic and create it again.",
             {"name": name, "topic_id": topic_id, "other_name": before, "deleted": since.offset},
         )
@@ -185,9 +185,12 @@ def _broker_epoch(step: Step) -> Iterator[Told]:
             return
     elif _may_be_from_before_3_6(step.state) and _since(known) < epoch <= step.offset:
         return
+    place = "the offset of that record"
+    if step.batch_base_offset < step.offset:
+        place = f"an offset of that batch ({step.batch_base_offset} to {step.offset})"
     yield Told(
         "broker_epoch_is_offset",
-        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not the place of its registration ({step.batch_base_offset} to {step.offset}). "
+        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not {place}. "
         "Requests of that broker could be refused wrongly: restart it, so that it registers again.",
         {"broker_id": broker, "broker_epoch": epoch},
     )
@@ -213,7 +216,7 @@ def _producer_ids(step: Step) -> Iterator[Told]:
         yield Told(
             "producer_ids_increase",
             f"The next producer id goes back from {was} to {now} at offset {step.offset}. "
-            f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise it above {was} before producers start.",
+            f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
             {"previous": was, "next": now},
         )
 

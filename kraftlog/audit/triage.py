@@ -165,12 +165,3 @@ def head(message: str) -> str:
     found = _HEAD_END.search(message)
     text = message[: found.start()] if found else message
     return text if len(text) <= _HEAD_LIMIT else f"{text[: _HEAD_LIMIT - 1]}…"
-
-
-def offsets_text(start: int, end: int | None) -> str:
-    """Offsets [start, end) in words."""
-    if end is None:
-        return f"offset {start} and what follows"
-    if end - start <= 1:
-        return f"offset {start}"
-    return f"offsets {start} to {end - 1}"

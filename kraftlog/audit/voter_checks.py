@@ -48,12 +48,14 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     for voter in away:
         copy = known[voter][0]
         new = copy.meta("directory.id")
-        stands = f"{left} of {len(named)} voters {'is' if left == 1 else 'are'} left and {majority} {'is' if majority == 1 else 'are'} needed: {_spare(left - majority)}."
+        are, needed = ("is" if count == 1 else "are" for count in (left, majority))
+        stands = f"{left} of {len(named)} voters {are} left and {majority} {needed} needed: {_spare(left - majority)}."
         yield BadRow(
             copy.label,
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
             f"The voter set names directory {named[voter]}, which is on no disk at hand. "
-            f"The directory of its disk is {new}. {stands} If the old disk is gone for good, remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with kafka-metadata-quorum.",
+            f"The directory of its disk is {new}. "
+            f"{stands} If the old disk is gone for good, remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with kafka-metadata-quorum.",
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,
@@ -136,7 +138,7 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 AUTO_JOIN = "controller.quorum.auto.join.enable"
-_STAY_AWAY = f"If it was to stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove it (KAFKA-19850)."
+_STAY_AWAY = f"If it must stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove it (KAFKA-19850)."
 
 
 def _joins(quorum: Quorum, voter: int, directory: str) -> bool:
@@ -182,8 +184,10 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             one, other = (list(ids) for ids in apart)
             yield BadRow(
                 log.label,
-                f"Too many voters changed at once: {numbers(before.ids)} by {before.source} became {numbers(after.ids)} by {after.source}. "
-                f"A majority of the old voters ({numbers(one)}) and one of the new voters ({numbers(other)}) share no voter: each could have elected a leader and committed records of its own. "
+                "Too many voters changed at once. "
+                f"They were {numbers(before.ids)} by {before.source}. They became {numbers(after.ids)} by {after.source}. "
+                f"A majority of the old voters is {numbers(one)}. A majority of the new voters is {numbers(other)}. "
+                "They share no voter, so each could have elected a leader and committed records of its own. "
                 "Compare the copies of all of them before any node starts, and change voters one at a time.",
                 log.path(int(log.rows[log.index_at(after.offset or 0)])),
                 int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),

@@ -42,8 +42,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "plan failover",
-    "what is kept and lost when the leader dies now, and its successor after it",
-    "What each rule of truncation keeps when the leader dies now, and what is lost if the next leader dies before its follower has fetched again: to the high watermark, with acknowledgements that are held for a round trip, and by leader epochs, as KRaft does.",
+    "what is kept and lost when the leader dies now, and then its successor too",
+    "What is kept when the leader dies now, and what is lost if the next leader dies before its follower has fetched again. "
+    "Three rules of truncation are compared: to the high watermark, the same with acknowledgements that are held for a round trip, and by leader epochs. "
+    "KRaft follows the last one.",
     arguments=_arguments,
     examples="kraftlog plan failover --input replicas/",
 )
@@ -86,4 +88,4 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     if lost:
         at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {at_risk}"
-    return f"{replicas_text(able)} can take over, and all that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"
+    return f"{replicas_text(able)} can take over. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"

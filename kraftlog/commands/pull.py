@@ -14,7 +14,7 @@ from pathlib import Path
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import local_path
 from kraftlog.parts import require
-from kraftlog.plain import tell
+from kraftlog.plain import offsets_are, tell
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.describe import lag_rows
 from kraftlog.pull.folder import PulledFolder, pulled_folder, refuse_foreign
@@ -141,9 +141,12 @@ def _summary(folder: PulledFolder, described: Description) -> None:
     leader, start = described.leader, folder.vector.start_offset
     mark = described.high_watermark
     above = folder.end_offset - mark
-    text = f"offsets {start} to {folder.end_offset - 1} of leader {leader.node_id}, "
-    text += f"epoch {leader.epoch}, are in {folder.path}; below {mark} all is committed"
-    tell(text + (f", the last {above} offsets are not yet" if above > 0 else ""))
+    held = f"{offsets_are(start, folder.end_offset)} in {folder.path}"
+    last = "1 offset is" if above == 1 else f"{above:,} offsets are"
+    rest = f", the last {last} not yet" if above > 0 else ""
+    tell(
+        f"{held}, from leader {leader.node_id} of epoch {leader.epoch}; below offset {mark} all is committed{rest}"
+    )
 
 
 def _count(text: str) -> int:

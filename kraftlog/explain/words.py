@@ -111,7 +111,10 @@ def acl_text(value: Data) -> str:
     """An ACL as `kafka-acls` describes it."""
     resource = _named(RESOURCE_TYPES, value["resourceType"])
     pattern = _named(PATTERN_TYPES, value["patternType"])
-    return f"ACL {_named(PERMISSIONS, value['permissionType'])} {value['principal']} {_named(OPERATIONS, value['operation'])} on {resource} {pattern} {value['resourceName']} from {value['host']}"
+    operation = _named(OPERATIONS, value["operation"])
+    who = f"{_named(PERMISSIONS, value['permissionType'])} {value['principal']}"
+    where = f"{resource} {pattern} {value['resourceName']}"
+    return f"ACL {who} {operation} on {where} from {value['host']}"
 
 
 def entity_text(value: Data) -> str:

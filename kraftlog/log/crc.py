@@ -86,7 +86,9 @@ def checked(ours: Implementation, other: Implementation | None) -> Callable[[byt
         crc = ours.value(data)
         if other.value(data) != crc:
             raise PlatformError(
-                f"{ours.name} and {other.name} find different checksums of the same {len(data):,} bytes: this machine's memory or processor is at fault, or one of the two packages is broken; nothing that is computed here can be relied upon"
+                f"{ours.name} and {other.name} find different checksums of the same {len(data):,} bytes. "
+                "This machine's memory or processor is at fault, or one of the two packages is broken. "
+                "Do not rely on anything that this machine computes."
             )
         return crc
 
@@ -97,7 +99,8 @@ def told(ours: Implementation) -> Callable[[bytes], int]:
     """Its function; where that is plain Python, this is said once."""
     if not ours.compiled:
         tell_once(
-            f"{ours.name} has no compiled part here, so that checksums take a hundred times as long: install a C compiler, and crcmod once more (python -m pip install --force-reinstall --no-deps --no-binary crcmod crcmod)"
+            f"{ours.name} has no compiled part here, so checksums take about a hundred times as long. "
+            "Install a C compiler, and crcmod once more: python -m pip install --force-reinstall --no-deps --no-binary crcmod crcmod"
         )
     return ours.value
 

@@ -22,7 +22,9 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "kinship",
         TEXT,
-        "what the first is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted (what differs was never committed on one side, so that Kafka repairs it), diverged_undecided (nothing at hand proves it), diverged_committed, no_common_offsets",
+        "what it is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted, diverged_undecided, diverged_committed, no_common_offsets. "
+        "diverged_uncommitted: what differs was never committed on one side, so Kafka repairs it. "
+        "diverged_undecided: nothing at hand proves that",
     ),
     column("reason", TEXT, "why it is of that kind, in words"),
     column("common_start_offset", LONG, "first offset that both logs reach"),

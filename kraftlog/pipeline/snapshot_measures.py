@@ -163,7 +163,8 @@ def snapshot_metrics(run: SharedMeasures) -> Rows:
     column(
         "chosen_by",
         TEXT,
-        "own: its server.properties; default: Kafka's; balanced: the log then grows by one snapshot's size, so that both write as much (between a quarter of an hour and a day); example",
+        "where the interval comes from. own: its server.properties; default: Kafka's; example: one of some to compare with. "
+        "balanced: in that time the log grows by the size of one snapshot, so both write as much (between a quarter of an hour and a day)",
     ),
     column("snapshots_per_day", DOUBLE, "by interval or bytes, whichever comes first"),
     column("size_bytes_per_day", DOUBLE, "bytes that they write a day"),

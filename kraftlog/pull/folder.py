@@ -110,7 +110,8 @@ class PulledFolder:
         """
         if offset < self.committed:
             raise PullError(
-                f"the leader wants offsets from {offset} on to be cut, but all below {self.committed} was committed: committed records are lost, or this is another quorum; {self.path} was left as it is"
+                f"the leader wants offsets from {offset} on to be cut, but all below {self.committed} was committed. "
+                f"Committed records are lost, or this is another quorum. {self.path} was left as it is."
             )
         for file in reversed(_segments(self.path)):
             base = file.parsed.base_offset or 0

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kraftlog.plain import offsets_text
 from kraftlog.pull.address import PullError
 from kraftlog.pull.assembler import Assembler, AssemblyError, transfer
 from kraftlog.pull.batches import After, WholeBatches, whole_batches
@@ -222,5 +223,5 @@ class Puller:
         self.folder.knows_committed(min(newest, vector.end_offset))
         self.folder.truncate(cut)
         self.tell(
-            f"a new leader has taken back offsets {cut} to {vector.end_offset - 1}, which were never committed; they are kept in a .deleted file"
+            f"a new leader has taken back {offsets_text(cut, vector.end_offset)}: none of it was committed, and a .deleted file keeps it"
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kraftlog.plain import offsets_text
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.divergence import Comparison, Run
 from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
@@ -86,7 +87,7 @@ def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
     if mine < theirs:
         known = max(0, min(theirs, committed) - mine)
         what = f"{known} of them known to be committed" if known else "none known to be committed"
-        return Kinship.BEHIND, f"it lacks offsets {mine} to {theirs - 1}, {what}"
+        return Kinship.BEHIND, f"it lacks {offsets_text(mine, theirs)}, {what}"
     if mine <= committed:
         return Kinship.AHEAD, f"all that it holds more is committed, below offset {committed}"
     return Kinship.AHEAD_UNCOMMITTED, f"from offset {max(theirs, committed)} on nothing proves it"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kraftlog.plain import offsets_text
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -120,7 +121,7 @@ def _reasons(quorum: Quorum, one: Candidate) -> Iterator[str]:
         if last >= lower:
             yield f"it holds all that is known to be committed, below offset {lower}"
         else:
-            yield f"it lacks committed offsets {last} to {lower - 1}"
+            yield f"it lacks committed {offsets_text(last, lower)}"
     tail = quorum.tail_starts.get(held.label)
     if tail is not None:
         yield f"its own tail from offset {tail} on is left out"

@@ -11,6 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
+from kraftlog.plain import offsets_text
 from kraftlog.recover.commands import node_commands
 from kraftlog.recover.source import LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
@@ -37,18 +38,22 @@ def unknown(found: Recovered) -> Iterator[str]:
     """What the copies cannot tell."""
     image = found.image
     if image.end_offset > found.proven:
+        is_one = image.end_offset - found.proven == 1
+        were, they, them = ("was", "It is", "it") if is_one else ("were", "They are", "them")
         yield (
-            f"Whether offsets {found.proven} to {image.end_offset - 1} were committed: nothing at hand proves it. They are kept, as a leader that holds them would keep them. With --at {found.proven} only what is proven is taken."
+            f"Whether {offsets_text(found.proven, image.end_offset)} {were} committed: nothing at hand proves it. "
+            f"{they} kept, as a leader that holds {them} would do. With --at {found.proven} only what is proven is taken."
         )
     if found.upper is None or found.upper > image.end_offset:
         yield (
-            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand proves that these copies end where the quorum ended. If it went on, that is lost."
+            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand proves that these copies end where the quorum ended. "
+            "If the quorum went on, what it wrote then is lost."
         )
     if found.missing_voters:
         yield f"What {_voters(found.missing_voters)} held: no copy is at hand."
     if found.open_voters:
         who = _voters(found.open_voters)
-        yield f"What {who} held after the end of the copy: nothing proves that it ended there."
+        yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
     for fault in image.faults[:TOLD]:
         at = (
             "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"
@@ -57,7 +62,7 @@ def unknown(found: Recovered) -> Iterator[str]:
     for one in found.left_out:
         if one.why_unknown is not None:
             yield (
-                f"What {one.replica} holds at offsets {one.start_offset} to {one.end_offset - 1}: {one.why_unknown}"
+                f"What {one.replica} holds at {offsets_text(one.start_offset, one.end_offset)}: {one.why_unknown}"
             )
 
 
@@ -114,7 +119,7 @@ def notes(found: Recovered) -> Iterator[str]:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
     elif level["featureLevel"] < LEAST_LEVEL:
         yield (
-            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 3.9 (21) or later. Start these nodes with controller.quorum.voters instead."
+            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 21 (3.9) or later. Start these nodes with controller.quorum.voters instead."
         )
 
 
@@ -185,7 +190,9 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
         "",
         f"From: {', '.join(inputs)}",
         "",
-        f"The state before offset {image.end_offset} of epoch {image.epoch}, whose last record is of {time}: {base}, and the log of {found.log_of} up to there. Review this plan before anything starts; nothing of the old copies has been changed.",
+        f"This is the state before offset {image.end_offset} of epoch {image.epoch}; its last record is of {time}. "
+        f"It comes from {base}, and from the log of {found.log_of} up to that offset. "
+        "Review this plan before anything starts. Nothing in the old copies has been changed.",
     ]
 
 
@@ -216,11 +223,11 @@ def _lost_lines(found: Recovered) -> list[str]:
         lines.append("Nothing that lies at hand.")
     for group in groups:
         spans = [
-            f"offsets {one.start_offset} to {one.end_offset - 1} of replica {one.replica}"
+            f"{offsets_text(one.start_offset, one.end_offset)} of replica {one.replica}"
             for one in group.held
         ]
         lines.append(
-            f"Left out: {' and '.join(spans)}. They contradict this history, or nothing leads up to them. What only they change:"
+            f"Left out: {' and '.join(spans)}. This contradicts the history above, or nothing at hand leads up to it. What only these records change:"
         )
         lines += ["", *(f"- {text}" for text in group.objects[:TOLD])]
         if len(group.objects) > TOLD:
@@ -228,7 +235,7 @@ def _lost_lines(found: Recovered) -> list[str]:
         if not group.objects:
             lines.append("- nothing that a person would have to do again")
         if group.moved:
-            lines += ["", f"The cluster sets anew by itself: {_moves(group.moved)}."]
+            lines += ["", f"What the cluster sets again by itself: {_moves(group.moved)}."]
         lines.append("")
     return lines
 
@@ -245,9 +252,11 @@ def _steps(
     lines = [
         "## Steps",
         "",
-        "1. Stop every controller of the old quorum for good: a node that starts from an old copy under the same cluster id is a second history. Keep all old folders.",
-        f"2. Stop the brokers. Their data and their `meta.properties` stay; only the folder `{LOG_FOLDER}` is set aside, as a metadata log that is ahead of the new one would be refused.",
-        "3. Set up each node, as the user that Kafka runs as. The files of the voters hold credentials in clear: keep their owner and mode. `kafka-storage format` formats further log directories of a node, if there are any, and leaves these alone.",
+        "1. Stop every controller of the old quorum for good. A node that starts from an old copy under the same cluster id begins a second history. Keep all old folders.",
+        "2. Stop the brokers. Their data and their `meta.properties` stay. "
+        f"Set only the folder `{LOG_FOLDER}` aside: a metadata log that is ahead of the new one would be refused.",
+        "3. Set up each node, as the user that Kafka runs as. The files of the voters hold credentials in clear text: keep their owner and mode. "
+        "If a node has further log directories, `kafka-storage format` formats those, and leaves these files alone.",
         "",
     ]
     hosts = {one.id: f"controller {one.id} on {one.host}" for one in voters}
@@ -265,7 +274,8 @@ def _steps(
         "       # and no controller.quorum.voters",
         "",
         f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe --status`.",
-        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. One that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s).",
+        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
+        "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default).",
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]
     return lines

@@ -98,7 +98,14 @@ _NOT_AUDITED: Row = {
 
 
 def _scale(run: Row) -> str:
-    return f"run {run['number']} of this lake: {counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}, {run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new contents with {run['record_count']:,} records"
+    held = f"{counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}"
+    return f"run {run['number']} of this lake: {held}, {batches_read(run)}"
+
+
+def batches_read(run: Row) -> str:
+    """How many record batches a run has read, and how much of them was new."""
+    new = f"{run['new_batch_count']:,} of them new, with {counted(run['record_count'], 'record')}"
+    return f"{run['batch_count']:,} record batches read, {new}"
 
 
 def broker_loads(lake: Lake) -> tuple[BrokerLoad, ...]:

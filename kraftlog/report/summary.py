@@ -14,7 +14,7 @@ from rich.text import Text
 from kraftlog.plain import counted, printable
 from kraftlog.report.answer import answer_of
 from kraftlog.report.findings import print_answer, print_groups, print_verdict
-from kraftlog.report.from_lake import recorded_restart, recorded_verdict
+from kraftlog.report.from_lake import batches_read, recorded_restart, recorded_verdict
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
@@ -98,7 +98,8 @@ def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
 
 
 def _read(run: Row) -> str:
-    return f"{counted(run['file_count'], 'file')}, {run['read_file_count']:,} of them new or changed: {run['batch_count']:,} record batches read, {run['new_batch_count']:,} of them new contents with {run['record_count']:,} records"
+    changed = f"{run['read_file_count']:,} of them new or changed"
+    return f"{counted(run['file_count'], 'file')}, {changed}: {batches_read(run)}"
 
 
 def _unread(run: Row) -> str:

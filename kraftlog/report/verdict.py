@@ -132,8 +132,10 @@ def _lag(verdict: Row) -> list[str]:
         total = len(verdict["voters"])
         left = total - len(slow) - len(verdict["missing_voters"])
         spare = left - (total // 2 + 1)
+        may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
+        until = f"{listed(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
         told.append(
-            f"Only {left} of {total} voters are up to date: {'none of them' if spare <= 0 else f'no more than {spare}'} may fail until {listed(slow)} {'has' if len(slow) == 1 else 'have'} caught up."
+            f"Only {left} of {total} voters are up to date: {may_fail} may fail until {until}."
         )
     return told
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
+from kraftlog.plain import offsets_are
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
 from kraftlog.quorum.logview import LogView
@@ -173,7 +174,7 @@ def _bad_records(one: ReplicaEvidence, contents: tuple[Content, ...]) -> Iterato
 def _notes(log: LogView, end_row: int) -> Iterator[str]:
     for hole in log.holes:
         if hole.row < end_row:
-            yield f"offsets {hole.start} to {hole.end - 1} are missing, and Kafka does not notice"
+            yield f"{offsets_are(hole.start, hole.end)} missing, and Kafka does not notice"
             break
     for file in log.evidence.snapshots:
         if file.name_form == names.KIP_PADDED:

@@ -12,6 +12,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
+from kraftlog.plain import offsets_are
 from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.reading import (
     DEFAULT_LIMITS,
@@ -144,7 +145,7 @@ def _check(coverage: Coverage, offset: int) -> None:
     if not coverage.can_rebuild(offset):
         ranges = ", ".join(f"{first} to {last}" for first, last in coverage.restorable()) or "none"
         causes = "".join(
-            f"; {gap.start_offset} to {gap.end_offset - 1} are missing: {gap.cause}"
+            f"; {offsets_are(gap.start_offset, gap.end_offset)} missing: {gap.cause}"
             for gap in coverage.gaps
         )
         rejected = "".join(

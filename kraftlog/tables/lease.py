@@ -179,5 +179,6 @@ def require_layout(root: str, state: State) -> None:
     """Raise LakeError for a lake of another layout."""
     if state.layout != LAYOUT:
         raise LakeError(
-            f"{root}: this lake has layout {state.layout}, and this version of kraftlog writes layout {LAYOUT}; name an empty folder with --lake, where a run builds everything anew from the input, or use the version that wrote the lake"
+            f"{root}: this lake has layout {state.layout}, and this version of kraftlog writes layout {LAYOUT}. "
+            "Name an empty folder with --lake, where a run builds everything anew from the input, or use the version that wrote this lake."
         )

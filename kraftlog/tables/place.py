@@ -34,7 +34,9 @@ def require_place(root: str) -> None:
         return
     if inside & set(decoded_tables()):
         raise LakeError(
-            f"{root}: it holds tables and no {REGISTER}, as the first version of kraftlog left them; name an empty folder with --lake, where a run builds everything anew from the input; any reader of Delta still reads the tables here"
+            f"{root}: it holds tables and no {REGISTER}, as the first version of kraftlog left them. "
+            "Name an empty folder with --lake, where a run builds everything anew from the input. "
+            "Any reader of Delta still reads the tables here."
         )
     others = sorted(name for name in inside if name != KEY_FILE)
     if others:

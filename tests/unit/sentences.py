@@ -6,8 +6,8 @@ import re
 
 LONGEST_MESSAGE = 1000
 """Characters of a finding on a small quorum; more is a page, and not a message."""
-LONGEST_SENTENCE = 330
-"""Characters between two full stops, lists of names included."""
+LONGEST_SENTENCE = 240
+"""Characters between two full stops, or semicolons of a list; names included."""
 _COUNTED = (
     "batches brokers bytes changes configs controllers copies directories epochs fields files "
     "findings folders gaps headers leaders messages names nodes objects offsets partitions places "
@@ -34,7 +34,7 @@ def slips(text: str) -> list[str]:
         found.append("opens a bracket and does not close it")
     if len(text) > LONGEST_MESSAGE:
         found.append(f"has {len(text)} characters")
-    longest = max(re.split(r"(?<=\.) ", text), key=len)
+    longest = max(re.split(r"(?<=[.;]) ", text), key=len)
     if len(longest) > LONGEST_SENTENCE:
         found.append(f"has a sentence of {len(longest)} characters: {longest!r}")
     return found

@@ -228,7 +228,7 @@ def test_of_two_clusters_the_more_frequent_is_the_usual_one(
         for one in audit_of(Quorum(evidence_of(tmp_path))).findings
         if one.check == "cluster_id_agrees"
     ]
-    text = f"The meta.properties of 2 says cluster another, {verdict} {CLUSTER}. "
+    text = f"The meta.properties of 2 says cluster another, but {verdict} {CLUSTER}. "
     assert [row.message.startswith(text) for row in rows] == [True]
 
 

@@ -52,7 +52,7 @@ def test_after_a_hole_the_next_snapshot_is_the_base(tmp_path: Path) -> None:
     assert "from 1000 to 999" in row.row.message
     outcome, why = reason(result, CHECK)
     assert outcome == "failed"
-    assert "offsets 3 to 3 are missing" in why
+    assert "offset 3 is missing" in why
 
 
 def test_after_a_hole_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_after_a_hole_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> No
     assert found(result, CHECK) == []
     outcome, why = reason(result, CHECK)
     assert outcome == "skipped"
-    assert "offsets 3 to 3 are missing" in why
+    assert "offset 3 is missing" in why
 
 
 def test_what_stands_before_a_hole_is_judged(tmp_path: Path) -> None:

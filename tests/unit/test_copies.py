@@ -85,7 +85,7 @@ def test_a_log_that_lags_and_one_that_runs_ahead(tmp_path: Path) -> None:
         ("3", "2"): "behind",
     }
     assert rows["3", "1"]["reason"] == "it lacks offsets 12 to 14, 2 of them known to be committed"
-    assert rows["2", "1"]["reason"] == "it lacks offsets 14 to 14, none known to be committed"
+    assert rows["2", "1"]["reason"] == "it lacks offset 14, none known to be committed"
     own = rows["1", "3"]
     assert (own["own_record_count"], own["own_size_bytes"]) == (3, SIZE + SIZE + 11)
     assert own["common_end_offset"] == 12

@@ -166,7 +166,7 @@ def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: 
     found = disk(tmp_path)
     assert [one.offset for one in found.bad_records] == [13]
     assert "1 byte left after TopicRecord" in found.bad_records[0].text
-    assert found.notes == ("offsets 3 to 3 are missing, and Kafka does not notice",)
+    assert found.notes == ("offset 3 is missing, and Kafka does not notice",)
     assert found.cut is None
 
 

@@ -251,8 +251,8 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), findings)}
     assert (rows["1"]["verdict"], rows["1"]["order"]) == ("unsafe", None)
     assert rows["1"]["reason"] == (
-        "The meta.properties of 1 says cluster another, the others say cluster-of-the-tests-0 "
-        "(cluster_id_agrees)"
+        "The meta.properties of 1 says cluster another, but the others say "
+        "cluster-of-the-tests-0 (cluster_id_agrees)"
     )
     assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
     meanwhile = "nothing is lost; the other voters are a majority meanwhile"

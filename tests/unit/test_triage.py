@@ -19,7 +19,6 @@ from kraftlog.audit.triage import (
     intact_elsewhere,
     numbers,
     offsets_of,
-    offsets_text,
     remedy,
     replicas_text,
     some,
@@ -27,7 +26,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.plain import counted, natural, sentence
+from kraftlog.plain import counted, natural, offsets_are, offsets_text, sentence
 from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     LIMITS,
@@ -252,6 +251,7 @@ def test_small_words() -> None:
     ]  # fmt: skip
     assert offsets_text(3, None) == "offset 3 and what follows"
     assert [offsets_text(3, end) for end in (3, 4, 5)] == ["offset 3", "offset 3", "offsets 3 to 4"]
+    assert [offsets_are(3, end) for end in (4, 5)] == ["offset 3 is", "offsets 3 to 4 are"]
     assert and_more(0) == ""
     assert and_more(1) == " 1 more like it is on this replica."
     assert and_more(1234) == " 1,234 more like it are on this replica."

@@ -93,7 +93,7 @@ def test_a_lake_of_the_first_version_is_refused(quorum: Path, tmp_path: Path) ->
         Lake(str(lake)).ensure(decoded_tables()[name])
     said = refused(quorum, lake)
     assert "as the first version of kraftlog left them" in said
-    assert "name an empty folder with --lake" in said
+    assert "Name an empty folder with --lake" in said
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,11 @@ def leaderless(says: str, *records: bytes, severity: str = "warning") -> None:
 
 
 leaderless(
-    "Start broker 2 of the ELR (if it ended cleanly nothing is lost): a-0.",
+    "Start broker 2 of the ELR: a-0. If such a broker ended cleanly, nothing is lost.",
     *HALF, with_elr(isr=[], leader=-1, eligibleLeaderReplicas=[2]),
 )  # fmt: skip
 leaderless(
-    "Start broker 2 or 1 of the ISR (if it ended cleanly nothing is lost): a-0.",
+    "Start broker 2 or 1 of the ISR: a-0. If such a broker ended cleanly, nothing is lost.",
     *ALL_FENCED, change(leader=2), change(leader=-1),
 )  # fmt: skip
 leaderless(
@@ -108,7 +108,7 @@ leaderless(
 
 fault(
     "partitions_reach_min_isr", "info", sound=sound,
-    says="Broker 2 was stopped or unregistered: start what is missing. 1 in sync (1), 2 wanted",
+    says="Broker 2 was stopped or unregistered: start what is missing. 1 in sync (broker 1), 2 wanted",
 )(cluster(*LEAVING, MIN_ISR, change(isr=[1])))  # fmt: skip
 fault("brokers_unfenced", "info", says="), after a controlled shutdown: it leads", sound=sound)(
     cluster(*LEAVING)
@@ -137,8 +137,8 @@ def arrived(nodes: list[Node]) -> None:
 
 fault(
     "controllers_catch_up", "warning", "3", 0, sound=arrived,
-    says="within 500 ms (controller.quorum.fetch.timeout.ms), which takes a link of 200 bytes/s "
-    "(864 before Kafka 4.3",
+    says="within 500 ms (controller.quorum.fetch.timeout.ms). That takes a link of 200 bytes/s, or "
+    "of 864 bytes/s before Kafka 4.3",
 )(
     fetches(
         controller_quorum_fetch_snapshot_max_bytes=100, controller_quorum_fetch_timeout_ms=500
@@ -165,19 +165,19 @@ def full_in_days(most: int) -> Damage:
 FITS = 61_440_000 + 1_378 - 8_000_000 - 20_971_520
 """What is free and taken, without a segment and what is written until the next snapshot."""
 fault(
-    "disk_has_room", "warning", "2", says="and retention lets it come to 61,441,379.",
+    "disk_has_room", "warning", "2", says="and retention lets them grow to 61,441,379 bytes.",
     sound=full_in_days(FITS),
 )(full_in_days(FITS + 1))  # fmt: skip
 fault(
-    "disk_has_room", "warning", "2", says="and no retention by size limits it.",
+    "disk_has_room", "warning", "2", says="and no retention by size limits them.",
     sound=full_in_days(FITS),
 )(full_in_days(-1))  # fmt: skip
 
 
 @fault(
     "disk_has_room", "warning", "2", sound=free(10**6),
-    says="0 bytes free, how fast its log grows is not known, log and snapshots take 432 bytes, and "
-    "what retention lets it come to is not known.",
+    says="0 bytes free, and how fast its log grows is not known. The log and its snapshots take 432 "
+    "bytes, and how far retention lets them grow is not known.",
     also="log_end_lost",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -235,7 +235,7 @@ def with_observer(nodes: list[Node]) -> Node:
 
 
 @fault(
-    "log_end_lost", "warning", "9", 6, says="It does not vote, and fetches what it lacks",
+    "log_end_lost", "warning", "9", 6, says="This node does not vote, and fetches what it",
     sound=with_observer,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:

@@ -101,9 +101,12 @@ def led_by(*holders: int) -> Damage:
     return damage
 
 
-fault("newest_leader_commits", "warning", says="is on voter 1, and 2 of 3", sound=led_by(1, 3))(
-    led_by(1)
-)
+fault(
+    "newest_leader_commits",
+    "warning",
+    says="is on voter 1. It is needed on 2 of 3 voters",
+    sound=led_by(1, 3),
+)(led_by(1))
 
 
 def only_raft(nodes: list[Node], *more: Batch) -> None:
@@ -131,7 +134,7 @@ def joiner(node: Node) -> None:
 
 
 @fault(
-    "controllers_catch_up", "warning", "3", 0, says="others had 1 leader since its log ended",
+    "controllers_catch_up", "warning", "3", 0, says="The others have had 1 leader since its log ended",
     sound=lambda nodes: joiner(nodes[2]),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -211,7 +214,7 @@ def become(*numbers: int) -> Damage:
 
 fault(
     "voter_changes_overlap", "warning", offset=FIRST + 1,
-    says="A majority of the old voters (2 and 3) and one of the new voters (4 and 5)",
+    says="A majority of the old voters is 2 and 3. A majority of the new voters is 4 and 5.",
     sound=become(1, 2, 3, 4),
 )(become(1, 4, 5))  # fmt: skip
 
@@ -286,6 +289,6 @@ def named_again(number: int) -> Damage:
 
 
 fault(
-    "topic_identity_unique", "critical", offset=FIRST + 4, says="it was that of b, which was del",
+    "topic_identity_unique", "critical", offset=FIRST + 4, says="it was that of topic b, which",
     sound=named_again(9),
 )(named_again(2))  # fmt: skip

@@ -152,7 +152,7 @@ def _(nodes: list[Node]) -> None:
         nodes[0].checkpoint(end, 1).write_bytes(snapshot(stored, 1, ms))
 
 
-@fault(LOST, "warning", "9", 8, says="It does not vote")
+@fault(LOST, "warning", "9", 8, says="This node does not vote")
 def _(nodes: list[Node]) -> None:
     observer = Node(nodes[0].home.parent, 9)
     observer.write(healthy_log())

@@ -112,9 +112,9 @@ MIN_ISR = value(
 fault("partitions_have_leaders", "warning", says="Start broker 2 of the ISR", sound=sound)(
     cluster(*HALF, change(isr=[2], leader=-1))
 )
-fault("partitions_reach_min_isr", "warning", says="1 in sync (1), 2 wanted: a-0", sound=sound)(
-    cluster(*HALF, MIN_ISR, change(isr=[1]))
-)
+fault(
+    "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0", sound=sound
+)(cluster(*HALF, MIN_ISR, change(isr=[1])))
 fault("elections_clean", "info", says="Broker 2 was elected at ", sound=sound)(
     cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
 )

@@ -46,7 +46,7 @@ def _(nodes: list[Node]) -> None:
     path.write_bytes(HEADER.raw() + path.read_bytes())
 
 
-@fault("snapshot_name_valid", "warning", "1", says="its name is none of a snapshot")
+@fault("snapshot_name_valid", "warning", "1", says="its name is not that of a snapshot")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "backup.checkpoint").write_bytes(b"")
 

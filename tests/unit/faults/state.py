@@ -185,7 +185,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    IDENTITY, "critical", offset=12, says="is used again at offset 12 for d, while it is that of c",
+    IDENTITY, "critical", offset=12, says="is used again at offset 12 for topic d, while it is that of topic c",
     sound=appended(remove_topic(3), topic("c", 4)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
