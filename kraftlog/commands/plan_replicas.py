@@ -292,6 +292,7 @@ def serving_rows(
             "offset": offset,
             "case": str(classify(held, offset)),
             "error": fetch_error(held, offset, Dialect.ADOPTED),
+            "shipped_error": fetch_error(held, offset),
             "log_start_offset": held.log_start,
             "high_watermark": held.high_watermark,
             "log_end_offset": held.log_end,

@@ -78,6 +78,15 @@ SETTINGS: tuple[Setting, ...] = (
         instead=f"{KEPT_BYTES} and {KEPT_MS}",
     ),
     Setting(
+        "max.replication.lag.ms",
+        "the same in version 19",
+        None,
+        "KIP-630, version 19",
+        None,
+        is_shipped=False,
+        instead=f"{KEPT_BYTES} and {KEPT_MS}",
+    ),
+    Setting(
         BETWEEN,
         "bytes of the log since the last snapshot after which one is taken; enough by itself",
         str(20 * MIB),

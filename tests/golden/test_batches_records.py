@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from kraftlog.cli import main
 from tests.golden.cases import REPLICAS, Replica
 from tests.golden.compare import differences, file_names, run_kraftlog
 
@@ -16,3 +21,32 @@ def test_equal_to_kafka(replica: Replica, command: str, capsys: pytest.CaptureFi
     ours = run_kraftlog(command, paths, lambda: capsys.readouterr().out)
     found = differences(command, kafka, ours)
     assert not found, "\n".join(found[:5])
+
+
+@pytest.mark.parametrize(
+    ("options", "wants"),
+    [
+        (("--type", "TOPIC_RECORD"), lambda row: row["type"] == "TOPIC_RECORD"),
+        (("--from-offset", "176", "--to-offset", "190"), lambda row: 176 <= row["offset"] < 190),
+        (
+            ("--since", "2026-11-21T00:57:30Z", "--until", "1795222655000"),
+            lambda row: 1795222650000 <= row["timestamp"] < 1795222655000,
+        ),
+        (("--key", "ghost-topic-a"), lambda row: row["data"].get("name") == "ghost-topic-a"),
+    ],
+    ids=["type", "offset", "time", "key"],
+)
+def test_filters_choose_what_a_plain_filter_chooses(
+    options: tuple[str, ...],
+    wants: Callable[[dict[str, Any]], bool],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of the dead leader's log: the tail from 176 on, and what was tried with the ghost topic."""
+    replica = Replica("isolated", "2")
+    path = replica.log_dir / f"{0:020d}.log"
+    listed = [row for row in replica.records() if row.get("file") == path.name and "offset" in row]
+    wanted = [row["offset"] for row in listed if wants(row)]
+    assert main(["records", str(path), *options, "--format", "json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["offset"] for row in rows] == wanted
+    assert 0 < len(wanted) < len(listed)

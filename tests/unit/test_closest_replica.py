@@ -357,6 +357,12 @@ def test_the_metadata_replicas_themselves(capsys: pytest.CaptureFixture[str]) ->
         **dict.fromkeys(["12", "2"], "case_1_uncommitted"),
     }
     assert set(cases(10_000).values()) == {"case_4_too_large"}
+    rows = printed(capsys, "replicas", "--input", given, "--serves", "180")
+    told = {(row["case"], row["error"], row["shipped_error"]) for row in rows}
+    assert told == {
+        ("committed", None, None),
+        ("case_1_uncommitted", "OFFSET_NOT_AVAILABLE", None),
+    }
 
 
 # --- From the lake ------------------------------------------------------------------------------

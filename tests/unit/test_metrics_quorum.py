@@ -493,6 +493,20 @@ def test_the_cleaner_stops_where_enough_has_gone(tmp_path: Path) -> None:
     assert [row["prunable_segment_bytes"] for row in held.values()] == [BEFORE_SIZE] * 3
 
 
+def test_an_older_snapshot_is_of_use_while_the_log_bridges_it(tmp_path: Path) -> None:
+    """Offset 9 is missing on 2: its snapshot at 6 does not lead to the newest one any more."""
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        two_snapshots(node)
+    rest = [one.raw() for one in healthy_log() if one.base >= 6 and one.base != 9]
+    nodes[1].segment(6).write_bytes(b"".join(rest))
+    useful = {
+        label: [row["is_useful"] for row in advice(tmp_path, Retention(), label).values()]
+        for label in "123"
+    }
+    assert useful == {"1": [True, True], "2": [False, True], "3": [True]}
+
+
 def test_the_kip_asks_whether_all_hold_it_or_the_log_start_is_old(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     assert advice(tmp_path, Retention())[6]["kip_may_advance"]

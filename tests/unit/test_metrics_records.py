@@ -214,6 +214,8 @@ def test_settings_of_the_kip_have_no_effect(lagging: Copy) -> None:
         "metadata.snapshot.min.changed_records.ratio": "0.5",
         "metadata.start.offset.lag.time.max.ms": "604800000",
         "controller.snapshot.minimum.records": "5",
+        "max.replication.lag.ms": "1000",
+        "client.rack": "a",
     }
     lagging.configure("2", **{key.replace(".", "__"): one for key, one in never_shipped.items()})
     found = lint(lagging.quorum())
