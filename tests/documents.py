@@ -1,7 +1,7 @@
 """What the documents tell people to type: commands and Python, read from their Markdown.
 
-Commands stand in blocks marked `sh` or `console`, in README's indented blocks, and as inline code
-that begins with `kraftlog`. Blocks marked `text` are not for this machine (a cluster, a crontab).
+Commands stand in blocks marked `sh` or `console`, in indented blocks, and as inline code that begins
+with `kraftlog`. Blocks marked `text` are not for this machine (a cluster, a crontab).
 """
 
 import re
@@ -19,7 +19,12 @@ _INLINE = re.compile(r"`(kraftlog [^`]+)`")
 
 def documents() -> list[Path]:
     """Every page written for people; reference pages are generated and hold no tasks."""
-    return [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted(DOCS.glob("*.md"))]
+    own = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "kraftlog/ARCHITECTURE.md")
+    return [
+        *(ROOT / one for one in own),
+        ROOT / "examples" / "README.md",
+        *sorted(DOCS.glob("*.md")),
+    ]
 
 
 def blocks(path: Path, *languages: str) -> list[str]:
@@ -31,12 +36,14 @@ def blocks(path: Path, *languages: str) -> list[str]:
 def commands(path: Path) -> list[str]:
     """Every command of a document in order, continued lines joined, prompts and remarks removed."""
     text = path.read_text(encoding="utf-8")
-    plain = _FENCE.sub("", text)
-    told = blocks(path, "sh", "console")
-    if path.name == "README.md":
-        told += [block for block in _INDENTED.findall(plain) if _is_shell(block)]
+    told = blocks(path, "sh", "console") + [one for one in indented(path) if _is_shell(one)]
     lines = [line for block in told for line in _lines(block)]
-    return lines + _INLINE.findall(plain)
+    return lines + _INLINE.findall(_FENCE.sub("", text))
+
+
+def indented(path: Path) -> list[str]:
+    """The indented blocks: commands, queries, and what is printed."""
+    return _INDENTED.findall(_FENCE.sub("", path.read_text(encoding="utf-8")))
 
 
 def _is_shell(block: str) -> bool:

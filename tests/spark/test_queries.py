@@ -158,7 +158,7 @@ def test_answers_are_true_of_the_example(runs: Runs) -> None:
     (leader,) = runs.ask("Who led this partition at 00:58, and which record made it so?")
     assert (leader["leader"], leader["isr"], leader["record_offset"]) == (11, [11], 221)
     assert leader["record_type"] == "PARTITION_CHANGE_RECORD"
-    tenures = runs.ask("Who flapped?")
+    tenures = runs.ask("Who led when?")
     assert [(one["batch_leader_epoch"], one["leader_id"]) for one in tenures] == [(1, 2), (2, 3)]
     grown = runs.ask("Why did the log grow last night?")
     assert grown[0]["type"] == "NO_OP_RECORD"
@@ -166,7 +166,7 @@ def test_answers_are_true_of_the_example(runs: Runs) -> None:
     (dearest, *_) = runs.ask("What did it cost to fence a broker?")
     assert (dearest["broker_id"], dearest["event"]) == (12, "fenced")
     assert dearest["partition_change_count"] == 25
-    topics = runs.ask("Which topic churns most?")
+    topics = runs.ask("Which topic changes most?")
     assert (topics[0]["topic"], topics[0]["changes"]) == ("shipments.dlq-2", 6)
     story = [one["type"] for one in runs.ask("What happened to this topic, record by record?")]
     assert (story[0], story[-1]) == ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")

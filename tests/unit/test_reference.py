@@ -9,22 +9,17 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.cli import build_parser
+from kraftlog.cli import build_parser, main
 from kraftlog.config import option_names
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.reference.pages import PAGES
 from kraftlog.reference.tables import type_name
 from kraftlog.relations import records
 from kraftlog.tables.spec import decoded_tables, state_tables
-from tests.documents import DOCS, ROOT
+from tests.documents import DOCS, ROOT, documents, indented
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-PAGES_WITH_LINKS = [
-    ROOT / "README.md",
-    ROOT / "kraftlog" / "ARCHITECTURE.md",
-    ROOT / "examples" / "README.md",
-    *sorted(DOCS.rglob("*.md")),
-]
+PAGES_WITH_LINKS = [*documents(), *sorted((DOCS / "reference").glob("*.md"))]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -78,6 +73,22 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", DOCS / "auditor.md"], ids=lambda one: one.name
+)
+def test_what_a_document_shows_is_what_is_printed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line, but for where lines end; … stands for what is left out."""
+    main(["audit", "--input", str(ROOT / "examples" / "quorum")])
+    printed = " ".join(capsys.readouterr().out.split())
+    shown = [one for one in indented(path) if "May I restart?" in one or "WARNING" in one]
+    assert shown
+    for block in shown:
+        for piece in " ".join(block.split()).split("…"):
+            assert piece.strip() in printed
 
 
 def anchors(path: Path) -> set[str]:
