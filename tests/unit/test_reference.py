@@ -75,17 +75,13 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert anchor in anchors(target), link
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", DOCS / "auditor.md"], ids=lambda one: one.name
-)
-def test_what_a_document_shows_is_what_is_printed(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_readme_shows_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """Line by line, but for where lines end; … stands for what is left out."""
     main(["audit", "--input", str(ROOT / "examples" / "quorum")])
     printed = " ".join(capsys.readouterr().out.split())
-    shown = [one for one in indented(path) if "May I restart?" in one or "WARNING" in one]
-    assert shown
+    every = indented(ROOT / "README.md")
+    shown = [one for one in every if "May I restart?" in one or "WARNING" in one]
+    assert len(shown) == 2
     for block in shown:
         for piece in " ".join(block.split()).split("…"):
             assert piece.strip() in printed
