@@ -54,7 +54,7 @@ STATIC, DYNAMIC, BROKERS = (
 CASES: dict[str, Case] = {
     "ghost controllers block an upgrade": case(
         "strimzi#11039, KAFKA-20395, KAFKA-20295", "golden", "ghosts-4.4",
-        ("controllers_are_voters", W, "Controller 5 is registered, but is no voter", "once more"),
+        ("controllers_are_voters", W, "Controller 5 is registered, but is not a voter", "once more"),
         ("controllers_are_voters", INFO, "Controller 4 is registered", "It holds back no upgrade"),
     ),
     "4.4 unregisters a ghost": case(

@@ -57,12 +57,12 @@ def _steps_back(quorum: Quorum) -> list[_StepBack]:
     "timestamps_monotonic", "info", "log", "KIP-630 Snapshot Control Records",
     "append times do not go back",
     action="know", after="epoch_within_quorum_state",
-    meaning="""A batch is older than the one before it, by its leader's clock. Usual by some
-    milliseconds after a change of leader. Retention by time, and questions about what held at a
-    time, are only as exact as these clocks. More than three are told together: how often, how
-    far, and since when.""",
-    advice="""Nothing for a few milliseconds. Where it recurs or amounts to seconds, compare the
-    controllers' clocks.""",
+    meaning="""A batch is older than the one before it, by its leader's clock. A few milliseconds
+    are usual after a change of leader. Retention by time, and questions about what held at a time,
+    are only as exact as these clocks. More than three such steps back are told together: how
+    often, how far, and since when.""",
+    advice="""For a few milliseconds nothing needs to be done. If it happens again and again, or
+    amounts to seconds, compare the controllers' clocks.""",
 )  # fmt: skip
 def timestamps(quorum: Quorum) -> Iterator[BadRow]:
     steps = _steps_back(quorum)
@@ -125,7 +125,7 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     long silence within one epoch is a leader that stood still (a full disk, a long pause of its
     JVM or of its machine), or a quorum that was paused and went on under the same leader.""",
     advice="""Look at the controller that led this epoch, at that time: its server.log, its disk,
-    its pauses. For a quorum that was paused on purpose, nothing.""",
+    its pauses. For a quorum that was paused on purpose, nothing needs to be done.""",
 )  # fmt: skip
 def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every

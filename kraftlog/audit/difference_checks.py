@@ -166,9 +166,9 @@ def _committed_advice(quorum: Quorum, side: Side) -> str:
     "log_matching", "critical", "replica", "KAFKA-1211",
     "the same offset and epoch hold the same bytes on any two replicas",
     action="stop", over=coverage.pairs,
-    meaning="""Two replicas hold different bytes at the same offset of the same epoch. An epoch
-    has one leader, who writes an offset once; so a copy was changed after it was written, or two
-    nodes led at once.""",
+    meaning="""Two replicas hold different bytes at the same offset of the same epoch. An epoch has
+    one leader, who writes an offset once. So a copy was changed after it was written, or two nodes
+    led at once.""",
     advice="""Keep both folders. Let the replica that stands alone fetch its log again. With a
     finding of single_leader_per_epoch, settle that first.""",
 )  # fmt: skip
@@ -211,9 +211,9 @@ def _matching_advice(side: Side) -> str:
     the tail by itself when it finds the newer leader. The finding says whether it is proven that
     none of it was committed.""",
     advice="""Read in the finding what is lost, and whether it is proven that none of it was
-    committed. If it is, do it again where it is still wanted, and start voters without a tail
-    first. If it is not, keep the folder and bring the copies that the finding names before the
-    node starts.""",
+    committed. If that is proven, do again what is still wanted, and start voters without a tail
+    first. If it is not, keep the folder. Before the node starts, bring the copies that the finding
+    names.""",
 )  # fmt: skip
 def tails(quorum: Quorum) -> Iterator[BadRow]:
     told: set[str] = set()

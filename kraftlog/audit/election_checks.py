@@ -38,8 +38,8 @@ def _over_elections(quorum: Quorum) -> Coverage:
     of them for a storm, too many for a rolling restart. Each change is a pause for everyone who
     writes metadata.""",
     advice="""The table elections has every leader with its tenure. Look at what happened on each
-    leader when it lost its office: pauses of the JVM, a slow disk, a link that loses packets, a
-    readiness probe that kills it.""",
+    leader when it lost the leadership: pauses of the JVM, a slow disk, a link that loses packets,
+    a readiness probe that kills it.""",
 )  # fmt: skip
 def tenures(quorum: Quorum) -> Iterator[BadRow]:
     """Leaders that go within a minute, one after the other; the one that leads now is not
@@ -105,12 +105,12 @@ def _over_voters(quorum: Quorum) -> Coverage:
     "newest_leader_commits", "warning", "replica", "strimzi#12760, KAFKA-20661",
     "the first record of the newest leader is on a majority of the voters",
     action="watch", over=_over_voters, after="quorum_state_present",
-    meaning="""A controller was elected leader, and its first record has not reached a majority
-    of the voters: it has committed nothing, so no broker can register and nobody can write
-    metadata, whatever its health check says. Or it leads, and no controller has ever written
-    anything. Usual causes are an address that the leader advertises and the others cannot reach
-    (after a cold start, a change of names), a link, or a disk. At level info the copies of the
-    others were made before.""",
+    meaning="""A controller was elected leader, and its first record has not reached a majority of
+    the voters. It has committed nothing. So no broker can register, and nobody can write metadata,
+    whatever its health check says. Or it leads, and no controller has ever written anything. Usual
+    causes are an address that the leader advertises and the others cannot reach (after a cold
+    start, a change of names), a link, or a disk. At level info the copies of the others were made
+    before that record was written.""",
     advice="""Compare advertised.listeners of the leader with what the others can resolve and
     reach, then restart the controllers one after the other. See kraftlog plan election for who
     can be elected, and kraftlog replicas for where each log ends.""",

@@ -68,7 +68,7 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     "the log reaches as far as the files beside it witness",
     action="stop", over=_own_files,
     meaning="""Files beside a log say that it was once longer than it is: a cut at the end of a
-    record batch, or an emptied file, leaves a log that looks sound. A voter that starts with it
+    record batch, or an emptied file, leaves a log that looks whole. A voter that starts with it
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
     committed records.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
@@ -218,8 +218,8 @@ def _expected_voters(quorum: Quorum) -> Coverage:
     meaning="""Not every voter was copied. What is committed, and what a restart loses, depends
     on all of them: a voter that is not at hand may hold newer records, or may have lost some.""",
     advice="""Copy the metadata folders of the missing voters too, with meta.properties and
-    quorum-state, and audit again. If a node is gone for good, say so to yourself: the verdict
-    then holds for the others only.""",
+    quorum-state, and audit again. If a node is gone for good, keep in mind that the verdict holds
+    for the others only.""",
 )  # fmt: skip
 def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     """Findings say how much a verdict lacks, and nothing about the copies at hand."""
@@ -280,9 +280,9 @@ def _on_other_disks(quorum: Quorum) -> list[int]:
     "each log ends where a batch of the other logs ends",
     action="identity", over=coverage.copies,
     meaning="""A copy's log ends inside a batch of the other logs. A leader sends whole batches
-    only; the node cannot append what it is sent and stops with UnexpectedAppendOffsetException,
-    again at each start. Such an end comes from a snapshot that ends inside a batch, or from a
-    log that was cut by hand.""",
+    only. The node cannot append what it is sent, and stops with UnexpectedAppendOffsetException,
+    again at each start. Such an end comes from a snapshot that ends inside a batch, or from a log
+    that was cut by hand.""",
     advice="""Stop the node, set its log folder aside (keep meta.properties), and let it fetch
     log and snapshot anew while a majority of the others runs.""",
 )  # fmt: skip

@@ -151,10 +151,10 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     meaning="""Partitions have no leader: nobody can read or write them. At level info every
     broker that could lead them was stopped or unregistered on purpose, as in a copy of a cluster
     that was shut down.""",
-    advice="""Start the brokers that the finding names for each partition: those in its ISR, else
-    in its ELR, lose nothing. A broker that crashed leaves the ELR when it comes back; then only
-    an unclean election is left (kafka-leader-election --election-type unclean), and the broker
-    that led last is the best choice.""",
+    advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
+    sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
+    the ELR when it comes back. Then only an unclean election is left (kafka-leader-election
+    --election-type unclean), and the broker that led last is the best choice.""",
 )  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
@@ -345,8 +345,8 @@ def _no_broker(quorum: Quorum, found: Health) -> Reason:
     action="watch", nothing=_no_broker,
     meaning="""A broker was unregistered while partitions still list it as a replica, and perhaps
     as an eligible leader. Kafka does not take it out by itself.""",
-    advice="""If it is gone for good, reassign these partitions (kafka-reassign-partitions); if
-    not, start it, and it registers again.""",
+    advice="""If the broker is gone for good, reassign these partitions
+    (kafka-reassign-partitions). If not, start it, and it registers again.""",
 )  # fmt: skip
 def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     partitions = found.on_unregistered
@@ -375,8 +375,9 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "replication_single", "info", "state", "KIP-631",
     "every partition has more than one replica",
     action="know", nothing=_no_partition,
-    meaning="""Partitions have one replica: while its broker is down they are offline, and its
-    disk is the only copy. Normal for tests and for data that may be lost.""",
+    meaning="""Partitions have one replica. While its broker is down, such a partition is offline,
+    and the only copy is on the disk of that broker. This is normal for tests and for data that may
+    be lost.""",
     advice="""Raise the replication factor of what matters with kafka-reassign-partitions.""",
 )  # fmt: skip
 def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -399,7 +400,7 @@ def _no_racks(quorum: Quorum, found: Health) -> Reason:
     "replicas of a partition lie in more than one rack, where brokers name racks",
     action="know", nothing=_no_racks,
     meaning="""All replicas of a partition lie in one rack, although the brokers name several.""",
-    advice="""Reassign these partitions; kafka-reassign-partitions --generate spreads over
+    advice="""Reassign these partitions: kafka-reassign-partitions --generate spreads replicas over
     racks.""",
 )  # fmt: skip
 def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -420,9 +421,8 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "leaders_balanced", "info", "state", "KIP-631",
     "no broker that is there leads far fewer partitions than prefer it",
     action="know", nothing=_no_partition,
-    meaning="""More than a tenth of the partitions that prefer a broker as their leader are led
-    by others, though it is there and serves. It has less to do than it should, and the others
-    more.""",
+    meaning="""More than a tenth of the partitions that prefer a broker as their leader are led by
+    others, though the broker runs. It has less to do than it should, and the others have more.""",
     advice="""Run kafka-leader-election --election-type preferred, or leave
     auto.leader.rebalance.enable on.""",
 )  # fmt: skip
@@ -448,8 +448,8 @@ def leader_balance(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "brokers_unfenced", "warning", "state", "KIP-631",
     "no registered broker is fenced",
     action="watch", nothing=_no_broker, after="replicas_registered",
-    meaning="""A registered broker is fenced: it leads no partition and serves no client. A
-    warning where it stopped answering or has never caught up; an info after a controlled
+    meaning="""A registered broker is fenced: it leads no partition and serves no client. This is a
+    warning where it stopped answering or has never caught up, and an info after a controlled
     shutdown.""",
     advice="""Start it and see why it stopped. A broker that never unfences cannot reach the
     controllers, or does not catch up with the metadata log.""",
@@ -493,9 +493,9 @@ def _no_controller(quorum: Quorum, found: Health) -> Reason:
     meaning="""A controller is registered that is no voter: one that was removed or is gone (a
     ghost), or an observer that waits to be added. Kafka keeps its registration, and refuses
     features that it did not support. Such a ghost blocks upgrades of metadata.version.""",
-    advice="""A ghost that blocks: start that controller once with the new version, so it
-    registers anew, or, from metadata.version 33 (4.4-IV2) on, unregister it with
-    Admin.unregisterController. One that holds nothing up can wait.""",
+    advice="""If a ghost blocks an upgrade, start that controller once with the new version, so
+    that it registers anew. Or, from metadata.version 33 (4.4-IV2) on, unregister it with
+    Admin.unregisterController. A ghost that blocks nothing can wait.""",
 )  # fmt: skip
 def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     voters = quorum.voter_set
@@ -521,7 +521,7 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             told = "It holds back no upgrade of metadata.version."
         yield row(
             found,
-            f"Controller {controller} is registered, but is no voter (a ghost, if it is gone for good). {told} {unregister}",
+            f"Controller {controller} is registered, but is not a voter (a ghost, if it is gone for good). {told} {unregister}",
             None if blocks else "info",
             controller_id=controller,
             highest_metadata_version=highest,
@@ -560,8 +560,8 @@ def _no_node(quorum: Quorum, found: Health) -> Reason:
     action="watch", nothing=_no_node,
     meaning="""The log holds records but no metadata.version, which the first leader writes.
     Upgrades of features are refused, and what nodes may write is not settled.""",
-    advice="""Look at the first records of the log (kraftlog records --to-offset 20). A log that
-    lost its beginning is told by log_start_covered; else restore the state from a checkpoint
+    advice="""Look at the first records of the log (kraftlog records --to-offset 20). If the log
+    lost its beginning, log_start_covered tells so. Otherwise restore the state from a checkpoint
     that has its features.""",
 )  # fmt: skip
 def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -582,8 +582,9 @@ def _no_range(quorum: Quorum, found: Health) -> Reason:
     "metadata.version is what every registered node supports, and all support the same",
     action="watch", nothing=_no_range,
     meaning="""The finalised metadata.version is below what every registered node supports (an
-    upgrade was not finished), or cannot rise because of the nodes that are named. A warning
-    where a registered node does not support the level that holds: it would refuse to start.""",
+    upgrade was not finished), or cannot rise because of the nodes that are named. This is a
+    warning where a registered node does not support the level that holds: that node would refuse
+    to start.""",
     advice="""When all nodes run the new version and are to stay on it: kafka-features upgrade
     --release-version. Nodes that are gone for good should be unregistered first.""",
 )  # fmt: skip

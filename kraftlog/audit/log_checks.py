@@ -52,9 +52,9 @@ _TAIL_WORDS = {
     person changed them. Kafka scans the whole log when it opens it, cuts it at this batch, and
     drops all later segments without a warning.""",
     advice="""Do not restart the node. The finding says which replicas hold the same offsets
-    intact: if a majority of the voters does, set this node's log folder aside and let it fetch
-    the log again. If no copy is intact, the offsets are lost; keep every folder and look for a
-    backup.""",
+    intact: if a majority of the voters does, set this node's log folder aside and let it fetch the
+    log again. If no copy at hand is intact, the offsets are lost here: keep every folder and look
+    for a backup.""",
 )  # fmt: skip
 def crc(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -96,11 +96,11 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
     action="refetch", over=coverage.batches,
     meaning="""A batch's header contradicts itself or the file: its magic is not 2, its length
     leads outside the file, or its number of records and its last offset do not fit each other.
-    Length, base offset and epoch are covered by no CRC, so they can be damaged while the
-    records are whole; the finding says so where the CRC proves it.""",
-    advice="""Treat it as a batch with a wrong CRC: compare the offsets with the replicas that
-    the finding names, do not restart the node, let it fetch the log again. For a checkpoint,
-    take the file of the same name from another replica.""",
+    Length, base offset and epoch are covered by no CRC, so they can be damaged while the records
+    are whole. Where the CRC proves the records whole, the finding says so.""",
+    advice="""Do the same as for a batch with a wrong CRC: do not restart the node, compare the
+    offsets with the replicas that the finding names, and let the node fetch the log again. For a
+    checkpoint, take the file of the same name from another replica.""",
 )  # fmt: skip
 def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -228,10 +228,9 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     "file_readable", "warning", "log", "copies of running nodes",
     "each file under its name is a readable regular file",
     action="copy", over=coverage.files,
-    meaning="""A file that should be read could not be: permission denied, an error of the disk,
-    a folder or a link in its place. Nothing is known of what it holds. At level info the file
-    vanished while the copy was read, which a live node does to segments and snapshots that it
-    deletes.""",
+    meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
+    link in its place. Nothing is known of what it holds. At level info the file vanished while the
+    copy was read, which a live node does to segments and snapshots that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. If it cannot be
     read on the node either, check that node's disk and file owners first.""",
 )  # fmt: skip
@@ -266,7 +265,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
     segment only after a whole batch, so bytes are missing or were added. At its next start
     the node would cut the log there and delete the later segments.""",
     advice="""Do not restart the node. If other replicas hold the offsets intact, set this folder
-    aside and let the node fetch the log again; otherwise copy the segment from the node once
+    aside and let the node fetch the log again. Otherwise copy the segment from the node once
     more.""",
 )  # fmt: skip
 def complete(quorum: Quorum) -> Iterator[BadRow]:
@@ -294,8 +293,8 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
     "log_tail_complete", "warning", "log", "KIP-630 Design, copies of running nodes",
     "the last segment ends at a batch's end",
     action="restart",
-    meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch.
-    Usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
+    meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch. This
+    is usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
     tail when it starts and fetches the rest again.""",
     advice="""Nothing is to be done where the node was running or killed. If it was stopped
     cleanly, check its disk and its file system.""",
@@ -332,8 +331,8 @@ def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     replica's state was after a hole is not known, so state checks are skipped from there
     on.""",
     advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
-    Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the
-    offsets; the finding names replicas that do.""",
+    Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the offsets.
+    The finding names the replicas that hold them.""",
 )  # fmt: skip
 def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -420,9 +419,9 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     meaning="""A segment's name is not the offset that it begins with, or a file that ends in
     .log has no offset for a name. Kafka looks offsets up by file name, and refuses to start over
     a .log file with a foreign name.""",
-    advice="""Give a renamed segment its name back, and its index files too, while the node is
-    stopped; move foreign files elsewhere. If the finding says that the header is damaged, leave
-    the name and see offsets_contiguous.""",
+    advice="""While the node is stopped, give a renamed segment its name back, and its index files
+    too. Move foreign files elsewhere. If the finding says that the header is damaged, leave the
+    name and see offsets_contiguous.""",
 )  # fmt: skip
 def named(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -453,7 +452,7 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
             if path.endswith(".log"):
                 yield BadRow(
                     log.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .log, but its name is no offset. "
+                    f"The file {path.rsplit('/', 1)[-1]} ends in .log, but its name is not an offset. "
                     "Kafka refuses to start with such a file: move it elsewhere.",
                     path,
                 )
@@ -463,9 +462,9 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
     "epochs_monotonic", "critical", "log", "KAFKA-1211",
     "the leader epoch of batches never decreases",
     action="refetch",
-    meaning="""The leader epoch in the batches goes back. A leader only ever appends with its
-    own, newer epoch; so either the epoch in a header is damaged (no CRC covers it) or batches
-    were put together from two histories.""",
+    meaning="""The leader epoch in the batches goes back. A leader only appends with its own, newer
+    epoch. So either the epoch in a header is damaged (no CRC covers it) or batches were put
+    together from two histories.""",
     advice="""Compare both batches with the other replicas at the same offset. Let the replica
     that stands alone fetch its log again.""",
 )  # fmt: skip

@@ -18,7 +18,7 @@ _NOUNS = {"scram_credentials": ("SCRAM user", "SCRAM users"), "client_quotas": (
 _TITLES = {
     "added": "Lost",
     "changed": "Set back to the older value",
-    "removed": "There again, because its deletion is lost",
+    "removed": "There again, because the deletion is lost",
 }
 UNKNOWN = "Which objects are lost is not known: the state at that offset cannot be rebuilt."
 SAME = "At the end of what both hold they give the same state."

@@ -180,12 +180,11 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
     "record_type_known", "warning", "log", "KIP-631",
     "type, version, tagged fields and feature levels of each record are known",
     action="watch", over=coverage.batches,
-    meaning="""A newer Kafka than this kraftlog knows wrote something: a record of an unknown
-    type or version, a tagged field, a feature or a level of it. Each is told once. It is kept,
-    and applied where its shape is known; what it may have changed is not judged, and the checks
-    of the state say so.""",
-    advice="""Nothing is wrong with the quorum by this. Use a newer kraftlog to have everything
-    judged.""",
+    meaning="""A newer Kafka than this kraftlog knows wrote something: a record of an unknown type
+    or version, a tagged field, a feature or a level of it. Each is told once. It is kept, and
+    applied where its shape is known. What it may have changed is not judged, and the checks of the
+    state say so.""",
+    advice="""This is no fault of the quorum. Use a newer kraftlog to have everything judged.""",
 )  # fmt: skip
 def known(quorum: Quorum) -> Iterator[BadRow]:
     """Each thing that is unknown is told once, with all places that hold it."""
@@ -216,9 +215,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     "record_rules", "warning", "log", "KIP-630 Snapshot Format",
     "records and the headers of their batches are as a KRaft controller writes them",
     action="origin", over=coverage.batches,
-    meaning="""A record has headers, a key, a timestamp of its own or no value, or the header of
-    its batch names a producer, a transaction, the time of an append or attributes that this log
-    never has: it decodes, but no KRaft controller writes so.""",
+    meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
+    its batch names a producer, a transaction, the time of an append, or attributes that this log
+    never has. The record decodes, but no KRaft controller writes so.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip

@@ -69,7 +69,7 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
     meaning="""Two nodes are named as leader of one epoch, by LeaderChange records or
     quorum-state files. Two nodes may have accepted writes at once.""",
     advice="""Keep all folders and stop before any restart. Compare the logs of both from that
-    epoch on; check that no node id was used twice and that no quorum-state was restored from a
+    epoch on. Check that no node id was used twice and that no quorum-state was restored from a
     backup.""",
 )  # fmt: skip
 def single_leader(quorum: Quorum) -> Iterator[BadRow]:
@@ -122,12 +122,12 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
     "no majority of voters could elect a leader that lacks committed data",
     action="stop", over=_committed_voters,
-    meaning="""Enough voters would elect a leader that lacks committed records; those would then
-    be lost. At level info one voter ends before the committed bound and cannot win by itself: it
+    meaning="""Enough voters would elect a leader that lacks committed records. Those would then be
+    lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells.""",
-    advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do
-    not start only the voters that the finding lists. For info, nothing, unless log_end_lost is told
-    of the same voter.""",
+    advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do not
+    start only the voters that the finding lists. At level info nothing needs to be done, unless
+    log_end_lost is told of the same voter.""",
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     bounds = quorum.bounds
@@ -216,8 +216,8 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     action="identity", over=coverage.copies,
     meaning="""The copies name different clusters. Folders of several clusters were put together,
     or a file was edited.""",
-    advice="""Audit each cluster by itself (`--each`). If they are one cluster, find the file
-    that was edited before the node restarts; it would refuse to start.""",
+    advice="""Audit each cluster by itself (`--each`). If they are one cluster, find the file that
+    was edited before its node restarts: the node would refuse to start.""",
 )  # fmt: skip
 def cluster(quorum: Quorum) -> Iterator[BadRow]:
     count = quorum.cluster_ids
@@ -295,8 +295,8 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     "voters by quorum-state, KRaftVoters records and configuration are the same",
     action="identity", over=coverage.copies,
     meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
-    controller.quorum.voters. Nodes that disagree count different majorities. Often a change of
-    the voters that was not finished, or a configuration that was not rolled out everywhere.""",
+    controller.quorum.voters. Nodes that disagree count different majorities. Often a change of the
+    voters was not finished, or a configuration was not rolled out everywhere.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.""",
 )  # fmt: skip
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
@@ -407,7 +407,7 @@ def _odd_ones(group: Iterable[VoterSet]) -> Iterator[BadRow]:
     meaning="""A voter's quorum-state is missing, unreadable, or older than its log. A voter that
     has forgotten its vote could vote twice in one epoch.""",
     advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
-    node, let the node join anew with an empty log folder; do not write one by hand.""",
+    node, let the node join anew with an empty log folder. Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):

@@ -22,9 +22,9 @@ from kraftlog.quorum.model import Quorum
     "leader-epoch-checkpoint agrees with the epochs of the batches",
     action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
     meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
-    wrong, missing or extra. A leader answers from it where an epoch ends, so followers
-    could be told to cut at a wrong offset. It is normal that it begins at the oldest snapshot's
-    end, and that its last entry names an epoch without a batch; both are no findings.""",
+    wrong, missing or extra. A leader answers from it where an epoch ends, so followers could be
+    told to cut at a wrong offset. It is normal that it begins at the oldest snapshot's end, and
+    that its last entry names an epoch without a batch. Neither is told.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
     batches. A missing file needs nothing.""",
 )  # fmt: skip
@@ -125,7 +125,7 @@ def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> It
     "each entry of an index points at the batch that it names",
     action="rebuild", over=coverage.indexes,
     meaning="""An entry of .index or .timeindex points at no batch's start, or at one of another
-    offset or time; or an index has no segment beside it. Zeros at the end of an index are space
+    offset or time. Or an index has no segment beside it. Zeros at the end of an index are space
     that Kafka allocates ahead, and are no finding.""",
     advice="""Stop the node, delete the index, start it: Kafka builds it anew. For an index
     without a segment, look for the missing segment first.""",

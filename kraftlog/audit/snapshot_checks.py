@@ -70,9 +70,9 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
     "snapshot_footer_last", "critical", "snapshot", "KIP-630 Snapshot Control Records",
     "the last record is a SnapshotFooter, and nothing follows",
     action="snapshot", over=coverage.snapshots,
-    meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete. No
-    reader of Kafka asks for the footer, so a node would load what is there and miss the
-    rest in silence.""",
+    meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete. Kafka
+    does not look for the footer when it loads a snapshot, so a node would load what is there and
+    miss the rest without an error.""",
     advice="""Do not start a node from it. Copy the complete file from the replica that the
     finding names, or remove it where an older snapshot and the log cover the same offsets.""",
 )  # fmt: skip
@@ -121,9 +121,9 @@ def _complete_peer(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
     "snapshot_name_valid", "warning", "snapshot", "KIP-630 Snapshot Format",
     "a snapshot's name has the shipped form of 20 and 10 digits",
     action="snapshot", over=coverage.snapshots,
-    meaning="""A checkpoint's name has not the shipped form of 20 digits, a hyphen and 10 digits;
-    it may have the form of KIP-630's text. Kafka reads fixed columns of the name and would fail,
-    or take another epoch for it.""",
+    meaning="""A checkpoint's name does not have the form that Kafka writes: 20 digits, a hyphen
+    and 10 digits. It may have the form of KIP-630's text. Kafka reads fixed columns of the name
+    and would fail, or take another epoch for it.""",
     advice="""Rename the file to the name that the finding gives, or move it out of the folder.""",
 )  # fmt: skip
 def name_valid(quorum: Quorum) -> Iterator[BadRow]:
@@ -231,11 +231,11 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
     "snapshot_timestamp_agrees", "warning", "snapshot", "KIP-630 Snapshot Control Records",
     "LastContainedLogTimestamp is that of the last record contained",
     action="snapshot", over=coverage.snapshots,
-    meaning="""The header's LastContainedLogTimestamp is not the time of the last record before
-    the snapshot's end. Kafka's retention of snapshots goes by it; and a file whose header was
-    changed may be changed elsewhere.""",
+    meaning="""The header's LastContainedLogTimestamp is not the time of the last record before the
+    snapshot's end. Kafka's retention of snapshots goes by that time. A file whose header was
+    changed may be changed elsewhere, too.""",
     advice="""Look at snapshot_equals_replay for the same file. If that holds, only retention by
-    time is off, and the next snapshot ends it.""",
+    time goes wrong, and only until the next snapshot.""",
 )  # fmt: skip
 def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
@@ -349,12 +349,12 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
     "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
     "a snapshot past the log's end has an empty log",
     action="refetch", over=coverage.snapshots,
-    meaning="""The newest snapshot ends after the log's end, and the log is not empty. This is
-    the state between fetching a snapshot and dropping the old log; at its next start the node
-    drops the log and begins at the snapshot's end. At level info the log was copied before the
-    snapshot was taken.""",
-    advice="""Nothing if a majority holds the discarded offsets. Otherwise copy the log folder
-    before the node starts, and find out where the end of its log went.""",
+    meaning="""The newest snapshot ends after the log's end, and the log is not empty. This is the
+    state between fetching a snapshot and dropping the old log. At its next start the node drops
+    the log and begins at the snapshot's end. At level info the log was copied before the snapshot
+    was taken.""",
+    advice="""If a majority holds the discarded offsets, nothing needs to be done. Otherwise copy
+    the log folder before the node starts, and find out where the end of its log went.""",
 )  # fmt: skip
 def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -399,7 +399,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     action="know", over=coverage.snapshots,
     meaning="""A snapshot ends before the log starts: nothing can be replayed on it. Kafka
     deletes such files when it starts.""",
-    advice="""Nothing.""",
+    advice="""Nothing needs to be done.""",
 )  # fmt: skip
 def below_start(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -420,10 +420,11 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
     "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
     "no .part and no .deleted file is left",
     action="know", over=coverage.files,
-    meaning="""A snapshot that was never finished (.part) or that waits for its removal
-    (.deleted). Usual in copies of running nodes.""",
-    advice="""Nothing. A .part that grows in no later copy, together with election_storm, points
-    to a node that cannot fetch a snapshot within its timeout (KAFKA-19541).""",
+    meaning="""A file is left of a snapshot that was never finished (.part), or of one that waits
+    for its removal (.deleted). This is usual in copies of running nodes.""",
+    advice="""Nothing needs to be done. But a .part that grows in no later copy, together with
+    election_storm, points to a node that cannot fetch a snapshot within its timeout
+    (KAFKA-19541).""",
 )  # fmt: skip
 def leftover(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.every_snapshot:
@@ -529,8 +530,8 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     "snapshot_headers_in_order", "info", "snapshot", "KIP-630 Snapshot Format",
     "batches of a checkpoint are numbered from 0 on, in one epoch",
     action="snapshot", over=coverage.every_snapshot,
-    meaning="""Batches of a checkpoint are not numbered from 0 on, or are of several epochs.
-    Kafka gives these numbers no meaning, but does not write them so; a header may be damaged.""",
+    meaning="""Batches of a checkpoint are not numbered from 0 on, or are of several epochs. Kafka
+    gives these numbers no meaning, but does not write them so. A header may be damaged.""",
     advice="""Compare the file with another replica's, and see snapshot_equals_replay.""",
 )  # fmt: skip
 def headers_in_order(quorum: Quorum) -> Iterator[BadRow]:

@@ -121,7 +121,7 @@ def _over_pairs(quorum: Quorum) -> Coverage:
     damage, but it wears the disk, and old snapshots push each other out before a slow node has
     fetched one.""",
     advice="""Look at metadata.log.max.record.bytes.between.snapshots and
-    metadata.log.max.snapshot.interval.ms of this node; the table snapshot_advice says what each
+    metadata.log.max.snapshot.interval.ms of this node. The table snapshot_advice says what each
     interval costs a day.""",
 )  # fmt: skip
 def apart(quorum: Quorum) -> Iterator[BadRow]:
@@ -157,7 +157,7 @@ def _is_close(log: LogView, one: SnapshotView, after: SnapshotView) -> bool:
     "a later snapshot of a replica is not older by its header",
     action="snapshot", over=_over_pairs,
     meaning="""By their headers a later snapshot of a replica is older than an earlier one. Kafka
-    writes the time of the last record that a snapshot holds; it goes back where a controller's
+    writes the time of the last record that a snapshot holds. It goes back where a controller's
     clock was set back.""",
     advice="""Check the clocks of the controllers. Where the log still holds the offsets,
     snapshot_timestamp_agrees tells whether a header was changed.""",

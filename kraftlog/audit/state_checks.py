@@ -154,7 +154,7 @@ SNAPSHOTS_AGREE = _state_check(
     "the same snapshot id on two replicas holds equal state",
     action="snapshot",
     meaning="""Two replicas hold a snapshot of the same id with different states. Which one is
-    right is told by snapshot_equals_replay where the log still reaches back. As an info, only
+    right is told by snapshot_equals_replay where the log still reaches back. At level info, only
     configs of topics that do not exist differ, which is harmless.""",
     advice="""Set the wrong one aside before its node restarts. If none can be proven, compare
     the keys and fields in the finding with what the cluster says of itself.""",
@@ -208,8 +208,8 @@ TOPIC_IDENTITY_UNIQUE = _state_check(
     action="origin",
     meaning="""Two living topics share a name, or two names share an id. Clients and brokers
     would mix their data up.""",
-    advice="""Stop producers of these topics, find out which controller wrote the record, delete
-    one of the two.""",
+    advice="""Stop producers of these topics, find out which controller wrote the record, and
+    delete one of the two.""",
 )  # fmt: skip
 
 BROKER_EPOCH_IS_OFFSET = _state_check(
@@ -228,8 +228,8 @@ PRODUCER_IDS_INCREASE = _state_check(
     action="origin",
     meaning="""The next producer id goes back. Producers are given ids that others use, and
     brokers may drop their records as duplicates.""",
-    advice="""Stop new producers until a block above the former value has been allocated; find
-    out which controller wrote the record.""",
+    advice="""Stop new producers until a block above the former value has been allocated. Find out
+    which controller wrote the record.""",
 )  # fmt: skip
 
 MASS_DELETION = _state_check(
@@ -247,7 +247,7 @@ RECORD_REPLAYS = _state_check(
     "record_replays", "warning", "state", "image facts of Kafka 4.3.1",
     "Kafka's replay takes every record that decodes",
     action="origin",
-    meaning="""A record decodes, but Kafka's own replay would throw at it, for a value or a
-    feature level that its version does not take.""",
+    meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
+    value or a feature level that its version does not take.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip

@@ -30,8 +30,8 @@ def _over_directories(quorum: Quorum) -> Coverage:
     "the disk of each voter at hand is the one that the voter set names",
     action="identity", over=_over_directories,
     meaning="""A voter is an id and the id of its directory (KIP-853). The disk of this node has
-    another directory id than the voter set names, as after a disk was replaced or formatted
-    anew: the node is an observer, whatever its node id, and the quorum has one vote less.""",
+    another directory id than the voter set names, as after a disk was replaced or formatted anew.
+    So the node is an observer, whatever its node id, and the quorum has one vote less.""",
     advice="""If the old disk is gone for good: kafka-metadata-quorum remove-controller with the
     old directory id, then add-controller on the node. Do it before another voter fails.""",
 )  # fmt: skip
@@ -102,8 +102,8 @@ def _no_voters(quorum: Quorum, found: Health) -> Reason:
     meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
     with controller.quorum.auto.join.enable a controller that is no voter asks to be one
     (KAFKA-19850). At level info it came back so late that a person may have added it.""",
-    advice="""If it was to stay away: stop the node, or switch controller.quorum.auto.join.enable
-    off on it, and remove it after that.""",
+    advice="""If it must stay away, stop the node, or switch controller.quorum.auto.join.enable off
+    on it, and remove it after that.""",
 )  # fmt: skip
 def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     """Voters that came again after they were removed, and those that will."""
@@ -160,13 +160,14 @@ def _over_changes(quorum: Quorum) -> Coverage:
     "voter_changes_overlap", "warning", "replica", "KIP-853, KAFKA-17608, bitnami/charts#29167",
     "any majority of the voters before a change shares a voter with any after it",
     action="identity", over=_over_changes, after="voter_sets_agree",
-    meaning="""The voters changed by more than one at a time, so a majority of the old
-    voters and a majority of the new ones need not share a voter: for a while two leaders could
-    be elected, and both could commit. A static quorum that is scaled out by its configuration
-    does this; controllers that are added and removed with kafka-metadata-quorum cannot.""",
-    advice="""Copy the disks of all old and new voters before any of them starts, and look for
-    two histories (committed_data_consistent). If there is one, it was luck: change voters one at
-    a time, each when the last one has caught up.""",
+    meaning="""The voters changed by more than one at a time, so a majority of the old voters and a
+    majority of the new ones need not share a voter: for a while two leaders could be elected, and
+    both could commit. A static quorum that is scaled out by its configuration does this. With
+    kafka-metadata-quorum, controllers are added and removed one at a time, so this cannot
+    happen.""",
+    advice="""Copy the disks of all old and new voters before any of them starts, and look for two
+    histories (committed_data_consistent). If there is only one history, that was luck. Change
+    voters one at a time, each when the last one has caught up.""",
 )  # fmt: skip
 def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
     """Voters change one at a time, so any two majorities share a voter: a change of more lets

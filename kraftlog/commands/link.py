@@ -44,7 +44,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
 def at_least(least: int, text: str) -> int:
     """A whole number of an argument; raises ArgumentTypeError for anything else."""
     if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
     return int(text)
 
 

@@ -65,7 +65,7 @@ def _offset(text: str) -> int | str:
     try:
         return int(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no offset, nor {COMMITTED!r}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not an offset, nor {COMMITTED!r}") from error
 
 
 def place_of(chosen: argparse.Namespace) -> Place:

@@ -142,7 +142,7 @@ def _amount(text: str) -> float:
     """A number that is not below 0."""
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no amount")
+        raise argparse.ArgumentTypeError(f"{text} is not an amount")
     return value
 
 

@@ -20,7 +20,7 @@ def local_path(text: str) -> Path:
     Raises ArgumentTypeError for a URI: written as a path, it would make a folder named `s3:`."""
     if is_remote(text):
         raise argparse.ArgumentTypeError(
-            f"{text} is no path of this machine, which this option needs; name one, and copy from or to the store with its own tool"
+            f"{text} is not a path of this machine, and this option needs one; to copy from or to a store, use its own tool"
         )
     return Path(text)
 
@@ -36,7 +36,7 @@ def time_ms(text: str | None) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no time: write 2026-11-21T12:03:00Z, or ms") from error
+        raise UsageError(f"{text!r} is not a time: write 2026-11-21T12:03:00Z, or ms") from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)

@@ -139,18 +139,18 @@ def _named(kind: str, name: str) -> Subject:
     if kind == "offsets":
         found = _OFFSETS.fullmatch(name)
         if found is None:
-            raise UsageError(f"{name!r} is no range of offsets: write 100-140")
+            raise UsageError(f"{name!r} is not a range of offsets: write 100-140")
         first, last = int(found[1]), int(found[2] or found[1])
         return Subject(kind, name, frozenset(), first=first, end=last + 1)
     tables = frozenset(_TABLES[kind])
     if kind in ("broker", "controller"):
         if not name.isdecimal():
-            raise UsageError(f"{name!r} is no node id: write {kind} 12")
+            raise UsageError(f"{name!r} is not a node id: write {kind} 12")
         return Subject(kind, name, tables, number=int(name))
     if kind == "partition":
         found = _PARTITION.fullmatch(name)
         if found is None:
-            raise UsageError(f"{name!r} is no partition: write partition orders-3")
+            raise UsageError(f"{name!r} is not a partition: write partition orders-3")
         return Subject(kind, name, tables, number=int(found[2]), key=found[1])
     if kind == "config":
         return _config(name, tables)
@@ -161,7 +161,7 @@ def _config(name: str, tables: frozenset[str]) -> Subject:
     kind, _, rest = name.partition("/")
     resource, _, key = rest.partition("/")
     if kind not in RESOURCES:
-        raise UsageError(f"{name!r} is no config: write config topic/orders or broker/12")
+        raise UsageError(f"{name!r} is not a config: write config topic/orders or broker/12")
     return Subject("config", resource, tables, number=RESOURCES[kind], key=key or None)
 
 

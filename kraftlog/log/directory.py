@@ -78,7 +78,7 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
     found: list[Replica] = []
     for root in roots:
         if (shown := as_text(root)) != root:
-            raise InputError(f"{shown}: its name is no UTF-8; give it another one")
+            raise InputError(f"{shown}: its name is not UTF-8; give it another one")
         below = list(_below(root))
         if not below:
             raise InputError(

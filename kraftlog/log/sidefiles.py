@@ -71,7 +71,7 @@ def read_quorum_state(raw: bytes) -> QuorumState:
         raise ValueError("it is not a JSON object")
     voters = value.get("currentVoters")
     if voters is not None and not isinstance(voters, list):
-        raise ValueError("currentVoters is no list")
+        raise ValueError("currentVoters is not a list")
     return QuorumState(
         data_version=_whole(value, "data_version", 0),
         leader_id=_whole(value, "leaderId", -1),
@@ -85,7 +85,7 @@ def read_quorum_state(raw: bytes) -> QuorumState:
 
 def _voter(value: Any) -> int:
     if not isinstance(value, dict):
-        raise ValueError("a voter is no JSON object")
+        raise ValueError("a voter is not a JSON object")
     return _whole(value, "voterId", None)
 
 
@@ -100,7 +100,7 @@ def _whole(value: dict[str, Any], name: str, default: int | None) -> int:
 def _optional_text(value: dict[str, Any], name: str) -> str | None:
     found = value.get(name)
     if found is not None and not isinstance(found, str):
-        raise ValueError(f"{name} is no text")
+        raise ValueError(f"{name} is not text")
     return None if found is None else _whole_text(found)
 
 

@@ -175,7 +175,7 @@ def _scanned(one: "os.DirEntry[str]") -> Entry | None:
     """None where the name has vanished since it was listed: that is normal in a live copy."""
     if (shown := as_text(one.name)) != one.name:
         path = as_text(one.path)
-        return Entry(shown, path, False, False, 0, 0, None, None, "its name is no UTF-8")
+        return Entry(shown, path, False, False, 0, 0, None, None, "its name is not UTF-8")
     leads_to = os.path.realpath(one.path) if one.is_symlink() else None
     try:
         return replace(_local_entry(one.name, one.path, os.stat(one.path)), leads_to=leads_to)

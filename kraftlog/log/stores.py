@@ -107,7 +107,7 @@ def _kind(uri: str) -> str:
     scheme = uri.partition("://")[0]
     if scheme not in SCHEMES:
         raise UsageError(
-            f"{uri}: {scheme}:// is no store that kraftlog knows; name a local folder, or {', '.join(f'{one}://' for one in SCHEMES)}"
+            f"{uri}: {scheme}:// is not a store that kraftlog knows; name a local folder, or {', '.join(f'{one}://' for one in SCHEMES)}"
         )
     return SCHEMES[scheme]
 

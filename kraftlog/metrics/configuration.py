@@ -94,7 +94,7 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
         return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
     text = (value if value is not None else setting.default or "0").strip()
     if not _WHOLE.fullmatch(text):
-        return INVALID, f"{value!r} is no whole number: Kafka refuses to start"
+        return INVALID, f"{value!r} is not a whole number: Kafka refuses to start"
     number = int(text)
     if number < setting.minimum:
         return INVALID, f"{number} is below {setting.minimum}: Kafka refuses to start"

@@ -36,7 +36,7 @@ def read_addresses(text: str) -> tuple[Address, ...]:
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise UsageError(
-                f"{part.strip()!r} is no HOST:PORT; name controllers as c1:9093,c2:9093"
+                f"{part.strip()!r} is not HOST:PORT; name controllers as c1:9093,c2:9093"
             )
         found.append(Address(host, int(port)))
     return tuple(found)

@@ -77,7 +77,7 @@ def _identity(replica: Replica) -> tuple[int | None, str | None, str | None]:
 def _missing(replica: Replica, node_id: int | None) -> str | None:
     kinds = Counter(one.kind for one in replica.files)
     if any(one.problem for one in replica.files):
-        return "a file of it is no regular file"
+        return "a file of it is not a regular file"
     if not kinds[names.LOG] and not kinds[names.CHECKPOINT]:
         return "neither a segment nor a snapshot has come"
     if not kinds[names.LOG]:

@@ -119,5 +119,5 @@ def transfer(
         piece = answer(assembler.ask(max_bytes, leader_epoch))
         finished = assembler.take(piece)
         if finished is None and not piece.content:
-            raise AssemblyError(f"{assembler.target.name}: an empty piece is no progress")
+            raise AssemblyError(f"{assembler.target.name}: an empty piece brings nothing new")
     return finished

@@ -62,7 +62,9 @@ def _trust(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
         for one in found.additional_certs:
             context.load_verify_locations(cadata=one.certificate.public_bytes(Encoding.DER))
     except (ValueError, ssl.SSLError) as error:
-        why = "it is no PEM or PKCS12 store with certificates, or ssl.truststore.password is wrong"
+        why = (
+            "it is not a PEM or PKCS12 store with certificates, or ssl.truststore.password is wrong"
+        )
         raise UsageError(f"{location or 'ssl.truststore.certificates'}: {why}") from error
 
 

@@ -203,7 +203,7 @@ def refuse_foreign(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_dir():
-        raise UsageError(f"{path}: it is no folder; name a new one as --out")
+        raise UsageError(f"{path}: it is not a folder; name a new one as --out")
     inside = list(path.iterdir())
     if any(one.is_symlink() for one in (path, *inside, *(path / names.LOG_FOLDER).glob("*"))):
         raise UsageError(f"{path}: it is, or holds, a symbolic link; name a new folder as --out")

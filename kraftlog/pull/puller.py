@@ -99,7 +99,7 @@ class Puller:
                 continue
             self.tell(f"snapshot {newest.end_offset}-{newest.epoch} has come")
             return
-        why = f"the last one: {problem}" if problem else "what comes is no snapshot"
+        why = f"the last one: {problem}" if problem else "what comes is not a snapshot"
         raise PullError(
             f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them faster than they come, raise the rate"
         )

@@ -83,7 +83,7 @@ def _from_endpoint(url: str, client: str, secret: str, scope: str | None) -> str
 def _checked(token: Any, source: str) -> str:
     """A token must not be able to end the field that it stands in."""
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token:
-        raise PullError(f"{source}: what it holds is no token")
+        raise PullError(f"{source}: what it holds is not a token")
     return token
 
 

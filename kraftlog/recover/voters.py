@@ -57,12 +57,14 @@ def voters_of(words: Iterable[str]) -> Sequence[NewVoter]:
 def _voter(text: str) -> NewVoter:
     found = _FORM.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no voter: write 1@host:9093:directory-id")
+        raise UsageError(f"{text!r} is not a voter: write 1@host:9093:directory-id")
     directory, port = found["directory"], int(found["port"])
     if not 0 < port <= _LAST_PORT:
-        raise UsageError(f"{text!r}: {port} is no port")
+        raise UsageError(f"{text!r}: {port} is not a port")
     if not _UUID.fullmatch(directory) or directory == ZERO_UUID or _raw(directory) is None:
-        raise UsageError(f"{directory!r} is no directory id; kafka-storage random-uuid makes one")
+        raise UsageError(
+            f"{directory!r} is not a directory id; kafka-storage random-uuid makes one"
+        )
     return NewVoter(int(found["id"]), found["host"].strip("[]"), port, directory)
 
 

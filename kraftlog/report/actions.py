@@ -29,13 +29,13 @@ ACTIONS = (
     Action(
         "stop",
         "Restart nothing, keep every folder",
-        "Committed data is in question here: whatever starts first may become the truth. Settle which copy is right before any node runs again.",
+        "Committed data is in question here: whatever starts first may become the truth. Before any node runs again, find out which copy is right.",
         first=True,
     ),
     Action(
         "refetch",
         "Replace the damaged log before its node restarts",
-        "Kafka would cut the log at the damage without a word. Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
+        "Kafka would cut the log at the damage without a warning. Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
         first=True,
     ),
     Action(
@@ -46,8 +46,8 @@ ACTIONS = (
     ),
     Action(
         "identity",
-        "Put identities and voters right before a restart",
-        "Who the nodes are, or who votes, is not told the same way everywhere.",
+        "Correct identities and voters before a restart",
+        "The files at hand disagree on who the nodes are, where they are, or who votes.",
         first=True,
     ),
     Action(
@@ -60,7 +60,8 @@ ACTIONS = (
     Action(
         "deleted",
         "Ask who removed these objects",
-        "If nobody meant it, stop the controllers: the state before it is still in these copies, and each snapshot that a running node drops takes some of it away.",
+        "If nobody meant it, stop the controllers. The state before the removal is still in these copies. "
+        "But each snapshot that a running node drops takes some of it away.",
     ),
     Action(
         "copy",
@@ -81,12 +82,12 @@ ACTIONS = (
     Action(
         "restart",
         "Note what a restart cuts, then restart",
-        "Usual after a crash, a network that was cut, or a copy of a running node. A start cuts these records; do again what is still wanted.",
+        "This is usual after a crash, after a network was cut, or in a copy of a running node. A start cuts these records. Do again what is still wanted.",
     ),
     Action(
         "keep",
         "Keep a copy of the folder, then restart",
-        "The node does not vote, and fetches from the leader what it has lost.",
+        "The node does not vote, and it fetches what it has lost from the leader.",
     ),
     Action(
         "know",

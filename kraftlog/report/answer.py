@@ -131,7 +131,7 @@ def _sentence(
         names = listed([str(one) for one in missing])
         told.append(f"But {noun} {names} {verb} not copied: copy before you decide.")
     elif any(action.first for action in asked):
-        told.append("But do first what stands under What must I do.")
+        told.append("But first do what is listed under What must I do.")
     return " ".join(told)
 
 
@@ -151,7 +151,7 @@ def _may(row: Row, wait: bool) -> str:
     return WAIT if wait and may in (YES, LOSES) else may
 
 
-_BY_ITSELF = "safe, once what is critical is settled"
+_BY_ITSELF = "safe, once the critical findings are settled"
 
 
 def _why(row: Row) -> str:

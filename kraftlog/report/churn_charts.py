@@ -100,7 +100,7 @@ def _count(field: str, title: str, form: str = ",d") -> Any:
 
 @chart(
     "Partitions per broker",
-    "Newest state: partitions that a broker leads (dark), follows (light), and holds while nobody leads them (red).",
+    "In the newest state: partitions that a broker leads (dark), follows (light), and holds while nobody leads them (red).",
     "The state holds no partition.",
     needs_lake=True,
 )
@@ -139,7 +139,7 @@ def loads(data: PageData, width: int) -> Any:
 
 def _all_at_once(data: PageData) -> str | None:
     total = sum(one.count for one in data.type_counts)
-    return f"All {total:,} records are of one moment." if total else None
+    return f"All {total:,} records have the same time." if total else None
 
 
 def type_colours(data: PageData) -> dict[str, str]:
@@ -158,7 +158,7 @@ def type_colours(data: PageData) -> dict[str, str]:
 
 @chart(
     "Records over time, by type",
-    "Records of the logs, each content once, whichever replica holds it.",
+    "Records of the logs. A record that several replicas hold is counted once.",
     "No log holds a record with a time.",
     needs_lake=True,
     words=_all_at_once,
@@ -212,7 +212,7 @@ def _below(end: int) -> str:
 
 @chart(
     "Snapshot sizes",
-    "By end offset; equal files of several replicas are one mark.",
+    "By end offset. Equal files of several replicas are one mark.",
     "No replica holds a snapshot.",
     words=_few_snapshots,
 )
@@ -268,7 +268,7 @@ def _few_epochs(data: PageData) -> str | None:
 
 
 def _leader(one: Row) -> str:
-    return "nobody known" if one["leader"] is None else f"node {one['leader']}"
+    return "an unknown node" if one["leader"] is None else f"node {one['leader']}"
 
 
 @chart(

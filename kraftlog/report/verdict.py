@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kraftlog.plain import counted, listed
+from kraftlog.plain import counted, listed, sentence
 from kraftlog.report.once import nodes_text
 
 Row = dict[str, Any]
@@ -47,7 +47,7 @@ def headline(
     others = [row for row in by_severity["warning"] if row["check"] not in (TAIL, "voters_present")]
     if not by_severity["critical"] and others:
         parts.append(_warnings(others))
-    told = [_sentence("; ".join(parts))] if parts else []
+    told = [f"{sentence(part)}." for part in parts]
     present = [_evidence(row) for row in findings if row["check"] == "voters_present"]
     return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
 
@@ -73,15 +73,15 @@ def outcome_words(checks: Iterable[Row], findings: Iterable[Row]) -> str:
 
 
 def committed_words(verdict: Row) -> str:
-    """The committed interval in words: "exactly" only where both ends are proven."""
+    """The committed interval in words: where it ends only where that is proven."""
     lower, upper = verdict["committed_lower"], verdict["committed_upper"]
     if upper is not None and upper == lower:
-        return f"committed exactly below offset {lower:,}"
+        return f"everything below offset {lower:,} is committed, and nothing from there on"
     if upper is not None:
-        return f"committed below offset {lower:,} for certain, and nowhere from {upper:,} on"
+        return f"everything below offset {lower:,} is committed, and nothing from {upper:,} on"
     if not lower:
-        return "what is committed cannot be told"
-    return f"committed below offset {lower:,} for certain; how much further cannot be told"
+        return "what is committed is not known"
+    return f"everything below offset {lower:,} is committed, and how much more is not known"
 
 
 def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
@@ -90,7 +90,7 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
     if verdict["verdict"] == "sound":
         number = "the only voter was" if len(voters) == 1 else f"all {len(voters)} voters were"
         return [
-            f"Sound: {number} copied, and every check that applies has passed; {committed_words(verdict)}."
+            f"Sound: {number} copied, and every check that applies has passed. {sentence(committed_words(verdict))}."
         ]
     told = []
     if verdict["verdict"] == "incomplete" and not has_parts:
@@ -126,7 +126,7 @@ def _lag(verdict: Row) -> list[str]:
     snapshot = any(one["needs_snapshot"] for one in lagging)
     behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
     how = ", so far that a snapshot must be fetched" if snapshot else ""
-    told = [f"{who[0].upper() + who[1:]} {'is' if is_one else 'are'} {behind}{how}."]
+    told = [f"{sentence(who)} {'is' if is_one else 'are'} {behind}{how}."]
     slow = [one["who"] for one in lagging if one["is_voter"]]
     if slow and verdict["voters"]:
         total = len(verdict["voters"])
@@ -140,14 +140,11 @@ def _lag(verdict: Row) -> list[str]:
     return told
 
 
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
-
-
 def _warnings(findings: list[Row]) -> str:
     checks = list(dict.fromkeys(row["check"] for row in findings))
     names = f" ({listed(checks)})" if len(checks) <= _NAMED else ""
-    return f"nothing critical was found; {counted(len(findings), 'warning')} to look at{names}"
+    be = "is" if len(findings) == 1 else "are"
+    return f"nothing critical was found, but there {be} {counted(len(findings), 'warning')} to look at{names}"
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from kraftlog.plain import counted
+
 Row = dict[str, Any]
 
 _ROLES = {"voter": 0, "observer": 1}
@@ -140,4 +142,6 @@ def status_of(data: PageData, row: Row) -> tuple[str, str]:
             return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
     furthest = max(one["log_end_offset"] or 0 for one in data.replicas)
     behind = furthest - (row["log_end_offset"] or 0)
-    return "ok", f"{behind:,} behind the furthest log" if behind else "as far as any"
+    if not behind:
+        return "ok", "no log goes further"
+    return "ok", f"{counted(behind, 'offset')} behind the log that goes furthest"

@@ -101,7 +101,7 @@ def _why_unloadable(one: SnapshotView) -> str | None:
         if fault.kind not in _NO_CUT:
             return fault.detail
     if len(batches) and not one.starts_with_header:
-        return "its first record is no snapshot header"
+        return "its first record is not a snapshot header"
     undecodable = one.is_damaged and not one.evidence.faults
     return "a record in it cannot be decoded" if undecodable else None
 
@@ -111,7 +111,7 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     yield from _identity_problems(one)
     plain = [file.path for file in one.snapshots if file.name_form == names.KIP_PLAIN]
     for path in (*one.foreign_names, *plain):
-        yield f"{_base(path)} is no name that Kafka can parse"
+        yield f"{_base(path)} is not a name that Kafka can parse"
     for problem in one.problems:
         if _refuses(problem):
             yield f"{_base(problem.path)} cannot be read: {problem.text}"

@@ -38,7 +38,7 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     dead = dying if dying is not None else min(likely_leaders(quorum))
     log = named(quorum, dead)
     if log is None or log.label not in logs:
-        raise InputError(f"{dead} is no voter's copy: name one of {', '.join(logs)}")
+        raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(logs)}")
     dead = log.label
     gone = logs[dead].evidence.node_id
     left = [log for log in logs.values() if log.evidence.node_id != gone]

@@ -222,7 +222,7 @@ def _read(
     if chosen is None:
         chosen = leader
     elif chosen is not leader and chosen not in view.replicas:
-        raise UsageError(f"the selector chose {chosen!r}, which is no replica of the partition")
+        raise UsageError(f"the selector chose {chosen!r}, which is not a replica of the partition")
     return Read(
         chosen.endpoint.id,
         leader.endpoint.rack == client.rack_id,

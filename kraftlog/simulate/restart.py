@@ -76,7 +76,7 @@ class _Judge:
             return Restart(log.label, node, Safety.UNKNOWN, "no segment of its log was copied")
         role = self.quorum.role(log.evidence)
         if role == "unknown" or log.label in self.quorum.foreign:
-            why = "whose copy it is cannot be told, or it is of another cluster"
+            why = "nothing tells whose copy it is, or it is of another cluster"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         for safety, reason, start in self._troubles(log, role == "voter"):
             needs = self._missing if safety == Safety.UNKNOWN else ()
@@ -99,7 +99,7 @@ class _Judge:
         if cut is not None:
             yield from self._discarded(log, votes, cut, boot.reason or "")
         if votes and len(self.quorum.holders) < self.quorum.bounds.majority:
-            why = "fewer than a majority of the voters were copied: nothing shows what it lacks"
+            why = "less than a majority of the voters was copied: nothing shows what this one lacks"
             yield Safety.UNKNOWN, why, None
 
     def _forgotten(self, log: LogView) -> Iterator[tuple[str, int | None]]:
@@ -172,8 +172,8 @@ class _Judge:
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
-            return "nothing is lost; but the quorum stands still meanwhile, as the other voters at hand are no majority"
-        return "nothing is lost; the other voters are a majority meanwhile"
+            return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
+        return "nothing is lost; the other voters are a majority while the node is down"
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does

@@ -105,7 +105,7 @@ def _size(path: str, number: int, text: str | None) -> float:
     except ValueError:
         size = -1
     if not 0 <= size < float("inf"):
-        raise UsageError(f"{path}, line {number}: bytes_per_day {text!r} is no number of bytes")
+        raise UsageError(f"{path}, line {number}: bytes_per_day {text!r} is not a number of bytes")
     return size
 
 
@@ -113,7 +113,7 @@ def _whole(path: str, number: int, text: str | None) -> int | None:
     if not text:
         return None
     if not text.isdecimal():
-        raise UsageError(f"{path}, line {number}: partition {text!r} is no number")
+        raise UsageError(f"{path}, line {number}: partition {text!r} is not a number")
     return int(text)
 
 

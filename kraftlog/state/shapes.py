@@ -156,7 +156,9 @@ def known_principals(state: StateView, data: Data) -> Data:
     """Owner, requester and renewers of a token must be written `Type:name`."""
     for principal in (data["owner"], data["requester"], *data["renewers"]):
         if ":" not in principal:
-            raise ReplayFault("bad_value", f"{principal!r} is no principal: it must be Type:name")
+            raise ReplayFault(
+                "bad_value", f"{principal!r} is not a principal: it must be Type:name"
+            )
     return data
 
 

@@ -42,7 +42,7 @@ def require_place(root: str) -> None:
     if others:
         more = f" and {len(others) - _TOLD} more" if len(others) > _TOLD else ""
         raise LakeError(
-            f"{root} is no lake and holds other things ({', '.join(others[:_TOLD])}{more}); name an empty folder, or one that is not there yet"
+            f"{root} is not a lake and holds other things ({', '.join(others[:_TOLD])}{more}); name an empty folder, or one that is not there yet"
         )
 
 

@@ -186,7 +186,7 @@ def test_for_people_each_record_has_a_head_and_its_changes(
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["broker", "x"], "no node id"),
+        (["broker", "x"], "not a node id"),
         (["config", "orders"], "write config topic/orders"),
         (["partition", "orders"], "write partition orders-3"),
         (["two words"], "nothing that can be explained"),

@@ -294,7 +294,7 @@ REFUSALS: dict[str, tuple[Damage, str]] = {
     "another topic's id": (
         lambda d: (d / "partition.metadata").write_text(FOREIGN_ID), "another topic id",
     ),
-    "a quorum-state that is no JSON": (
+    "a quorum-state that is not JSON": (
         lambda d: (d / "quorum-state").write_text("{"), "quorum-state cannot be read",
     ),
     "an empty quorum-state": (

@@ -135,9 +135,9 @@ def test_one_copys_snapshot_and_anothers_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "voter, said",
     [
-        ("1@host:9093", "is no voter"),
-        ("1@host:0:yD7wSNglQZe1f8nw8v9c1Q", "is no port"),
-        ("1@host:9093:short", "is no directory id"),
+        ("1@host:9093", "is not a voter"),
+        ("1@host:0:yD7wSNglQZe1f8nw8v9c1Q", "is not a port"),
+        ("1@host:9093:short", "is not a directory id"),
         ("1@other:9093:DmhVAByDzAsoIMGOut7ABg", "same node id"),
         ("2@host1:9093:DmhVAByDzAsoIMGOut7ABg", "same address"),
         ("2@other:9093:yD7wSNglQZe1f8nw8v9c1Q", "same directory id"),

@@ -294,7 +294,7 @@ def test_a_selector_of_ones_own_may_fail() -> None:
     quorum = cluster(("t", [1, 2], [1, 2], 1))
     with pytest.raises(UsageError, match=r"failed at t-0: ValueError"):
         select_all(quorum, Broken())
-    with pytest.raises(UsageError, match="no replica of the partition"):
+    with pytest.raises(UsageError, match="not a replica of the partition"):
         select_all(quorum, Stranger())
     assert select_all(quorum, Nobody())["b", "t"].by_broker == {1: 1}
 

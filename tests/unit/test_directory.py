@@ -147,10 +147,10 @@ def test_names_that_are_no_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[s
     bad.mkdir()
     (folder / os.fsdecode(b"\xe9.log")).write_bytes(b"")
     (found,) = find_replicas([str(tmp_path)])
-    assert r"\xff\xfe: its name is no UTF-8" in capsys.readouterr().err
+    assert r"\xff\xfe: its name is not UTF-8" in capsys.readouterr().err
     problems = {file.name: file.problem for file in found.files}
-    assert problems == {SEGMENT: None, r"\xe9.log": "its name is no UTF-8"}
-    with pytest.raises(InputError, match="no UTF-8"):
+    assert problems == {SEGMENT: None, r"\xe9.log": "its name is not UTF-8"}
+    with pytest.raises(InputError, match="not UTF-8"):
         find_replicas([str(bad)])
 
 

@@ -109,7 +109,7 @@ def test_why_a_snapshot_does_not_load(tmp_path: Path) -> None:
     overwrite(path, 150, b"\x55")
     assert loadable(tmp_path) == "a batch's CRC is wrong"
     path.write_bytes(raw[header:])
-    assert loadable(tmp_path) == "its first record is no snapshot header"
+    assert loadable(tmp_path) == "its first record is not a snapshot header"
 
 
 def problems(root: Path) -> list[str]:

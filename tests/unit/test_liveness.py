@@ -170,7 +170,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for wrong in ("--bandwidth", "--chunk", "--fetch-timeout-ms"):
         with pytest.raises(SystemExit):
             main([*plan, wrong, "0"])
-        assert "no whole number of 1 or more" in capsys.readouterr().err
+        assert "not a whole number of 1 or more" in capsys.readouterr().err
 
 
 def test_nothing_to_fetch_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

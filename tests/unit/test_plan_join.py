@@ -128,8 +128,8 @@ def test_names_that_are_no_replicas_are_refused_in_one_sentence(
     assert "no replica 7" in refused(capsys, "join", "1", "--from", "7", *where)
     assert "2 is itself the likely leader" in refused(capsys, "join", "2", *where)
     assert "cannot follow itself" in refused(capsys, "join", "1", "--from", "1", *where)
-    assert "9 is no voter's copy" in refused(capsys, "failover", "--leader", "9", *where)
-    assert "no whole number" in refused(capsys, "join", "new", *where, "--bandwidth", "fast")
+    assert "9 is not a voter's copy" in refused(capsys, "failover", "--leader", "9", *where)
+    assert "not a whole number" in refused(capsys, "join", "new", *where, "--bandwidth", "fast")
     (nodes[0].folder / "quorum-state").write_text("{")
     message = refused(capsys, "join", "2", "--from", "1", *where)
     assert "replica 1 cannot lead, as it does not start" in message

@@ -188,5 +188,5 @@ def test_a_token_of_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
         file.write_text(f"{text}\n")
         assert source() == text
     file.write_text("two\x01fields")
-    with pytest.raises(Exception, match="no token"):
+    with pytest.raises(Exception, match="not a token"):
         source()

@@ -192,7 +192,7 @@ def test_a_node_of_whom_nothing_is_known_is_to_be_copied_again() -> None:
 def test_a_yes_says_what_comes_before_it() -> None:
     rows = [restart("controller 1", "safe", "nothing is lost", order=1)]
     yes = "Each node may be restarted, one at a time."
-    first = f"{yes} But do first what stands under What must I do."
+    first = f"{yes} But first do what is listed under What must I do."
     for check, told in (
         ("election_storm", yes),
         ("voter_directories_agree", first),
@@ -529,7 +529,7 @@ def test_headlines_of_findings() -> None:
     assert "on broker 3, from" in told([bad], [], {"a/3": "broker 3"}, verdict="critical")
     storm = finding("election_storm", "1", "warning")
     assert told([storm], [], {}, verdict="attention") == (
-        "Nothing critical was found; 1 warning to look at (election_storm)."
+        "Nothing critical was found, but there is 1 warning to look at (election_storm)."
     )
     errored = {"check": "log_matching", "result": "errored"}
     text = told([], [errored], {}, verdict="attention")
@@ -539,9 +539,10 @@ def test_headlines_of_findings() -> None:
 def test_a_headline_says_no_more_than_the_verdict() -> None:
     sound = told([], [], {})
     assert sound.startswith("Sound: all 3 voters were copied, and every check that applies")
-    assert "committed exactly below offset 12." in sound
+    assert "Everything below offset 12 is committed, and nothing from there on." in sound
     unproven = told([], [], {}, committed_upper=None)
-    assert "below offset 12 for certain; how much further cannot be told." in unproven
+    assert "below offset 12 is committed, and how much more is not known." in unproven
+    assert "nothing from" not in unproven
     missing = told([], [], {}, verdict="incomplete", missing_voters=[2, 3])
     assert missing == (
         "Nothing was found in what could be judged, but not everything could be. "
@@ -553,7 +554,7 @@ def test_a_headline_says_no_more_than_the_verdict() -> None:
     assert gaps.endswith("1 check could not judge everything: log_matching.")
     for text in (missing, unknown, gaps):
         assert "Sound" not in text
-        assert "exactly" not in text
+        assert "nothing from" not in text
 
 
 def test_a_headline_tells_who_is_far_behind() -> None:
@@ -586,7 +587,7 @@ def test_equal_tails_are_told_once_and_controllers_first() -> None:
     ]
     assert told(rows, [], {}, verdict="attention") == (
         "Controller 2 carries an uncommitted tail from offset 168 on that a restart cuts "
-        "(whether any of it was committed is not proven); controller 3 and broker 12 carry an "
+        "(whether any of it was committed is not proven). Controller 3 and broker 12 carry an "
         "uncommitted tail from offset 176 on that a restart cuts (none of it committed)."
     )
 

@@ -134,7 +134,7 @@ def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:
     stranger = Node(tmp_path, 4)
     stranger.write([leader_change(0, 1, 3), *(Batch(n, 1, (NO_OP,)) for n in range(1, 9))])
     stranger.meta(cluster="elsewhere")
-    why = "whose copy it is cannot be told, or it is of another cluster"
+    why = "nothing tells whose copy it is, or it is of another cluster"
     assert told(tmp_path, "1") == (Safety.UNKNOWN, why, None)
     assert told(tmp_path, "4") == (Safety.UNKNOWN, why, None)
 
@@ -234,12 +234,12 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
         node.append(Batch(12, 2, (NO_OP,), None, LATER))
     why = "nothing is lost: what is missing from offset 12 on comes from the leader"
     assert told(tmp_path, "3") == (Safety.SAFE, why, None)
-    meanwhile = "nothing is lost; the other voters are a majority meanwhile"
+    meanwhile = "nothing is lost; the other voters are a majority while the node is down"
     assert told(tmp_path, "1") == (Safety.SAFE, meanwhile, None)
     shutil.rmtree(nodes[2].home)
     assert told(tmp_path, "1")[1] == (
-        "nothing is lost; but the quorum stands still meanwhile, as the other voters at "
-        "hand are no majority"
+        "nothing is lost, but the quorum stands still while the node is down: the other voters at "
+        "hand are not a majority"
     )
 
 
@@ -255,7 +255,7 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
         "cluster-of-the-tests-0 (cluster_id_agrees)"
     )
     assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
-    meanwhile = "nothing is lost; the other voters are a majority meanwhile"
+    meanwhile = "nothing is lost; the other voters are a majority while the node is down"
     assert rows["3"] == {
         "replica": "3", "node_id": 3, "who": "controller 3", "role": "voter", "verdict": "safe",
         "reason": meanwhile, "lost_from": None, "lost": [], "needs": [], "order": 1,

@@ -163,7 +163,7 @@ def test_an_unpadded_name_stops_a_node(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     node.checkpoint(6, 1).rename(node.folder / f"{6:020d}-1.checkpoint")
     _, _, boots, _ = plans(tmp_path)
-    assert boots["1"]["reason"] == f"{6:020d}-1.checkpoint is no name that Kafka can parse"
+    assert boots["1"]["reason"] == f"{6:020d}-1.checkpoint is not a name that Kafka can parse"
 
 
 def test_a_misnamed_snapshot_is_not_found(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_checkpoint_file_belongs_to_its_replica(capsys: Printed) -> None:
 def test_an_offset_is_a_number(capsys: Printed) -> None:
     with pytest.raises(SystemExit):
         run("state", LIVE.folder, "--at", "soon")
-    assert "'soon' is no offset, nor 'committed'" in capsys.readouterr().err
+    assert "'soon' is not an offset, nor 'committed'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["state", "diff", "checkpoint"])

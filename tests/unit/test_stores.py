@@ -51,11 +51,11 @@ def test_the_address_is_told_where_the_environment_names_one(
 
 @pytest.mark.parametrize("uri", ["s4://bucket/x", "hdfs://host/x", "ftp://host/x", "://x"])
 def test_other_stores_are_refused(uri: str) -> None:
-    with pytest.raises(UsageError, match="is no store that kraftlog knows"):
+    with pytest.raises(UsageError, match="is not a store that kraftlog knows"):
         stores.filesystem_of(uri)
 
 
 def test_what_must_be_on_this_machine() -> None:
     assert local_path("a/b") == Path("a/b")
-    with pytest.raises(argparse.ArgumentTypeError, match="is no path of this machine"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a path of this machine"):
         local_path("s3://bucket/a")

@@ -313,7 +313,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
-    says="Lost: config min.insync.replicas of topic a. There again, because its deletion is lost: "
+    says="Lost: config min.insync.replicas of topic a. There again, because the deletion is lost: "
     "topic b.",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:

@@ -59,7 +59,7 @@ def _(nodes: list[Node]) -> None:
     nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER))
 
 
-@fault("segment_name_matches", "critical", "1", says="ends in .log, but its name is no offset")
+@fault("segment_name_matches", "critical", "1", says="ends in .log, but its name is not an offset")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "old.log").write_bytes(b"")
 
