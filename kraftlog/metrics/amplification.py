@@ -3,7 +3,8 @@
 In: versions of brokers (one lineage), the shared log, offsets and sizes of the partition changes.
 Out: rows of the table `event_amplification`. KIP-630 imagined one FenceBroker event of 8 bytes; as
 shipped, a PartitionChangeRecord per affected partition goes with it. A burst is the event's batch
-and those next to it that were appended within BURST_GAP_MS of each other. Source: KIP-630 "Type of
+and those next to it that were appended within BURST_GAP_MS of each other; several events in one burst
+share its partition changes, each its own. Source: KIP-630 "Type of
 State Machines and Operations", "Loading State and Frequency of Compaction", "Amount of Data
 Replicated".
 """
@@ -28,6 +29,9 @@ from kraftlog.relations import moment
 Row = dict[str, Any]
 BURST_GAP_MS = 10
 """Batches of one controller operation are appended within a few ms; NoOps come every 500 ms."""
+
+
+_CHANGES_PRECEDE = ("fenced", "unregistered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Bursts:
         offsets = np.array([one.offset for one in self.events], np.int64)
         rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1
         self.spans = _bursts(log)[rows] if self.events else np.empty((0, 2), np.int64)
+        self.shares = _shares(self.events, self.spans)
         self.counts = np.zeros(len(self.events), np.int64)
         self.sizes = np.zeros(len(self.events), np.int64)
 
@@ -93,7 +98,7 @@ class Bursts:
             order = order_of(offsets)
             offsets, sizes = offsets[order], sizes[order]
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        first, after = (np.searchsorted(offsets, self.spans[:, side]) for side in (0, 1))
+        first, after = (np.searchsorted(offsets, self.shares[:, side]) for side in (0, 1))
         self.counts += after - first
         self.sizes += before[after] - before[first]
 
@@ -107,6 +112,25 @@ def _bursts(log: SharedLog) -> Longs:
     spans = [log.base_offsets[firsts], log.last_offsets[firsts + lengths - 1] + 1]
     found: Longs = np.repeat(np.stack(spans, axis=1), lengths, axis=0)
     return found
+
+
+def _shares(events: list[Event], spans: Longs) -> Longs:
+    """Per event, the offsets [start, end) of its own partition changes. Alone in its burst it has
+    all; of several, Kafka writes those of a fencing or an unregistration before the record that
+    tells of it, and those of another event behind it.
+    """
+    shares, first = spans.copy(), 0
+    for at in range(1, len(events)):
+        before, one = events[at - 1], events[at]
+        if spans[at, 0] == spans[at - 1, 0] and before.offset == one.offset:
+            shares[at, 0] = shares[at - 1, 0]
+            continue
+        if spans[at, 0] == spans[at - 1, 0]:
+            both_precede = before.kind in _CHANGES_PRECEDE and one.kind in _CHANGES_PRECEDE
+            cut = before.offset + 1 if both_precede else one.offset
+            shares[first:at, 1] = shares[at, 0] = cut
+        first = at
+    return shares
 
 
 def amplification_rows(found: Bursts, replicas: int) -> list[Row]:

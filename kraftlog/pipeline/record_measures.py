@@ -102,10 +102,16 @@ def churn(run: SharedMeasures) -> Rows:
     column("record_type", TEXT, "type of the record"),
     column("burst_start_offset", LONG, "first offset of what was appended together with it"),
     column("burst_end_offset", LONG, "offset after the last"),
-    column("partition_change_count", LONG, "partition changes in the burst"),
+    column(
+        "partition_change_count",
+        LONG,
+        "partition changes of the event: all of its burst, or its own where that holds several events",
+    ),
     column("partition_change_size_bytes", LONG, "their bytes, with record frames"),
     column("burst_record_count", LONG, "records of the burst, control records too"),
-    column("burst_size_bytes", LONG, "bytes of the burst's batches"),
+    column(
+        "burst_size_bytes", LONG, "bytes of the burst's batches, those of other events in it too"
+    ),
     column("replicated_size_bytes", LONG, "what the leader sends: times all copies but its own"),
     column("kip_event_size_bytes", LONG, "the same, had one event of 8 bytes been enough"),
     column(

@@ -292,14 +292,28 @@ def test_events_and_their_partition_changes(measured: Measured, log_records: lis
     rows = measured.rows("event_amplification")
     at = {row["offset"]: row for row in log_records}
     assert {row["event"] for row in rows} >= {"fenced", "unfenced", "controlled_shutdown"}
+    counts: dict[tuple[int, int], int] = defaultdict(int)
     for row in rows:
         assert at[row["event_offset"]]["type"] == row["record_type"]
-        burst = [at[one] for one in range(row["burst_start_offset"], row["burst_end_offset"])]
-        kinds = Counter(one["type"] for one in burst)
-        assert row["partition_change_count"] == kinds["PARTITION_CHANGE_RECORD"]
-        assert row["burst_record_count"] == len(burst)
+        span = (row["burst_start_offset"], row["burst_end_offset"])
+        counts[span] += row["partition_change_count"]
+        assert row["burst_record_count"] == span[1] - span[0]
         assert row["replicated_size_bytes"] == row["burst_size_bytes"] * 6
-    assert max(row["partition_change_count"] for row in rows) > 5
+    for span, count in counts.items():
+        kinds = Counter(at[one]["type"] for one in range(*span))
+        assert count == kinds["PARTITION_CHANGE_RECORD"]
+    # Brokers 13 and 12 were fenced in one batch, and each takes itself out of its own ISRs.
+    together = [row for row in rows if (row["burst_start_offset"], row["event"]) == (499, "fenced")]
+    assert [(row["broker_id"], row["event_offset"]) for row in together] == [(13, 546), (12, 593)]
+    begin = 499
+    for row in together:
+        changes = [at[one] for one in range(begin, row["event_offset"])]
+        assert {one["type"] for one in changes} == {"PARTITION_CHANGE_RECORD"}
+        assert row["partition_change_count"] == len(changes)
+        isrs = [one["data"]["isr"] for one in changes if one["data"]["isr"] is not None]
+        assert isrs
+        assert all(row["broker_id"] not in isr for isr in isrs)
+        begin = row["event_offset"] + 1
 
 
 def _key(row: Row) -> tuple[Any, ...] | None:

@@ -613,3 +613,19 @@ def test_the_bytes_of_a_burst(tmp_path: Path) -> None:
     assert (row["partition_change_count"], row["partition_change_size_bytes"]) == (2, 90)
     assert (row["event_offset"], row["broker_id"], row["event"]) == (13, 7, "fenced")
     assert (row["kip_event_size_bytes"], row["kip_isr_changes_size_bytes"]) == (2 * 8, 2 * 2 * 40)
+
+
+def test_events_of_one_burst_have_each_their_own_partition_changes(tmp_path: Path) -> None:
+    """Offsets 12 to 31 in one batch: broker 1 is fenced at 15, 2 at 18; 3 is unfenced at 20, 4
+    leaves at 25, when both of its marks change, and 5 is unfenced at 30.
+    """
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (NO_OP,) * 20, None, START_MS + 100_000))
+    kinds = [(15, 1, "fenced"), (18, 2, "fenced"), (20, 3, "unfenced")]
+    kinds += [(25, 4, "controlled_shutdown"), (25, 4, "fenced"), (30, 5, "unfenced")]
+    bursts = Bursts(shared_log(read(tmp_path)), [Event(*one, "X") for one in kinds])
+    changes = np.array([12, 13, 14, 16, 17, 21, 22, 23, 24, 26, 27, 31])
+    bursts.add(changes, np.full(len(changes), 40))
+    rows = amplification_rows(bursts, 3)
+    assert [row["partition_change_count"] for row in rows] == [3, 2, 4, 2, 2, 1]
+    assert {(row["burst_start_offset"], row["burst_end_offset"]) for row in rows} == {(12, 32)}

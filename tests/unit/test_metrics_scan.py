@@ -152,6 +152,6 @@ def test_small_row_groups_are_read_together(
     found.add(kind, rows, frame_sizes(rows))
     assert sorted(found.survivors().offsets.tolist()) == [2, 4, 5, 7]
     bursts = Bursts(log_of(10), [Event(5, 1, "fenced", "FENCE_BROKER_RECORD")])
-    bursts.spans[:] = [2, 6]
+    bursts.shares[:] = [2, 6]
     bursts.add(rows.column("offset").to_numpy(), np.arange(6))
     assert (bursts.counts.tolist(), bursts.sizes.tolist()) == ([3], [1 + 3 + 4])
