@@ -31,7 +31,7 @@ from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import Decoded, decode_batch, describe
-from kraftlog.quorum.detect import remarkable, type_counts
+from kraftlog.quorum.detect import JUDGED_BODIES, remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -193,7 +193,7 @@ class Collector:
         if not rows:
             return None
         limit = self.limits.decompressed_size_bytes
-        decoded = decode_window(window, None, self.redactor, limit, rows)
+        decoded = decode_window(window, None, self.redactor, limit, rows, bodies=JUDGED_BODIES)
         odd = remarkable(window, decoded)
         for row in rows:
             batch_id = window.batches.batch_ids[row]

@@ -5,7 +5,7 @@ above 0 a snapshot is its base; until a second witness agrees with that base, a 
 contradicts it opens a second line, and the next witness decides between them. After a hole, or a
 record that does not decode, nothing is judged until the next snapshot. After a record that a newer
 Kafka wrote the history goes on in doubt: what then fails is not judged, and the next snapshot
-counts. Memory: two lines at most, one window of records, and the snapshots of one id. Source:
+counts. Memory: two lines at most, two windows of records, and the snapshots of one id. Source:
 KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 """
 
@@ -40,7 +40,7 @@ from kraftlog.quorum.evidence import (
     StateEvidence,
 )
 from kraftlog.quorum.health import ASKED_FIELDS, Health, Leaders, Past, health_of
-from kraftlog.quorum.history import Records
+from kraftlog.quorum.history import Records, ahead
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.declare import Key
@@ -240,7 +240,7 @@ class StateHistory:
         stop = self._stops.get(after - 1)
         end = int(self.chain.end[after - 1])
         reached = int(self.chain.base[first])
-        for window in self.records.windows(self.chain, first, after):
+        for window in ahead(self.records.windows(self.chain, first, after)):
             for index, line in enumerate(self._lines):
                 self._advance(line, window, is_first=index == 0)
             reached = window.end_offset

@@ -7,8 +7,6 @@ nothing can be wrong with the others.
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import (
     BEFORE,
@@ -48,7 +46,7 @@ class Rules:
         if event.is_control or event.data is None or event.origin.type not in BEFORE:
             return
         offset = event.origin.offset or 0
-        at = int(np.searchsorted(self.base_offsets, offset, "right")) - 1
+        at = int(self.base_offsets.searchsorted(offset, "right")) - 1
         base = int(self.base_offsets[at])
         step = Step(event.origin.type, event.data, offset, base, state, self.past.topics)
         self._tell(offset, *rules_before(step))

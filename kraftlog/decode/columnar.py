@@ -51,9 +51,12 @@ def decode_window(
     decompressed_limit: int,
     chosen: Sequence[int] | None = None,
     slices: int = 0,
+    bodies: frozenset[str] | None = None,
 ) -> Decoded:
     """The records of a window, or of its batches at the `chosen` indexes; those of SLICED types by
     so many slices (a power of two), where any are asked for.
+
+    With `bodies`, the fields of all other types are found, but their values are left null.
 
     Of types that are not `wanted` (None: all are) neither records nor faults of their bodies are
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
@@ -65,7 +68,7 @@ def decode_window(
         for index in handed:
             for found in read_batch(window, index, wanted, redactor, decompressed_limit):
                 gathering.add(index, found)
-        slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering)
+        slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering, bodies)
         _decode_singly(window, sections, frames, slow, wanted, redactor, gathering)
     return gathering.decoded()
 
@@ -77,6 +80,7 @@ def _decode_groups(
     wanted: frozenset[str] | None,
     redactor: Redactor,
     gathering: Gathering,
+    bodies: frozenset[str] | None,
 ) -> Numbers:
     """Decode the records of each type and version together; gives the rows that are left over."""
     body, codes = _read_heads(raw, frames)
@@ -100,7 +104,9 @@ def _decode_groups(
             by_slice = np.argsort(part.astype(np.uint16), kind="stable")
             rows, part = rows.take(by_slice), part.take(by_slice)
         cursors = Cursors(raw, body.take(rows), frames.value_end.take(rows))
-        normal, payload = reader.read(cursors, redactor)
+        normal, cells = reader.locate(cursors)
+        is_given = bodies is None or reader.spec.type in bodies
+        payload = reader.gather(raw, cells, redactor) if is_given else None
         left.append(rows[~normal])
         rows, part = rows[normal], part[normal]
         if len(rows):

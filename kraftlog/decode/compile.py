@@ -55,6 +55,13 @@ class Cells(NamedTuple):
     lengths: Numbers | None
 
 
+class Located(NamedTuple):
+    """How many normal records there are, and where each of their fields lies, by its name."""
+
+    rows: int
+    cells: dict[str, Cells]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One field at one version. `width` is that of a number or an array's element; 1 for text."""
@@ -141,20 +148,25 @@ class Reader:
     plain: tuple[Column, ...]
     tagged: Mapping[int, Column]
 
-    def read(self, cursors: Cursors, redactor: Redactor) -> tuple[Marks, pa.StructArray | None]:
-        """Which of the records are normal, and a row for each of those.
-
-        No rows where there are no fields, or no normal records."""
+    def locate(self, cursors: Cursors) -> tuple[Marks, Located]:
+        """Which of the records are normal, and where the fields of those lie."""
         cells = {column.field.name: column.locate(cursors) for column in self.plain}
         cells |= self._locate_tagged(cursors)
         normal = cursors.ended()
         count = int(np.count_nonzero(normal))
-        if not self.spec.fields or not count:
-            return normal, None
         if count < len(normal):
             cells = {name: _kept(found, normal) for name, found in cells.items()}
+        return normal, Located(count, cells)
+
+    def gather(self, raw: Bytes, located: Located, redactor: Redactor) -> pa.StructArray | None:
+        """A row for each of the normal records.
+
+        None where there are no fields, or no normal records."""
+        count, cells = located
+        if not self.spec.fields or not count:
+            return None
         columns = {
-            column.field.name: column.gather(cursors.raw, cells[column.field.name])
+            column.field.name: column.gather(raw, cells[column.field.name])
             if column.field.name in cells
             else column.default(count)
             for column in (*self.plain, *self.tagged.values())
@@ -165,7 +177,7 @@ class Reader:
             columns[kind.name] if kind.name in columns else pa.nulls(count, kind.type)
             for kind in kinds
         ]
-        return normal, pa.StructArray.from_arrays(arrays, fields=list(kinds))
+        return pa.StructArray.from_arrays(arrays, fields=list(kinds))
 
     def _locate_tagged(self, cursors: Cursors) -> dict[str, Cells]:
         """The tagged fields that any record has: in each round the next one of every record."""

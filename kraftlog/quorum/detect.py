@@ -16,6 +16,9 @@ from kraftlog.log.segment import Window
 from kraftlog.quorum.content import FEATURE, TRANSACTION_TYPES, odd_headers
 from kraftlog.state.shapes import newer_level
 
+JUDGED_BODIES = frozenset({FEATURE})
+"""Of these types `remarkable` looks at the fields; of the others it is enough that they decode."""
+
 
 def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     """Ids of the batches of a window whose records a check may ask for."""

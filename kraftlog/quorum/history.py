@@ -7,6 +7,7 @@ once, each content once. What has changed since the copies were looked at ends t
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -41,6 +42,17 @@ class Records(Protocol):
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """The records of a checkpoint, numbered by their places in the file."""
+
+
+def ahead(windows: Iterator[RecordWindow]) -> Iterator[RecordWindow]:
+    """The same windows, the next one read while one is worked on: arrays are worked on outside of
+    Python's lock. One window more is held.
+    """
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, windows, None)
+        while (window := coming.result()) is not None:
+            coming = reader.submit(next, windows, None)
+            yield window
 
 
 def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:

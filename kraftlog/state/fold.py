@@ -180,7 +180,9 @@ class _Fold:
         self.put, self.change, self.clear = kinds == PUT, kinds == CHANGE, kinds == CLEAR
         self.start = self._last(self.first | (kinds <= PUT))
         self.live = self.put[self.start]
-        self.slow = self.put & (kinds[self._last(self.first | (kinds <= TOPIC_WENT))] != TOPIC_CAME)
+        topic = kinds[self._last(self.first | (kinds <= TOPIC_WENT))]
+        has_come = np.where(topic <= TOPIC_WENT, topic == TOPIC_CAME, events.alive[_code(keys)])
+        self.slow = self.put & ~has_come
         self.slow |= self.change & ~self.live
         self._lists()
         self._numbers()
@@ -193,7 +195,8 @@ class _Fold:
 
     def _last(self, flags: Flags) -> Longs:
         """The last event, up to each, at which a flag is set."""
-        return np.maximum.accumulate(np.where(flags, self.at, 0))
+        found: Longs = np.append(0, np.flatnonzero(flags)).take(np.cumsum(flags))
+        return found
 
     def _before(self, values: Longs) -> Longs:
         """The values one event earlier."""
@@ -209,7 +212,8 @@ class _Fold:
         that stands at the end.
         """
         values = column.fill_null(otherwise).to_numpy(zero_copy_only=False)
-        return np.append(values, otherwise).astype(np.int64)[self.events.source]
+        found: Longs = np.append(values, otherwise).astype(np.int64).take(self.events.source)
+        return found
 
     def _lists(self) -> None:
         """Where each list's value stands, as an index into the lists with constants after them."""
@@ -217,6 +221,7 @@ class _Fold:
         self.value: dict[str, Longs] = {}
         lengths = {name: self._lengths(name) for name in _LISTS}
         count = lengths["replicas"][self._last(self.put | (lengths["replicas"] >= 0))]
+        last_put = self._last(self.put)
         for name in _LISTS:
             length, index = lengths[name], self.events.source.copy()
             if name == "directories":
@@ -229,9 +234,10 @@ class _Fold:
             elif name in _ELR:
                 empty = self.clear | (self.put & (length <= 0))
                 index[empty], length = rows, np.where(empty, 0, length)
-            set_by = self._last(self.put | (length >= 0))
-            self.value[name] = index[set_by]
-            lengths[name] = length[set_by]
+            sets = (length >= 0) & ~self.put
+            set_by = self._last(self.put | sets) if sets.any() else last_put
+            self.value[name] = index.take(set_by)
+            lengths[name] = length.take(set_by)
         held = self._before(lengths[_ELR[0]]) + self._before(lengths[_ELR[1]])
         self.cleared = self.clear & self.live & (held > 0)
 
@@ -427,6 +433,9 @@ class _Fold:
 
     def _applied(self) -> Iterator[tuple[int, Applied]]:
         left = np.flatnonzero(self.slow)
+        for code in np.unique(_code(self.events.keys[left])).tolist():
+            if self.events.alive[code]:
+                apply(self.state, *self._record(TOPIC_CAME, self.events.topics[code].as_py(), -1))
         for at in left[np.argsort(self.events.offsets[left], kind="stable")].tolist():
             found = self._apply(at)
             if found is not None:
@@ -445,7 +454,8 @@ class _Fold:
         offset = int(events.offsets[at])
         if kind == TOPIC_CAME and is_known and self._came.get(topic_id) == offset:
             return None
-        self._came[topic_id] = offset if kind == TOPIC_CAME else self._came.get(topic_id, offset)
+        if kind == TOPIC_CAME:
+            self._came[topic_id] = offset
         origin = Origin(
             offset if offset >= 0 else None,
             int(events.timestamps[at]),
@@ -463,9 +473,8 @@ class _Fold:
 
     def _name_at(self, topic_id: str, offset: int) -> str | None:
         """How a topic is called at an offset; None where it is not alive there."""
-        known = self._names.get(topic_id, [])
-        found = None
-        for one in known:
+        found = self.outline.alive.get(topic_id)
+        for one in self._names.get(topic_id, []):
             if one.offset < offset:
                 found = one.name if one.is_alive else None
         return found

@@ -17,10 +17,8 @@ import pyarrow.compute as pc
 from kraftlog.decode.rows import row_schema
 from kraftlog.state.fold import Applied, fold_last
 from kraftlog.state.outline import (
-    BASE_TOPIC,
     Outline,
     SmallWatcher,
-    TopicEvent,
     taken,
     topic_events,
 )
@@ -90,14 +88,12 @@ class Known:
     def _piece(self, window: RecordWindow, watcher: Watcher | None) -> None:
         rows = {name: _decoded(window, name) for name in (PUT, CHANGE)}
         topics = {name: _topics(one, name) for name, one in rows.items()}
-        names = self._alive(window, topics.values())
-        outline = Outline(window.start_offset, 0, window.end_offset)
+        alive = self._alive(window, topics.values())
+        outline = Outline(window.start_offset, 0, window.end_offset, alive=alive)
         self._small_tables(window, outline, watcher)
-        keys = self._touched(rows, topics, outline, names)
+        keys = self._touched(rows, topics, outline)
         if not len(keys):
             return
-        alive = [TopicEvent(BASE_TOPIC, 0, one, True, name) for one, name in names.items()]
-        outline.topics = alive + outline.topics
         base = self.partitions.versions(keys)
         last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE])
         self.partitions = self.partitions.replaced(keys, last.rows)
@@ -113,7 +109,8 @@ class Known:
         asked = {one for found in topics for one in found.dictionary.to_pylist()}
         for name in ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD"):
             asked.update(window.field(name, "topic_id"))
-        return {one: known[one,]["name"] for one in asked if (one,) in known}
+        found = ((one, known.get((one,))) for one in asked)
+        return {one: value["name"] for one, value in found if value is not None}
 
     def _small_tables(
         self, window: RecordWindow, outline: Outline, watcher: Watcher | None
@@ -128,7 +125,6 @@ class Known:
         rows: Mapping[str, pa.Table],
         topics: Mapping[str, pa.DictionaryArray],
         outline: Outline,
-        names: Iterable[str],
     ) -> Longs:
         """The partitions that a window changes, or can."""
         known = self.partitions
@@ -136,7 +132,7 @@ class Known:
         found = [known.topics.keys(topics[name], ids[name]) for name in rows]
         changed = {one.topic_id for one in outline.topics}
         for clear in outline.clears:
-            changed |= set(names) if clear.topic_id is None else {clear.topic_id}
+            changed |= set(outline.alive) if clear.topic_id is None else {clear.topic_id}
         found.append(known.of_topics(changed))
         return distinct(np.concatenate(found))
 
@@ -174,5 +170,4 @@ def _topics(rows: pa.Table, name: str) -> pa.DictionaryArray:
 
 
 def _field(rows: pa.Table, name: str, field: str) -> pa.Array:
-    struct = pa.chunked_array(rows.column(name.lower())).combine_chunks()
-    return pc.struct_field(struct, field)
+    return pc.struct_field(pa.chunked_array(rows.column(name.lower())), field).combine_chunks()

@@ -23,12 +23,12 @@ OUTLINE_TYPES = frozenset(
 )
 """What an outline alone is made of: fed with only these, an `Outliner` finds the same one."""
 
-BASE_TOPIC, BASE_PARTITION = -2, -1
-"""Stand for the offsets of a base snapshot's records: before every record of the log."""
+BASE_PARTITION = -1
+"""Stands for the offset of a base snapshot's records: before every record of the log."""
 
 
 class TopicEvent(NamedTuple):
-    """A topic came (again), or went; `offset` is its record's, or BASE_TOPIC."""
+    """A topic came (again), or went; `offset` is its record's."""
 
     offset: int
     timestamp: int
@@ -61,8 +61,8 @@ class Hidden(NamedTuple):
 class Outline:
     """One span: offsets [start, end) after a base at `start_offset`.
 
-    `close_offset` ends what still holds at the span's end, where the log breaks off; None: it holds
-    until now.
+    `alive`: the names, by id, of topics that the base holds. `close_offset` ends what still holds
+    at the span's end, where the log breaks off; None: it holds until now.
     """
 
     start_offset: int
@@ -70,6 +70,7 @@ class Outline:
     end_offset: int
     close_offset: int | None = None
     close_timestamp: int | None = None
+    alive: dict[str, str] = field(default_factory=dict)
     topics: list[TopicEvent] = field(default_factory=list)
     clears: list[ClearedElr] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
@@ -81,18 +82,26 @@ def outline_from(outline: Outline, offset: int) -> Outline | None:
     """
     if any(one.begin_offset < offset <= one.end_offset for one in outline.hidden):
         return None
-    lives: dict[str, TopicEvent] = {}
+    alive = outline.alive.copy()
     for one in outline.topics:
         if one.offset < offset:
-            lives[one.topic_id] = one
-    base = [one._replace(offset=BASE_TOPIC) for one in lives.values() if one.is_alive]
+            _take(alive, one.topic_id, one.name if one.is_alive else None)
     return replace(
         outline,
         start_offset=offset,
-        topics=base + [one for one in outline.topics if one.offset >= offset],
+        alive=alive,
+        topics=[one for one in outline.topics if one.offset >= offset],
         clears=[one for one in outline.clears if one.offset >= offset],
         hidden=[one for one in outline.hidden if one.begin_offset >= offset],
     )
+
+
+def _take(alive: dict[str, str], topic_id: str, name: str | None) -> None:
+    """A topic that lives under a name, or (None) does not live."""
+    if name is None:
+        alive.pop(topic_id, None)
+    else:
+        alive[topic_id] = name
 
 
 class SmallWatcher(Protocol):
@@ -147,7 +156,10 @@ class Outliner:
         origin = event.origin._replace(offset=None)
         _, seen = taken(self.replay, event._replace(origin=origin), self.outline, None)
         since, at_ms = self.outline.start_offset, self.outline.start_timestamp
-        self._take(one._replace(since_offset=since, since_timestamp=at_ms) for one in seen)
+        self.history.take(one._replace(since_offset=since, since_timestamp=at_ms) for one in seen)
+        for change in (one.change for one in seen if one.change.table == "topics"):
+            name = change.after["name"] if change.after is not None else None
+            _take(self.outline.alive, change.key[0], name)
 
     def feed(self, event: Event) -> None:
         """Take in one record of the log."""
@@ -156,7 +168,8 @@ class Outliner:
             return
         begun = self.replay.open_since
         _, seen = taken(self.replay, event, self.outline, self.watcher)
-        self._take(seen)
+        self.history.take(seen)
+        self.outline.topics += topic_events((one.change, one.origin) for one in seen)
         if begun is not None and self.replay.open_since is None:
             shown = offset + 1 if origin.type == END else None
             self.outline.hidden.append(Hidden(begun, offset, shown, origin.timestamp))
@@ -169,6 +182,7 @@ class Outliner:
             return None
         outline = self.outline
         twin = Outliner(outline.start_offset, outline.start_timestamp, outline.end_offset)
+        twin.outline.alive = outline.alive.copy()
         twin.outline.topics = outline.topics.copy()
         twin.outline.clears = outline.clears.copy()
         twin.outline.hidden = outline.hidden.copy()
@@ -191,20 +205,16 @@ class Outliner:
         self.history.close(close_offset, close_timestamp)
         return self.outline
 
-    def _take(self, seen: Iterable[Visible]) -> None:
-        visible = list(seen)
-        self.history.take(visible)
-        self.outline.topics += topic_events((one.change, one.origin) for one in visible)
-
 
 def topic_events(changes: Iterable[tuple[Change, Origin]]) -> Iterator[TopicEvent]:
-    """The topics that came and went by some changes."""
+    """The topics that came and went by some changes of records of the log."""
     for change, origin in changes:
         value = change.after or change.before
-        if change.table == "topics" and value is not None:
-            at = BASE_TOPIC if origin.offset is None else origin.offset
+        if change.table == "topics" and value is not None and origin.offset is not None:
             is_alive = change.after is not None
-            yield TopicEvent(at, origin.timestamp, change.key[0], is_alive, value["name"])
+            yield TopicEvent(
+                origin.offset, origin.timestamp, change.key[0], is_alive, value["name"]
+            )
 
 
 def cleared(state: State, origin: Origin, offset: int, topic_name: str) -> Iterator[ClearedElr]:

@@ -30,7 +30,8 @@ class Events:
     """One entry per event. `source` is its row in `payload`, −1 where it has none; `since` the
     first offset at which it shows.
 
-    `topics` are the topic ids by code; `keys` hold (code << 32) | partition id.
+    `topics` are the topic ids by code, `alive` whether the base holds them; `keys` hold
+    (code << 32) | partition id.
     """
 
     keys: Longs
@@ -42,6 +43,7 @@ class Events:
     since: Longs
     since_ms: Longs
     topics: pa.Array
+    alive: Flags
     payload: dict[str, pa.Array]
     versions: Longs
 
@@ -73,7 +75,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
     extra = _of_outline(outline, distinct(row_keys), codes.dictionary)
     merged = {name: np.concatenate([columns[name], extra[name]]) for name in columns}
     order = _by_key_and_offset(merged["keys"], merged["offsets"])
-    sorted_columns = {name: values[order] for name, values in merged.items()}
+    sorted_columns = {name: values.take(order) for name, values in merged.items()}
     since, since_ms = _since(outline, sorted_columns["offsets"], sorted_columns["timestamps"])
     return Events(
         keys=sorted_columns["keys"],
@@ -85,6 +87,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         since=since,
         since_ms=since_ms,
         topics=codes.dictionary,
+        alive=np.array([one in outline.alive for one in codes.dictionary.to_pylist()], np.bool_),
         payload=payload,
         versions=_numbers(parts, "record_version"),
     )
@@ -139,13 +142,13 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
         name = "partition_change_record" if is_change else "partition_record"
-        struct = pa.chunked_array(part.column(name)).combine_chunks()
+        struct = pa.chunked_array(part.column(name))
         for field in spec.fields:
             kind = arrow_type(field)
             if field.name in ("leader_epoch", "partition_epoch") and is_change:
                 column = pa.nulls(part.num_rows, kind)
             else:
-                column = pc.struct_field(struct, field.name).cast(coded(kind))
+                column = pc.struct_field(struct, field.name).combine_chunks().cast(coded(kind))
             columns.setdefault(field.name, []).append(column)
     return {name: pa.concat_arrays(values) for name, values in columns.items()}
 

@@ -43,7 +43,11 @@ class Topics:
 
     def keys(self, topic_ids: pa.Array, partition_ids: pa.Array) -> Longs:
         """(topic, partition) as one number each; the ids are codes of a dictionary."""
-        known = np.array([self.code(one) for one in topic_ids.dictionary.to_pylist()], np.int64)
+        names = topic_ids.dictionary.to_pylist()
+        found_codes = [*map(self.codes.get, names)]
+        if None in found_codes:
+            found_codes = [*map(self.code, names)]
+        known = np.array(found_codes, np.int64)
         codes = known[topic_ids.indices.to_numpy()] if len(topic_ids) else np.empty(0, np.int64)
         numbers = partition_ids.to_numpy(zero_copy_only=False).astype(np.int64)
         found: Longs = codes << 32 | numbers & 0xFFFFFFFF

@@ -46,11 +46,12 @@ class Brokers:
 
     def at(self, index: Longs) -> Longs:
         """The lists at some places; beyond the last one all lists are empty."""
-        return self.ids[:, np.minimum(index, len(self.odd) - 1)]
+        found: Longs = self.ids.take(np.minimum(index, len(self.odd) - 1), axis=1)
+        return found
 
     def odd_at(self, index: Longs) -> Flags:
         """Whether the lists at some places are too long."""
-        found: Flags = self.odd[np.minimum(index, len(self.odd) - 1)]
+        found: Flags = self.odd.take(np.minimum(index, len(self.odd) - 1))
         return found
 
 
