@@ -39,6 +39,7 @@ from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import setting_rows
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import restorable
@@ -227,6 +228,10 @@ class Copies:
     def voters(self) -> list[Row]:
         """How the set of voters changed."""
         return list(voter_change_rows(self.view))
+
+    def settings(self) -> list[Row]:
+        """Every value that this quorum is judged by, and where each comes from."""
+        return list(setting_rows(self.view, self.options))
 
     def restorable(self) -> list[Row]:
         """Which states can be rebuilt, and from whose files."""

@@ -107,9 +107,10 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         recover,
         restorable,
         run,
+        settings,
         sql,
     )
 
     looks = (audit, listing, state, restorable, explain, changes)
     plans = (plan, plan_restart, plan_join, plan_failover, plan_replicas)
-    return run, *looks, recover, *plans, pull, collect, lake, sql
+    return run, *looks, recover, *plans, pull, collect, lake, sql, settings

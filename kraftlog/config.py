@@ -1,17 +1,19 @@
 """Every option of kraftlog as one frozen value.
 
 What enters: `conf/kraftlog.toml` (defaults, with unit and reason), a file of the user, overrides
-from the command line or a job. What leaves: `Options`, which travels pickled to Spark's executors,
-or a `UsageError` that names the option. A new option is one line there and one field here.
+from the command line, a job or a call. What leaves: `Options`, which travels pickled to Spark's
+executors, or a `UsageError` that names the option and where its value stands. A new option is one
+line there and one field here.
 """
 
 import difflib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal, NewType, get_args, get_origin, get_type_hints
+from typing import Literal, NamedTuple, NewType, get_args, get_origin, get_type_hints
 
 from kraftlog.errors import UsageError
 from kraftlog.message.catalogue import packaged
@@ -19,12 +21,41 @@ from kraftlog.message.catalogue import packaged
 Count = NewType("Count", int)
 """A number that may be 0; other numbers are above it."""
 
+SECRETS = frozenset({"redaction_key"})
+"""Options whose values are shown nowhere."""
+
 FailOn = Literal["critical", "warning", "info", "never"]
+
+
+class Source(StrEnum):
+    """Where a value that a run goes by came from. Of an option an ARGUMENT (of the command line, a
+    job or a call) wins over the OPTIONS_FILE, and that over the packaged DEFAULT; of a node's
+    setting an argument over its SERVER_PROPERTIES, and these over KAFKA_DEFAULT. What is known of
+    the quorum comes from RECORDS, a QUORUM_STATE, a server.properties, or a DESCRIBE.
+    """
+
+    ARGUMENT = "argument"
+    OPTIONS_FILE = "options file"
+    DEFAULT = "default"
+    SERVER_PROPERTIES = "server.properties"
+    KAFKA_DEFAULT = "Kafka's default"
+    RECORDS = "records"
+    QUORUM_STATE = "quorum-state"
+    DESCRIBE = "describe"
+
+
+class Origin(NamedTuple):
+    """Where a value came from, and the file that it stands in, where it is one."""
+
+    source: Source
+    path: str | None = None
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options by the names they have in `conf/kraftlog.toml`, which says what each is for."""
+    """The options by the names they have in `conf/kraftlog.toml`, which says what each is for;
+    `origins` says of each where its value came from.
+    """
 
     input: tuple[str, ...]
     quorum_describe: str | None
@@ -65,25 +96,47 @@ class Options:
     window_size_bytes: int
     batch_limit_bytes: int
     decompress_limit_bytes: int
+    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
 
 
 def load_options(
     overrides: Mapping[str, object] | None = None, conf_file: Path | None = None
 ) -> Options:
-    """Packaged defaults, then the file, then the overrides; an override of None is not given."""
-    given = {key: value for key, value in (overrides or {}).items() if value is not None}
-    merged = _packaged_options() | (_file_options(conf_file) if conf_file else {}) | given
-    kinds = get_type_hints(Options)
-    for key in merged:
-        if key not in kinds:
-            raise UsageError(_unknown(key, list(kinds)))
-    values = {key: _typed(key, value, kinds[key]) for key, value in merged.items()}
-    return Options(**values)  # type: ignore[arg-type]  # _typed has compared each with its field
+    """Packaged defaults, then the file, then the overrides; an override of None is not given.
+
+    Raises UsageError for an unknown option or a wrong value, with where it stands."""
+    kinds, merged, origins = _kinds(), dict[str, object](), dict[str, Origin]()
+    for origin, layer in (
+        (Origin(Source.DEFAULT), _packaged_options()),
+        (Origin(Source.OPTIONS_FILE, str(conf_file)), _file_options(conf_file)),
+        (Origin(Source.ARGUMENT), overrides or {}),
+    ):
+        given = {key: value for key, value in layer.items() if value is not None}
+        for key in given:
+            if key not in kinds:
+                raise UsageError(_unknown(key, origin, list(kinds)))
+        merged |= given
+        origins |= dict.fromkeys(given, origin)
+    values = {
+        key: _typed(f"option {key!r}{_where(origins[key])}", value, kinds[key])
+        for key, value in merged.items()
+    }
+    return Options(**values, origins=origins)  # type: ignore[arg-type]  # _typed has compared each with its field
 
 
 def option_names() -> list[str]:
     """The names of all options, in the order in which the TOML explains them."""
-    return [option.name for option in fields(Options)]
+    return list(_kinds())
+
+
+def _kinds() -> dict[str, object]:
+    """The type of each option, by name."""
+    return {key: kind for key, kind in get_type_hints(Options).items() if key != "origins"}
+
+
+def _where(origin: Origin) -> str:
+    """Where a value stands, as a part of a sentence."""
+    return f" of {origin.path}" if origin.path is not None else f" ({origin.source})"
 
 
 def option_texts() -> dict[str, str]:
@@ -106,7 +159,9 @@ def _packaged_options() -> dict[str, object]:
     return tomllib.loads(packaged_text())
 
 
-def _file_options(conf_file: Path) -> dict[str, object]:
+def _file_options(conf_file: Path | None) -> dict[str, object]:
+    if conf_file is None:
+        return {}
     try:
         return tomllib.loads(conf_file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -115,56 +170,57 @@ def _file_options(conf_file: Path) -> dict[str, object]:
         raise UsageError(f"the options file {conf_file} is not TOML: {error}") from error
 
 
-def _unknown(key: str, known: list[str]) -> str:
+def _unknown(key: str, origin: Origin, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-    return f"there is no option {key!r}; the nearest one is {near[0]!r}"
+    return f"there is no option {key!r}{_where(origin)}; the nearest one is {near[0]!r}"
 
 
-def _typed(key: str, value: object, kind: object) -> object:
+def _typed(option: str, value: object, kind: object) -> object:
     """The value in its field's type; texts are understood too, as jobs get all options as text."""
     if get_origin(kind) is Literal:
-        return _choice(key, value, get_args(kind))
+        return _choice(option, value, get_args(kind))
     if kind is bool:
-        return _switch(key, value)
+        return _switch(option, value)
     if kind == int | None and value == "":
         return None
     if kind in (int, int | None, Count):
-        return _whole(key, value, 0 if kind is Count else 1)
+        return _whole(option, value, 0 if kind is Count else 1)
     if get_origin(kind) is tuple:
-        return _texts(key, value)
+        return _texts(option, value)
     if not isinstance(value, str | Path):
-        raise UsageError(f"option {key!r} must be a text, not {value!r}")
+        # Not the value itself: it may be a key.
+        raise UsageError(f"{option} must be a text, not of type {type(value).__name__}")
     # TOML has no null: an empty text stands for an option that is not given.
     return str(value) or (None if type(None) in get_args(kind) else "")
 
 
-def _choice(key: str, value: object, allowed: tuple[object, ...]) -> object:
+def _choice(option: str, value: object, allowed: tuple[object, ...]) -> object:
     if value not in allowed:
-        raise UsageError(f"option {key!r} must be one of {', '.join(map(str, allowed))}")
+        raise UsageError(f"{option} must be one of {', '.join(map(str, allowed))}")
     return value
 
 
-def _switch(key: str, value: object) -> bool:
+def _switch(option: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):
         return value == "true"
-    raise UsageError(f"option {key!r} must be true or false, not {value!r}")
+    raise UsageError(f"{option} must be true or false, not {value!r}")
 
 
-def _whole(key: str, value: object, least: int) -> int:
+def _whole(option: str, value: object, least: int) -> int:
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         what = "above 0" if least else "of at least 0"
-        raise UsageError(f"option {key!r} must be a whole number {what}, not {value!r}")
+        raise UsageError(f"{option} must be a whole number {what}, not {value!r}")
     return value
 
 
-def _texts(key: str, value: object) -> tuple[str, ...]:
+def _texts(option: str, value: object) -> tuple[str, ...]:
     items = [value] if isinstance(value, str | Path) else value
     if not isinstance(items, list | tuple) or not all(isinstance(i, str | Path) for i in items):
-        raise UsageError(f"option {key!r} must be a list of texts, not {value!r}")
+        raise UsageError(f"{option} must be a list of texts, not {value!r}")
     return tuple(str(item) for item in items)
 
 
@@ -172,5 +228,5 @@ def switches() -> frozenset[str]:
     """The options that are off unless they are named: the command line takes them without a
     value.
     """
-    defaults, kinds = _packaged_options(), get_type_hints(Options)
+    defaults, kinds = _packaged_options(), _kinds()
     return frozenset(one for one in kinds if kinds[one] is bool and defaults[one] is False)

@@ -10,14 +10,13 @@ from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum.joining import (
-    DEFAULT_FETCH_BYTES,
-    FETCH_TIMEOUT_MS,
     FORMER_FETCH_BYTES,
     Joining,
     is_controller,
     stuck,
 )
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES
 
 
@@ -45,10 +44,10 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
         wanted, own = one.wanted.evidence, one.log.evidence
         size = wanted.size_bytes
-        timeout = max(1, own.whole_setting(FETCH_TIMEOUT) or FETCH_TIMEOUT_MS)
-        chunk = min(size, own.whole_setting(FETCHED_SNAPSHOT_BYTES) or DEFAULT_FETCH_BYTES)
+        timeout = number_of(own, FETCH_TIMEOUT).value
+        chunk = min(size, number_of(own, FETCHED_SNAPSHOT_BYTES).value)
         rate, former = (
-            int(part * 1000 / timeout) for part in (chunk, min(size, FORMER_FETCH_BYTES))
+            int(part * 1000 / max(1, timeout)) for part in (chunk, min(size, FORMER_FETCH_BYTES))
         )
         yield BadRow(
             one.log.label,

@@ -12,9 +12,11 @@ import numpy as np
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
+from kraftlog.config import Source
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.settings import BETWEEN, INTERVAL
 from kraftlog.quorum.snapshots import SnapshotView
@@ -88,16 +90,12 @@ def taken(quorum: Quorum) -> Iterator[BadRow]:
 
 def _limit_ms(quorum: Quorum, log: LogView) -> float:
     """When a snapshot is overdue: by the option, or by a longer interval of the node's own."""
-    own, state = _own(log, INTERVAL), quorum.evidence.state
+    own, state = number_of(log.evidence, INTERVAL), quorum.evidence.state
     levels = state.health.levels if state and state.health else {}
-    if own == 0 or levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
+    if own.value == 0 or levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
         return float("inf")
-    return max(quorum.thresholds.snapshot_stale_ms, SLACK * (own or 0))
-
-
-def _own(log: LogView, name: str) -> int | None:
-    text = log.evidence.setting(name)
-    return int(text) if text is not None and text.strip().isdecimal() else None
+    longer = SLACK * own.value if own.source == Source.SERVER_PROPERTIES else 0
+    return max(quorum.thresholds.snapshot_stale_ms, longer)
 
 
 def _running_ms(quorum: Quorum, log: LogView, start: int) -> int:
@@ -126,7 +124,8 @@ def _over_pairs(quorum: Quorum) -> Coverage:
 )  # fmt: skip
 def apart(quorum: Quorum) -> Iterator[BadRow]:
     for log in _nodes(quorum):
-        if _own(log, INTERVAL) is not None or _own(log, BETWEEN) is not None:
+        own = (number_of(log.evidence, one) for one in (INTERVAL, BETWEEN))
+        if any(one.source == Source.SERVER_PROPERTIES for one in own):
             continue
         held = kept_snapshots(quorum, log.label)
         close = [pair for pair in pairwise(held) if _is_close(log, *pair)]

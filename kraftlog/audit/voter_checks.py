@@ -15,6 +15,7 @@ from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import AUTO_JOIN
 from kraftlog.quorum.voters import Members, disjoint_majorities, log_voter_changes
 
 
@@ -137,7 +138,6 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             )
 
 
-AUTO_JOIN = "controller.quorum.auto.join.enable"
 _STAY_AWAY = f"If it must stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove it (KAFKA-19850)."
 
 

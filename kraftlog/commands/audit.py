@@ -10,7 +10,7 @@ from kraftlog import relations
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_format, add_input, command
 from kraftlog.commands.values import local_path
-from kraftlog.config import Options, load_options
+from kraftlog.config import Options, Source, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -87,7 +87,7 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
         return code
     from kraftlog.pipeline.page import write_audit_page
 
-    return _told(write_audit_page(report, quorum, result, judged.restart, options.input), code)
+    return _told(write_audit_page(report, quorum, result, judged, options.input), code)
 
 
 def _told(page: str | None, code: int) -> int:
@@ -103,14 +103,19 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
     from kraftlog.pipeline.steps import audit_through_lake
-    from kraftlog.report.from_lake import recorded_restart, recorded_rows, recorded_verdict
+    from kraftlog.report.from_lake import (
+        recorded_restart,
+        recorded_rows,
+        recorded_settings,
+        recorded_verdict,
+    )
 
     run, code = audit_through_lake(starter("kraftlog audit", options), options)
     lake, run_id = run.lake, run.run_id
     rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
     restart = list(recorded_restart(lake, run_id))
     _print(
-        Judged(rows, verdict, code, restart=restart),
+        Judged(rows, verdict, code, restart=restart, settings=recorded_settings(lake, run_id)),
         form,
         _named(options.input or run.row["inputs"]),
     )
@@ -142,14 +147,23 @@ def _named(roots: Sequence[str]) -> str:
 
 
 def _print(judged: Judged, form: str, name: str, title: str | None = None) -> None:
-    """Findings, checks and the verdict; of an input that was not read there is no verdict."""
+    """Findings, checks and the verdict with what it went by other than defaults; of an input that
+    was not read there is no verdict.
+    """
     if form == "json":
         extra = {} if title is None else {"input": title}
         print_rows((extra | row for row in judged.rows), form)
-        last = {"input": name, **(judged.verdict or {}), "exit_code": judged.exit_code}
+        given = [row for row in judged.settings if row["source"] not in _DEFAULTS]
+        last = {"input": name, **(judged.verdict or {}), "settings": given}
+        last["exit_code"] = judged.exit_code
         print(json.dumps(last), flush=True)
         return
-    print_findings(judged.rows, judged.verdict, title, restart=judged.restart)
+    print_findings(
+        judged.rows, judged.verdict, title, restart=judged.restart, settings=judged.settings
+    )
+
+
+_DEFAULTS = (Source.DEFAULT, Source.KAFKA_DEFAULT)
 
 
 def _of_replicas(parser: argparse.ArgumentParser) -> None:

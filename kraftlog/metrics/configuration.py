@@ -5,7 +5,6 @@ In: a quorum, and the racks of the brokers in its state. Out: rows of the table
 Source: KIP-630 "Proposed Changes", "Topic Configuration", KIP-392, KIP-1219.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from kraftlog.quorum.settings import (
     KEPT_BYTES,
     KEPT_MS,
     RACK,
+    ROLES,
     SEGMENT_BYTES,
     SELECTOR,
     SETTINGS,
@@ -30,7 +30,6 @@ Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 DEFAULT, SET, INVALID, NO_EFFECT, AT_ODDS = "default", "set", "invalid", "no effect", "at odds"
-_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 SLACK = 1.5
 """A limit is contradicted where it is exceeded by half: Kafka looks at it only now and then."""
 
@@ -58,7 +57,7 @@ def configuration_rows(quorum: Quorum, racks: Mapping[int, str | None]) -> list[
         for log in quorum.logs
         if log.evidence.server_properties is not None and log.evidence.server_properties.value
     }
-    brokers = [one for one in with_file.values() if "broker" in one.get("process.roles", "broker")]
+    brokers = [one for one in with_file.values() if "broker" in one.get(ROLES, "broker")]
     in_rack = sum(RACK in one for one in brokers)
     return [
         _row(one, Beside(quorum, quorum.by_label[label], found, racks, in_rack, len(brokers)))
@@ -92,16 +91,12 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
     if setting.minimum is None:
         found = _RACKS[setting.name](beside, value) if setting.name in _RACKS else None
         return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
-    text = (value if value is not None else setting.default or "0").strip()
-    if not _WHOLE.fullmatch(text):
-        return INVALID, f"{value!r} is not a whole number: Kafka refuses to start"
-    number = int(text)
-    if number < setting.minimum:
-        return INVALID, f"{number} is below {setting.minimum}: Kafka refuses to start"
-    if number > setting.maximum:
-        return INVALID, f"{number} is above {setting.maximum}: Kafka refuses to start"
+    text = value if value is not None else setting.default or "0"
+    refused = setting.refused(text)
+    if refused is not None:
+        return INVALID, refused
     against = _CONTRADICTIONS.get(setting.name)
-    found = against(beside, number) if against else None
+    found = against(beside, int(text)) if against else None
     return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
 
 
@@ -154,7 +149,7 @@ def _segment(beside: Beside, limit: int) -> str | None:
 
 def _rack(beside: Beside, value: str | None) -> str | None:
     node = beside.log.evidence.node_id
-    if "broker" not in beside.properties.get("process.roles", "broker"):
+    if "broker" not in beside.properties.get(ROLES, "broker"):
         return None
     if node is not None and node in beside.racks and (beside.racks[node] or None) != value:
         return f"the broker is registered with rack {beside.racks[node]!r}: it was not restarted"

@@ -11,7 +11,7 @@ import numpy as np
 
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES, least_timeout_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
@@ -69,17 +69,20 @@ def sizes_after(log: LogView, offset: int) -> Longs:
 
 
 def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:
-    """A row per link and chunk size; none without a log."""
+    """A row per link and chunk size; none without a log. The fetch timeout is the least that a
+    server.properties at hand sets, else Kafka's.
+    """
     source = source_of(quorum)
     if source is None:
         return []
     loading = load_ms(source.snapshot_bytes, source.log_bytes, load_rate)
-    return [_row(source, name, chunk, loading) for name in LINKS for chunk in CHUNKS]
+    timeout = least_timeout_ms(quorum)
+    return [_row(source, name, chunk, loading, timeout) for name in LINKS for chunk in CHUNKS]
 
 
-def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
+def _row(source: Source, name: str, chunk: int, loading: float, timeout_ms: int) -> Row:
     link, log_size = LINKS[name], source.log_bytes
-    snapshot = Transfer(source.snapshot_bytes, link, chunk)
+    snapshot = Transfer(source.snapshot_bytes, link, chunk, timeout_ms)
     answers = [one.size_bytes for one in log_chunks(source.batch_sizes, chunk)]
     requests = len(answers)
     log_ms = requests * link.round_trip_ms + log_size * 1000 / link.bandwidth_bytes_per_s
@@ -89,6 +92,7 @@ def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
         "rtt_ms": float(link.round_trip_ms),
         "bytes_per_second": float(link.bandwidth_bytes_per_s),
         "chunk_size_bytes": chunk,
+        "fetch_timeout_ms": timeout_ms,
         "is_default_chunk": chunk == DEFAULT_FETCH_BYTES,
         "snapshot_end_offset": source.snapshot.end_offset if source.snapshot else None,
         "snapshot_size_bytes": snapshot.size_bytes,
@@ -100,6 +104,8 @@ def _row(source: Source, name: str, chunk: int, loading: float) -> Row:
         "load_ms": loading,
         "total_ms": snapshot.transfer_ms + log_ms + loading,
         "slowdown": snapshot.slowdown if source.snapshot else None,
-        "fits_fetch_timeout": link.fits(max([min(chunk, snapshot.size_bytes), *answers])),
-        "is_recommended_chunk": chunk == recommended_chunk_bytes(link),
+        "fits_fetch_timeout": link.fits(
+            max([min(chunk, snapshot.size_bytes), *answers]), timeout_ms
+        ),
+        "is_recommended_chunk": chunk == recommended_chunk_bytes(link, timeout_ms),
     }

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
+from kraftlog.config import Source
 from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
 from kraftlog.metrics.policy import Limits as PolicyLimits
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.retention import Limits, limits_of
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS
 
@@ -50,11 +52,10 @@ def rule_of(log: LogView) -> tuple[Rule, bool]:
     Kafka's defaults where it does not.
     """
     replica = log.evidence
-    given, limits = replica.whole_setting(INTERVAL), limits_of(replica)
-    interval = MAX_INTERVAL_MS if given is None or given < 0 else given
-    names = (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
-    is_set = any(replica.setting(name) is not None for name in names)
-    return Rule(interval, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
+    limits, names = limits_of(replica), (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
+    own = {name: number_of(replica, name) for name in names}
+    is_set = any(one.source == Source.SERVER_PROPERTIES for one in own.values())
+    return Rule(own[INTERVAL].value, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
 
 
 def limits_of_node(log: LogView) -> PolicyLimits:

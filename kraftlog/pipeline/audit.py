@@ -16,6 +16,7 @@ from kraftlog.config import Options
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import setting_rows
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
@@ -24,6 +25,7 @@ from kraftlog.tables.reports import (
     FINDINGS,
     JUDGED,
     RESTART_PLAN,
+    SETTINGS,
     VERDICTS,
 )
 
@@ -35,11 +37,14 @@ def audit(run: Run, told: Told | None = None) -> int:
     if run.lacks(FINDINGS.name, CHECK_RESULTS.name):
         quorum = Quorum(with_state(run.quorum, run.records, told))
         result = audit_of(quorum)
-        _write(run, result, restart_rows(quorum, result.findings), told)
+        settings = list(setting_rows(quorum, run.options))
+        _write(run, result, restart_rows(quorum, result.findings), settings, told)
     return recorded_exit_code(run.lake, run.run_id, run.options)
 
 
-def _write(run: Run, result: AuditResult, restart: list[Row], told: Told | None) -> None:
+def _write(
+    run: Run, result: AuditResult, restart: list[Row], settings: list[Row], told: Told | None
+) -> None:
     findings = [_finding_row(one.as_row(), run.run_id) for one in result.findings]
     results = [
         {
@@ -62,6 +67,7 @@ def _write(run: Run, result: AuditResult, restart: list[Row], told: Told | None)
     tables = [
         (FINDINGS, findings),
         (VERDICTS, verdicts),
+        (SETTINGS, [{"run_id": run.run_id, **row} for row in settings]),
         (RESTART_PLAN, plan),
         (JUDGED, judged),
     ]

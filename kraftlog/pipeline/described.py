@@ -22,7 +22,7 @@ def described_of(options: Options, replicas: Sequence[Replica]) -> Described | N
     try:
         if path is None:
             return described_beside(replicas)
-        return read_described(Path(path).read_text(encoding="utf-8"))
+        return read_described(Path(path).read_text(encoding="utf-8"), path)
     except OSError as error:
         name = path or error.filename
         raise InputError(f"{name}: it cannot be read ({error.strerror})") from error

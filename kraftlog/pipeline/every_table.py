@@ -9,6 +9,7 @@ from kraftlog.tables.reports import (
     FINDINGS,
     JUDGED,
     RESTART_PLAN,
+    SETTINGS,
     VERDICTS,
 )
 from kraftlog.tables.spec import (
@@ -25,7 +26,7 @@ from kraftlog.tables.spec import (
 @cache
 def derived_tables() -> dict[str, TableSpec]:
     """Every table that later steps derive from the decoded ones, once per run, by name."""
-    reports = [CHECK_RESULTS, VERDICTS, RESTART_PLAN, FINDINGS, JUDGED, CONTRACT_RESULTS]
+    reports = [CHECK_RESULTS, VERDICTS, SETTINGS, RESTART_PLAN, FINDINGS, JUDGED, CONTRACT_RESULTS]
     follows = [REPLICAS, EPOCHS, REPLAY_FAULTS, LINEAGES]
     specs = [*follows, *(one.spec for one in (*COPIES, *MEASURES, *PLANS)), *reports]
     return {spec.name: spec for spec in specs}

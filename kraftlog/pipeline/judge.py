@@ -13,6 +13,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import setting_rows
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.source.settings import limits_of, redactor_of
@@ -22,8 +23,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What an audit says of one input: findings and checks, the verdict's row, and whether each
-    node may be restarted (`restart_rows`). Of one that could not be done there is no verdict, and
+    """What an audit says of one input: findings and checks, the verdict's row, whether each node may
+    be restarted (`restart_rows`), and what it went by (`setting_rows`). Of one that could not be done there is no verdict, and
     `error` is its sentence.
     """
 
@@ -32,6 +33,7 @@ class Judged:
     exit_code: int
     error: str | None = None
     restart: list[Row] = field(default_factory=list)
+    settings: list[Row] = field(default_factory=list)
 
 
 def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
@@ -55,7 +57,9 @@ def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
     """What a result says under these options."""
     code = result.exit_code(options.fail_on, options.strict)
     restart = restart_rows(quorum, result.findings)
-    return Judged(list(result.rows()), result.verdict.as_row(), code, restart=restart)
+    settings = list(setting_rows(quorum, options))
+    rows, verdict = list(result.rows()), result.verdict.as_row()
+    return Judged(rows, verdict, code, restart=restart, settings=settings)
 
 
 def audit_or_error(root: str, options: Options) -> Judged:

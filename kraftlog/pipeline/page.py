@@ -5,16 +5,16 @@ In: a lake, or an audit's evidence and result. Out: one file. A page that cannot
 takes a run's result with it: the reason goes to stderr in one sentence.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.audit.run import AuditResult
 from kraftlog.failures import in_short
 from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.pipeline.judge import Judged
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
-from kraftlog.report.view import PageData, Row
+from kraftlog.report.view import PageData
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
@@ -64,14 +64,19 @@ def write_audit_page(
     path: str,
     quorum: Quorum,
     result: AuditResult,
-    restart: Sequence[Row],
+    judged: Judged,
     inputs: tuple[str, ...],
 ) -> str | None:
     """The same for an audit without a lake."""
     try:
         from kraftlog.report.from_audit import page_of_audit
 
-        _write(path, page_of_audit(quorum, result, restart, inputs, datetime.now(UTC)))
+        _write(
+            path,
+            page_of_audit(
+                quorum, result, judged.restart, judged.settings, inputs, datetime.now(UTC)
+            ),
+        )
     except Exception as error:
         _tell_failure(path, error)
         return None

@@ -83,6 +83,11 @@ def disk(run: SharedMeasures) -> Rows:
         LONG,
         "controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes",
     ),
+    column(
+        "fetch_timeout_ms",
+        LONG,
+        "the least controller.quorum.fetch.timeout.ms of a server.properties at hand, else Kafka's",
+    ),
     column("is_default_chunk", BOOL, "the default of both since KIP-1219, 1 MiB"),
     column("snapshot_end_offset", LONG, "the snapshot that is fetched; null for none"),
     column("snapshot_size_bytes", LONG, "its size"),
@@ -97,7 +102,7 @@ def disk(run: SharedMeasures) -> Rows:
     column(
         "fits_fetch_timeout",
         BOOL,
-        "the longest answer, of snapshot or log, arrives within controller.quorum.fetch.timeout.ms (2 s); else the replica never catches up",
+        "the longest answer, of snapshot or log, arrives within that time; else the replica never catches up",
     ),
     column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
     promises=(

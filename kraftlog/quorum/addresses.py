@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.settings import CONTROLLERS, LISTENERS, VOTERS
 from kraftlog.state.declare import Data
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
@@ -20,11 +21,9 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
     """host:port of each listener for controllers, as a node tells it to others; ":port" where it
     names no host.
     """
-    wanted = [
-        one.strip() for one in (replica.setting("controller.listener.names") or "").split(",")
-    ]
+    wanted = [one.strip() for one in (replica.setting(CONTROLLERS) or "").split(",")]
     places: dict[str, str] = {}
-    for key in ("listeners", "advertised.listeners"):
+    for key in LISTENERS:
         # Part by part: a search through all of it would take its time by the square.
         for part in (replica.setting(key) or "").split(","):
             found = _LISTENER.fullmatch(part.strip())
@@ -37,7 +36,7 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
 
 def static_places(replica: ReplicaEvidence) -> dict[int, str]:
     """Where a node looks for each voter by controller.quorum.voters."""
-    text = replica.setting("controller.quorum.voters") or ""
+    text = replica.setting(VOTERS) or ""
     found = (_VOTER.fullmatch(one.strip()) for one in text.split(","))
     return {int(one["id"]): one["place"] for one in found if one is not None}
 

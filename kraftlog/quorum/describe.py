@@ -14,11 +14,11 @@ from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 
-_LINE = re.compile(r"^(\w+):\s*(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
 
-def read_described(text: str) -> Described:
-    """What the text says; fields that it lacks are None.
+def read_described(text: str, path: str | None = None) -> Described:
+    """What the text of a file says; fields that it lacks are None.
 
     Raises ValueError where it is no output of the tool: nothing may be concluded from it."""
     found = {name: value.strip() for name, value in _LINE.findall(text)}
@@ -33,6 +33,7 @@ def read_described(text: str) -> Described:
         _number(found.get("LeaderEpoch")),
         _voters(found.get("CurrentVoters", "")),
         found.get("ClusterId"),
+        path,
     )
 
 
@@ -47,7 +48,7 @@ def described_beside(replicas: Iterable[Replica]) -> Described | None:
     newest = max(saved, key=lambda one: one.modified_ns)
     with open_file(newest.path) as handle:
         raw = handle.read(0, SIDE_FILE_LIMIT)
-    return read_described(raw.decode("utf-8", "replace"))
+    return read_described(raw.decode("utf-8", "replace"), newest.path)
 
 
 def foreign_cluster(evidence: QuorumEvidence) -> str | None:

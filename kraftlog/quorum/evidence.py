@@ -6,7 +6,6 @@ tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everythin
 Offsets and sizes are int64, times are ms since 1970.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,7 +186,6 @@ class FileProblem:
     vanished: bool
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 PULLED_ID = "-1"
 """node.id of a pulled copy: that of an observer which no quorum counts."""
 
@@ -250,14 +248,6 @@ class ReplicaEvidence:
         value: str | None = self.server_properties.value.get(key)
         return value
 
-    def whole_setting(self, key: str) -> int | None:
-        """A whole number of the server.properties; None where it is not set, or is no number that
-        Kafka could hold.
-        """
-        text = (self.setting(key) or "").strip()
-        found = int(text) if _WHOLE.fullmatch(text) else None
-        return found if found is not None and -(1 << 63) <= found < 1 << 63 else None
-
     @property
     def free_bytes(self) -> int | None:
         """What was free on the node's disk by the output of df beside the log."""
@@ -273,7 +263,7 @@ class ReplicaEvidence:
 @dataclass(frozen=True, slots=True)
 class Described:
     """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that
-    moment.
+    moment. `path` is the file that it was saved in.
     """
 
     high_watermark: int | None
@@ -281,6 +271,7 @@ class Described:
     leader_epoch: int | None = None
     voters: tuple[int, ...] = ()
     cluster_id: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

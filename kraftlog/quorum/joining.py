@@ -7,18 +7,20 @@ between, which costs the others their leader. Source: KAFKA-19541, KIP-1219.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from kraftlog.config import Source
 from kraftlog.log import names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import Number, number_of
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.settings import (
     FETCH_TIMEOUT,
     FETCHED_BYTES,
     FETCHED_SNAPSHOT_BYTES,
     MIB,
+    ROLES,
     default_of,
 )
 from kraftlog.quorum.snapshots import SnapshotView
@@ -34,25 +36,15 @@ FETCH_TIMEOUT_MS = default_of(FETCH_TIMEOUT)
 """Default of controller.quorum.fetch.timeout.ms."""
 
 
-PROPERTIES = "its server.properties"
-
-
-class Setting(NamedTuple):
-    """The value that a node goes by, and where it stands."""
-
-    value: int
-    source: str
-
-
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
     """How a follower fetches: bytes of a snapshot and of the log in one answer, and the fetch
     timeout in ms; each by the command line, else by its own server.properties, else Kafka's.
     """
 
-    chunk: Setting
-    fetch: Setting
-    timeout: Setting
+    chunk: Number
+    fetch: Number
+    timeout: Number
 
 
 def fetch_settings(
@@ -63,21 +55,17 @@ def fetch_settings(
 ) -> FetchSettings:
     """The settings of a follower, of which there may be no copy."""
     return FetchSettings(
-        _setting(replica, FETCHED_SNAPSHOT_BYTES, chunk, DEFAULT_FETCH_BYTES),
-        _setting(replica, FETCHED_BYTES, fetch, DEFAULT_FETCH_BYTES),
-        _setting(replica, FETCH_TIMEOUT, timeout_ms, FETCH_TIMEOUT_MS),
+        number_of(replica, FETCHED_SNAPSHOT_BYTES, chunk),
+        number_of(replica, FETCHED_BYTES, fetch),
+        number_of(replica, FETCH_TIMEOUT, timeout_ms),
     )
 
 
-def _setting(
-    replica: ReplicaEvidence | None, name: str, given: int | None, default: int
-) -> Setting:
-    if given is not None:
-        return Setting(given, "the command line")
-    own = replica.whole_setting(name) if replica is not None else None
-    if own is not None and own > 0:
-        return Setting(own, PROPERTIES)
-    return Setting(default, "Kafka's default")
+def least_timeout_ms(quorum: Quorum) -> int:
+    """The least fetch timeout that a server.properties at hand sets, else Kafka's."""
+    own = (number_of(log.evidence, FETCH_TIMEOUT) for log in quorum.peers)
+    set_ones = (one.value for one in own if one.source == Source.SERVER_PROPERTIES)
+    return min(set_ones, default=FETCH_TIMEOUT_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +130,7 @@ def is_controller(quorum: Quorum, replica: ReplicaEvidence) -> bool:
     if replica.is_pulled or replica.node_id is None:
         return False
     by_id = quorum.voter_set is not None and replica.node_id in quorum.voter_set.ids
-    return by_id or "controller" in (replica.setting("process.roles") or "")
+    return by_id or "controller" in (replica.setting(ROLES) or "")
 
 
 def _wanted(quorum: Quorum, newest: LogView, log: LogView) -> SnapshotView | None:

@@ -15,6 +15,7 @@ from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.settings import (
     BETWEEN,
     KEPT_BYTES,
@@ -40,8 +41,7 @@ class Limits:
 def limits_of(replica: ReplicaEvidence) -> Limits:
     """The limits that the server.properties beside a log sets, else Kafka's."""
     names = (KEPT_BYTES, KEPT_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS)
-    found = {name: replica.whole_setting(name) for name in names}
-    return Limits(*(default_of(name) if one is None else one for name, one in found.items()))
+    return Limits(*(number_of(replica, name).value for name in names))
 
 
 def newest_ms(quorum: Quorum) -> int | None:

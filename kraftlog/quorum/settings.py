@@ -1,10 +1,11 @@
 """The settings that the KIPs name and those that Kafka ships, declared: names, defaults, limits.
 
-Nothing but declarations, and the one home of these names and numbers. Source: KIP-630 "Proposed
+The one home of these names and numbers; which of them a run goes by is `quorum.origins`. Source: KIP-630 "Proposed
 Changes", "Topic Configuration", KIP-630 v19 "Configurations", KIP-392, KIP-1219; Kafka's
 KRaftConfigs, QuorumConfig and MetadataLogConfig (4.3.1).
 """
 
+import re
 from dataclasses import dataclass
 
 from kraftlog.quorum.growth import DAY_MS
@@ -17,7 +18,11 @@ SEGMENT_BYTES, SEGMENT_MS = "metadata.log.segment.bytes", "metadata.log.segment.
 FETCHED_SNAPSHOT_BYTES = "controller.quorum.fetch.snapshot.max.bytes"
 FETCHED_BYTES = "controller.quorum.fetch.max.bytes"
 FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
+RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 RACK, SELECTOR = "broker.rack", "replica.selector.class"
+ROLES, VOTERS = "process.roles", "controller.quorum.voters"
+AUTO_JOIN = "controller.quorum.auto.join.enable"
+CONTROLLERS, LISTENERS = "controller.listener.names", ("listeners", "advertised.listeners")
 LARGEST_INT, LARGEST_LONG, LEAST_LONG = (1 << 31) - 1, (1 << 63) - 1, -(1 << 63)
 """Of Java's int and long, in which Kafka holds a number."""
 
@@ -38,6 +43,20 @@ class Setting:
     instead: str | None = None
     minimum: int | None = None
     maximum: int = LARGEST_LONG
+
+    def refused(self, text: str) -> str | None:
+        """Why Kafka does not start with this text for a number; None where it does."""
+        if not _WHOLE.fullmatch(text.strip()):
+            return f"{text!r} is not a whole number: Kafka refuses to start"
+        number = int(text)
+        if number < (self.minimum or 0):
+            return f"{number} is below {self.minimum}: Kafka refuses to start"
+        if number > self.maximum:
+            return f"{number} is above {self.maximum}: Kafka refuses to start"
+        return None
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -151,6 +170,14 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=LARGEST_INT,
     ),
     Setting(
+        RESPONSE_BYTES,
+        "most bytes that a broker answers one Fetch with; the adopted KIP-630 asks it for FetchSnapshot too",
+        str(10 * MIB),
+        "KIP-630",
+        minimum=0,
+        maximum=LARGEST_INT,
+    ),
+    Setting(
         SELECTOR,
         "who chooses the replica that a consumer reads from; unset is the leader",
         None,
@@ -169,6 +196,12 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
+NUMBERS: dict[str, Setting] = {
+    one.name: one for one in SETTINGS if one.is_shipped and one.minimum is not None
+}
+"""The settings that are numbers in Kafka, by name."""
+
+
 def default_of(name: str) -> int:
     """Kafka's default of a number."""
-    return next(int(one.default or 0) for one in SETTINGS if one.name == name)
+    return int(NUMBERS[name].default or 0)

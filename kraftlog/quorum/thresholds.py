@@ -35,6 +35,10 @@ class Thresholds:
     snapshot_stale_ms: int = 86_400_000
 
 
+THRESHOLDS = tuple(one.name for one in fields(Thresholds))
+"""Their names, which are those of options."""
+
+
 def thresholds_of(options: Options) -> Thresholds:
     """The limits that the options set."""
-    return Thresholds(**{one.name: getattr(options, one.name) for one in fields(Thresholds)})
+    return Thresholds(**{one: getattr(options, one) for one in THRESHOLDS})

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kraftlog.quorum import settings
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import VOTERS, SnapshotView, voters_of
@@ -86,14 +87,13 @@ def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
 def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
     """The sets of `controller.quorum.voters` in a server.properties beside a log."""
     for one in replicas:
-        if one.server_properties is None or not one.server_properties.value:
+        file, text = one.server_properties, one.setting(settings.VOTERS)
+        if file is None or text is None:
             continue
-        text = one.server_properties.value.get("controller.quorum.voters", "")
         ids = {part.split("@")[0].strip() for part in text.split(",") if "@" in part}
         if ids and all(part.isdecimal() and len(part) <= _DIGITS for part in ids):
             members = tuple(sorted((int(part), None) for part in ids))
-            path = one.server_properties.path
-            yield VoterSet(members, "controller.quorum.voters", one.label, path, None, (0, 0))
+            yield VoterSet(members, settings.VOTERS, one.label, file.path, None, (0, 0))
 
 
 def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:

@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
+from kraftlog.config import Source
 from kraftlog.plain import natural, printable
+from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answer, answer_of
 from kraftlog.report.once import told_once
@@ -32,9 +34,10 @@ def print_findings(
     out: TextIO | None = None,
     *,
     restart: Sequence[Row] = (),
+    settings: Sequence[Row] = (),
 ) -> None:
-    """Print the answer, the findings among an audit's rows, what was not judged or broke, and the
-    verdict.
+    """Print the answer, the findings among an audit's rows, what was not judged or broke, limits
+    that are not the usual ones, and the verdict.
     """
     console = console_on(out)
     if input_name is not None:
@@ -43,6 +46,7 @@ def print_findings(
     print_answer(console, answer_of(restart, verdict, findings))
     print_groups(console, findings)
     _print_gaps(console, rows, verdict)
+    print_limits(console, settings)
     if verdict is not None:
         names = {row["replica"]: row["who"] for row in restart}
         print_verdict(console, headline(verdict, findings, rows, names))
@@ -109,6 +113,18 @@ def _print_gaps(console: Console, rows: list[Row], verdict: Row | None) -> None:
             console.print(f"[dim]{escape(text)}[/dim]")
     for why, checks in told.items():
         text = printable(f"not judged: {', '.join(checks)}: {why}")
+        console.print(f"[dim]{escape(text)}[/dim]")
+
+
+def print_limits(console: Console, settings: Sequence[Row]) -> None:
+    """The limits of checks that somebody has set: what was found depends on them."""
+    given = [
+        f"{row['setting']} {row['value']} ({row['path'] or row['source']})"
+        for row in settings
+        if row["setting"] in THRESHOLDS and row["source"] != Source.DEFAULT
+    ]
+    if given:
+        text = printable(f"limits that are not the defaults: {', '.join(given)}")
         console.print(f"[dim]{escape(text)}[/dim]")
 
 

@@ -20,10 +20,13 @@ def page_of_audit(
     quorum: Quorum,
     result: AuditResult,
     restart: Sequence[Row],
+    settings: Sequence[Row],
     inputs: tuple[str, ...],
     created: datetime,
 ) -> PageData:
-    """What an audit of these roots found at a time; `restart` are the rows of `restart_rows`."""
+    """What an audit of these roots found at a time; `restart` are the rows of `restart_rows`,
+    `settings` those of `setting_rows`.
+    """
     batches = sum(len(one.log) for one in quorum.replicas)
     scale = f"{counted(len(quorum.replicas), 'replica')}, {batches:,} record batches in their logs"
     checks = [
@@ -43,5 +46,6 @@ def page_of_audit(
         checks=tuple(checks),
         snapshots=tuple(snapshot_rows(quorum)),
         restart=tuple(restart),
+        settings=tuple(settings),
         has_lake=False,
     )

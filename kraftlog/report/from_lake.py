@@ -21,6 +21,7 @@ from kraftlog.tables.reports import (
     CHECK_RESULTS,
     FINDINGS,
     RESTART_PLAN,
+    SETTINGS,
     VERDICTS,
 )
 
@@ -47,6 +48,7 @@ def page_of_lake(lake: Lake) -> PageData:
         type_counts=type_counts(lake),
         contracts=tables["contract_results"],
         restart=recorded_restart(lake, run["run_id"]),
+        settings=tuple(recorded_settings(lake, run["run_id"])),
     )
 
 
@@ -56,6 +58,14 @@ def recorded_restart(lake: Lake, run_id: str) -> tuple[Row, ...]:
     """
     rows = lake.rows_of_run(RESTART_PLAN.name, run_id)
     return tuple(row | {"lost": row["lost"] and json.loads(row["lost"])} for row in rows)
+
+
+def recorded_settings(lake: Lake, run_id: str) -> list[Row]:
+    """What the audit of a run went by, as `setting_rows` gives it."""
+    return [
+        {name: value for name, value in row.items() if name != "run_id"}
+        for row in lake.rows_of_run(SETTINGS.name, run_id)
+    ]
 
 
 def recorded_rows(lake: Lake, run_id: str) -> list[Row]:

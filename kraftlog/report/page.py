@@ -89,6 +89,7 @@ def _printable_data(data: PageData) -> PageData:
         "snapshots",
         "contracts",
         "restart",
+        "settings",
     )
     return replace(data, **{name: _printable(getattr(data, name)) for name in names})
 

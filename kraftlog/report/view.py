@@ -46,7 +46,7 @@ class TypeCount:
 class PageData:
     """Everything on the page; without a lake, but for what needs every record decoded.
 
-    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`; `scale` is what was read, in words.
+    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`; `scale` is what was read, in words.
     """
 
     version: str
@@ -64,6 +64,7 @@ class PageData:
     has_lake: bool = True
     contracts: tuple[Row, ...] = ()
     restart: tuple[Row, ...] = ()
+    settings: tuple[Row, ...] = ()
 
     @cached_property
     def ordered(self) -> tuple[Row, ...]:

@@ -14,6 +14,8 @@ from kraftlog.errors import InputError
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import number_of
+from kraftlog.quorum.settings import RESPONSE_BYTES, default_of
 from kraftlog.simulate.boot import Boot, Disk
 from kraftlog.simulate.disk import disk_of
 from kraftlog.simulate.extent import SnapshotId
@@ -33,8 +35,6 @@ from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery
 Row = dict[str, Any]
 NEW = "new"
 """The follower that nobody has seen: a new observer with an empty disk."""
-RESPONSE_BYTES = "replica.fetch.response.max.bytes"
-DEFAULT_RESPONSE_BYTES = 10 << 20
 EMPTY = Disk(0, EpochVector((), 0))
 
 
@@ -104,8 +104,7 @@ def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int]) -> Leader:
     kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
     columns, rows = log.evidence.log, log.rows[kept]
     segments = columns.file[rows].astype(np.int64)
-    limit = log.evidence.whole_setting(RESPONSE_BYTES) or 0
-    limit = limit if limit > 0 else DEFAULT_RESPONSE_BYTES
+    limit = number_of(log.evidence, RESPONSE_BYTES).value or default_of(RESPONSE_BYTES)
     return Leader(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit)
 
 

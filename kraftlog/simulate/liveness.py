@@ -56,8 +56,8 @@ class Transfer:
     timeout_ms: int = FETCH_TIMEOUT_MS
 
     def __post_init__(self) -> None:
-        if self.chunk_bytes < 1 or self.timeout_ms < 1:
-            raise UsageError("a chunk and a fetch timeout must be above 0")
+        if self.chunk_bytes < 1 or self.timeout_ms < 0:
+            raise UsageError("a chunk must be above 0, and a fetch timeout 0 or more")
 
     @property
     def request_count(self) -> int:

@@ -13,10 +13,9 @@ from typing import Any
 from kraftlog.log import names
 from kraftlog.quorum.joining import (
     DEFAULT_FETCH_BYTES,
-    FETCH_TIMEOUT_MS,
     FORMER_FETCH_BYTES,
-    PROPERTIES,
     fetch_settings,
+    least_timeout_ms,
 )
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
@@ -38,11 +37,10 @@ def snapshot_transfer_rows(
     that fetches the latest snapshot from that replica. The timeout that is not given is the least
     that a server.properties at hand sets, the limits are Kafka's and those that one sets.
     """
-    own = [fetch_settings(log.evidence) for log in quorum.peers]
     if timeout_ms is None:
-        set_ones = [one.timeout.value for one in own if one.timeout.source == PROPERTIES]
-        timeout_ms = min(set_ones, default=FETCH_TIMEOUT_MS)
+        timeout_ms = least_timeout_ms(quorum)
     if chunks is None:
+        own = [fetch_settings(log.evidence) for log in quorum.peers]
         chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
     stuck, stormy = sorted(unfinished(quorum)), is_stormy(quorum)
     for log in quorum.peers:

@@ -1,10 +1,11 @@
-"""The tables of what an audit says, declared: results, findings, the verdict, what may be
-restarted, contracts, and what the partitions' records have shown.
+"""The tables of what an audit says, declared: results, findings, the verdict, the values that it
+went by, what may be restarted, contracts, and what the partitions' records have shown.
 """
 
 import pyarrow as pa
 
 from kraftlog import relations
+from kraftlog.config import Source
 from kraftlog.relations import BOOL, INT, LONG, TEXT, column
 from kraftlog.tables.promise import among, expected, known, not_below, unique
 from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
@@ -72,6 +73,43 @@ VERDICTS = TableSpec(
         ]
     ),
     PER_RUN,
+)
+
+SETTINGS = TableSpec(
+    "settings",
+    "one row per value that the audit of a run went by (options, what is known of the quorum, settings of each node) and run",
+    pa.schema(
+        [
+            RUN_ID,
+            column(
+                "setting",
+                TEXT,
+                "name of the option or of the node's setting; voters, committed_lower, committed_upper",
+            ),
+            column("value", TEXT, "what the run went by; null: not given; keys are hidden"),
+            column("unit", TEXT, "its unit, where it has one"),
+            column("replica", TEXT, "copy whose node it is of; null: it is of the whole run"),
+            column("node_id", INT, "id of that node"),
+            column("source", TEXT, f"where it came from: {', '.join(Source)}"),
+            column(
+                "path",
+                TEXT,
+                "the file that it stands in; with Kafka's default the server.properties that does not set it; null: none",
+            ),
+            column("message", TEXT, "why it is that, or why what a file says was passed over"),
+            column(
+                "feeds",
+                pa.list_(TEXT),
+                "the checks, tables and commands that go by it; empty: it changes no answer",
+            ),
+        ]
+    ),
+    PER_RUN,
+    promises=(
+        unique("setting", "replica", why="one value per setting, replica and run"),
+        known("source", "a value that comes from nowhere explains nothing"),
+        among("source", tuple(Source), "values are filtered by where they came from"),
+    ),
 )
 
 RESTART_PLAN = TableSpec(

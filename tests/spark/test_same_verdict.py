@@ -11,7 +11,7 @@ from kraftlog.config import Options, load_options
 from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import audit_through_lake
-from kraftlog.report.from_lake import recorded_rows
+from kraftlog.report.from_lake import recorded_rows, recorded_settings
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.test_long_history import write
@@ -24,15 +24,15 @@ KEY = "one key for both ways"
 def both(
     spark: SparkSession, folder: Path, lake: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of an audit from the files, and of a run."""
+    """The rows of an audit from the files, and of a run; both went by the same values."""
     options: Options = load_options(
         {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
     )
     audit_through_lake(lambda: spark.sparkContext, options)
     found = Lake(str(lake))
-    return audit_input([str(folder)], options).rows, recorded_rows(
-        found, newest_run(found)["run_id"]
-    )
+    run_id, judged = newest_run(found)["run_id"], audit_input([str(folder)], options)
+    assert recorded_settings(found, run_id) == judged.settings
+    return judged.rows, recorded_rows(found, run_id)
 
 
 NAMES = ("batch_id", "content_hash")

@@ -10,6 +10,7 @@ from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import setting_rows
 from kraftlog.report.from_audit import page_of_audit
 from kraftlog.report.view import PageData
 from kraftlog.simulate.restart_rows import restart_rows
@@ -98,11 +99,13 @@ def place(mark: Element) -> float:
 
 def audited(root: str) -> PageData:
     """The page's data of an audit without a lake."""
-    evidence = evidence_of([root], load_options({}))
+    options = load_options({})
+    evidence = evidence_of([root], options)
     quorum = Quorum(evidence)
     result = audit_of(quorum)
     restart = restart_rows(quorum, result.findings)
-    return page_of_audit(quorum, result, restart, (root,), NOON)
+    settings = list(setting_rows(quorum, options))
+    return page_of_audit(quorum, result, restart, settings, (root,), NOON)
 
 
 def replica(label: str, node: int, end: int, **others: Any) -> Row:

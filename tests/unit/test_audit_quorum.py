@@ -138,6 +138,7 @@ def test_describe_is_read_in_both_of_its_forms() -> None:
     assert read_described(status) == Described(1806, 2, 4, (1, 2, 3))
     newer = 'HighWatermark: 5\nCurrentVoters: [{"id": 1, "endpoints": []}]\n'
     assert read_described(newer).voters == (1,)
+    assert read_described("ClusterId:\nHighWatermark: 5\n").cluster_id == ""
     with pytest.raises(ValueError, match="no line HighWatermark"):
         read_described("nothing of the kind")
 

@@ -16,7 +16,9 @@ from kraftlog.message.catalogue import packaged
 
 def test_toml_and_fields_hold_the_same_names_in_the_same_order() -> None:
     text = (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
-    assert list(tomllib.loads(text)) == option_names() == [field.name for field in fields(Options)]
+    names = [field.name for field in fields(Options)]
+    assert list(tomllib.loads(text)) == option_names()
+    assert [*option_names(), "origins"] == names
 
 
 def test_every_option_is_explained_above_its_line() -> None:

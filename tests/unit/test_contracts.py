@@ -75,6 +75,16 @@ CONTENT: Row = {
     "batch_leader_epoch": 1,
     "record_count": 2,
 }
+SETTING_ROWS: list[Row] = [
+    {"run_id": RUN, "setting": name, "replica": replica, "source": source}
+    for name, replica, source in (
+        ("lag_offsets", None, "default"),
+        ("disk_days", None, "argument"),
+        ("broker.rack", "1", "server.properties"),
+        ("broker.rack", "2", "server.properties"),
+        ("metadata.max.retention.ms", "2", "Kafka's default"),
+    )
+]
 RECORDS: list[Row] = [
     {
         "batch_id": "a",
@@ -134,6 +144,7 @@ def publish(lake: Lake, **tables: list[Row]) -> None:
         "faults": [],
         "check_results": check_rows(),
         "findings": [],
+        "settings": SETTING_ROWS,
         "runs": [RUN_ROW],
     }
     for name, rows in (good | tables).items():
@@ -220,6 +231,14 @@ def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
     assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
     assert {one.result for one in results} == {"skipped"}
     assert all("this run has not published" in str(one.detail) for one in results[:5])
+
+
+def test_a_setting_from_nowhere_or_twice_breaks_its_contract(small: Lake) -> None:
+    double = {**SETTING_ROWS[2], "source": "hearsay"}
+    publish(small, settings=[*SETTING_ROWS, double])
+    found = [one for one in judged(small, "settings") if one.table_name == "settings"]
+    failed = {one.subject for one in found if one.result == "failed"}
+    assert failed == {"source", "setting, replica"}
 
 
 def test_a_violated_contract_is_told_with_what_was_seen(small: Lake) -> None:

@@ -95,9 +95,15 @@ def test_the_recommended_setting() -> None:
 def test_impossible_links(wrong: object) -> None:
     with pytest.raises(UsageError):
         wrong()  # type: ignore[operator]
-    for chunk, timeout in ((0, 1), (1, 0)):
+    for chunk, timeout in ((0, 1), (1, -1)):
         with pytest.raises(UsageError):
             Transfer(1, Link(1, 1), chunk, timeout)
+
+
+def test_a_timeout_of_nothing_is_one_that_kafka_takes_and_nothing_meets() -> None:
+    transfer = Transfer(1, Link(MIB, 0), 1, 0)
+    assert not transfer.finishes
+    assert recommended_chunk_bytes(Link(MIB, 0), 0) is None
 
 
 # --- Over a quorum ------------------------------------------------------------------------------

@@ -170,14 +170,19 @@ def test_settings_are_the_followers_own_unless_they_are_given(
     )
     nodes[2].segment(6).unlink()
     rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
-    assert "fetch.max.bytes 100 (its server.properties)" in told
-    assert "timeout.ms 3000 (its server.properties)" in told
+    assert "fetch.max.bytes 100 (server.properties)" in told
+    assert "timeout.ms 3000 (server.properties)" in told
     assert "snapshot.max.bytes is 1048576 (Kafka's default)" in told
     assert sum(row["what"] == "records" for row in rows) > 2
     given = ("--fetch-bytes", "5000", "--timeout", "7")
     rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path), *given)
-    assert "fetch.max.bytes 5000 (the command line)" in told
+    assert "fetch.max.bytes 5000 (argument)" in told
     assert rows[-1]["what"] == "cancelled"
+    (nodes[2].folder / "server.properties").write_text("controller.quorum.fetch.timeout.ms=0\n")
+    rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    assert "timeout.ms 0 (server.properties)" in told
+    assert rows[-1]["what"] == "cancelled"
+    (nodes[2].folder / "server.properties").write_text("controller.quorum.fetch.timeout.ms=3000")
     # The links of `plan snapshot` are held against the same timeout.
     links, _ = asked(capsys, "snapshot", "--input", str(tmp_path))
     assert {row["fetch_timeout_ms"] for row in links} == {3000}

@@ -606,12 +606,13 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
 ) -> None:
     from kraftlog.audit.run import audit_of
     from kraftlog.config import load_options
-    from kraftlog.pipeline.judge import evidence_of
+    from kraftlog.pipeline.judge import Judged, evidence_of
 
     quorum = Quorum(evidence_of([str(DATA / "combined" / "replicas")], load_options({})))
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "report.html")
-    assert write_audit_page(path, quorum, audit_of(quorum), [], ()) is None
+    judged = Judged([], None, 0)
+    assert write_audit_page(path, quorum, audit_of(quorum), judged, ()) is None
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "could not be written" in told

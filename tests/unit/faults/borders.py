@@ -156,13 +156,13 @@ def full_in_days(most: int) -> Damage:
     def damage(nodes: list[Node]) -> None:
         free(60_000)(nodes)
         settings(
-            nodes[1], metadata_log_segment_bytes=8_000_000, metadata_max_retention_bytes=most
+            nodes[1], metadata_log_segment_bytes=8 << 20, metadata_max_retention_bytes=most
         )  # fmt: skip
 
     return damage
 
 
-FITS = 61_440_000 + 1_378 - 8_000_000 - 20_971_520
+FITS = 61_440_000 + 1_378 - (8 << 20) - 20_971_520
 """What is free and taken, without a segment and what is written until the next snapshot."""
 fault(
     "disk_has_room", "warning", "2", says="and retention lets them grow to 61,441,379 bytes.",

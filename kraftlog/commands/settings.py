@@ -1,0 +1,69 @@
+"""`settings`: every value that an audit or a run with these arguments goes by, and where each comes
+from.
+
+In: parsed arguments. Out: rows on stdout. No Spark.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from kraftlog.commands.command import add_format, command
+from kraftlog.commands.values import local_path
+from kraftlog.config import Options
+from kraftlog.errors import UsageError
+from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.pipeline.judge import evidence_of
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.origins import setting_rows
+from kraftlog.report.rows import print_rows
+
+Row = dict[str, Any]
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    add_options(parser)
+    add_format(parser)
+
+
+@command(
+    "settings",
+    "which values a run goes by, and where each comes from",
+    "Every option, what is known of the quorum, and each node's settings: value, where it comes from, and what goes by it. With --lake alone it tells what the newest run went by.",
+    arguments=_arguments,
+    examples="""
+    kraftlog settings --input replicas/
+    kraftlog settings --input replicas/ --lag-offsets 500 --format json
+    kraftlog settings --lake lake/
+    """,
+)
+def _settings(chosen: argparse.Namespace) -> int:
+    print_rows(_rows(options_in(chosen)), chosen.format, readable=_in_words)
+    return 0
+
+
+def _rows(options: Options) -> Iterator[Row]:
+    if options.input:
+        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+        yield from setting_rows(quorum, options)
+    elif options.lake:
+        from kraftlog.pipeline.run import lake_of, newest_run
+        from kraftlog.report.from_lake import recorded_settings
+
+        lake = lake_of(options)
+        yield from recorded_settings(lake, newest_run(lake)["run_id"])
+    else:
+        raise UsageError("no input is named: say --input FOLDER, or --lake FOLDER")
+
+
+def _in_words(row: Row) -> Row:
+    """A row for people: fewer columns."""
+    unit = f" {row['unit']}" if row["unit"] and row["value"] is not None else ""
+    return {
+        "setting": row["setting"],
+        "value": None if row["value"] is None else f"{row['value']}{unit}",
+        "replica": row["replica"],
+        "from": row["source"],
+        "why": row["message"] or row["path"],
+    }
