@@ -108,6 +108,9 @@ class Copy:
     copies: "Copies"
     replica: Replica
 
+    def __repr__(self) -> str:
+        return f"Copy({self.label!r})"
+
     @property
     def label(self) -> str:
         """Its path below the root that was opened."""
@@ -167,6 +170,9 @@ class Copies:
 
     options: Options
     replicas: tuple[Replica, ...]
+
+    def __repr__(self) -> str:
+        return f"Copies({', '.join(repr(one.label) for one in self)})"
 
     def __iter__(self) -> Iterator[Copy]:
         return (Copy(self, one) for one in self.replicas)
