@@ -147,9 +147,9 @@ def called(quorum: Quorum, log: LogView) -> str:
     known.
     """
     node = log.evidence.node_id
-    role = {"voter": "controller", "observer": "broker"}.get(quorum.role(log.evidence))
-    if role is None or node is None:
+    if node is None or quorum.is_voter(log.evidence) is None:
         return f"replica {log.label}"
+    role = "controller" if node in quorum.controller_ids else "broker"
     # A folder that is named by its node need not be named again, but where two are.
     alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone

@@ -233,6 +233,14 @@ class Quorum:
         """The voters by KRaftVoters records, which a dynamic quorum has."""
         return voter_sources.current(voter_sources.by_records(self.peers, self.own_snapshots))
 
+    @cached_property
+    def controller_ids(self) -> frozenset[int]:
+        """The nodes that are voters, or once were: controllers, whatever they are now."""
+        logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
+        snapshots = (one.voters for one in self.own_snapshots if one.voters)
+        ids = {node for members in (*logs, *snapshots) for node, _ in members}
+        return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
+
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
         """None where neither the voters nor the node's identity are known."""
         if replica.is_pulled:

@@ -52,7 +52,7 @@ def print_summary(
     columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
     console.print(_replica_table(tables["replicas"], columns))
     console.print(_inventory(run, tables, is_new))
-    names = names_of(tables["replicas"])
+    names = names_of(tables["replicas"], restart)
     print_verdict(console, headline(verdict, tables["findings"], tables["check_results"], names))
     if page is not None:
         console.print(f"[dim]Page: {escape(page)}[/dim]")

@@ -74,12 +74,12 @@ class PageData:
     @cached_property
     def names(self) -> dict[str, str]:
         """What each replica is called, by its label."""
-        return names_of(self.replicas)
+        return names_of(self.replicas, self.restart)
 
     @cached_property
     def short_names(self) -> dict[str, str]:
         """The same without the folder, where that tells the replicas apart."""
-        short = {row["replica"]: _short_name(row) for row in self.replicas}
+        short = {label: name.removesuffix(f" ({label})") for label, name in self.names.items()}
         count = Counter(short.values())
         return {
             label: name if count[name] == 1 else self.names[label] for label, name in short.items()
@@ -110,13 +110,20 @@ def _place(row: Row) -> tuple[int, int, str]:
     return _ROLES.get(row["role"], 2), 1 << 31 if node is None else node, row["replica"]
 
 
-def names_of(replicas: Iterable[Row]) -> dict[str, str]:
+def names_of(replicas: Iterable[Row], restart: Iterable[Row] = ()) -> dict[str, str]:
     """The replicas as a person calls them, by their labels: controller 2, broker 12 (eu-west/blue),
-    or the label. A folder that is named by its node is not named again, but where two are.
+    or the label. A folder that is named by its node is not named again, but where two are. What the
+    rows of a restart call them comes first: a controller may be an observer.
     """
     rows = list(replicas)
     count = Counter(row["node_id"] for row in rows)
-    return {row["replica"]: _name_of(row, count[row["node_id"]] == 1) for row in rows}
+    found = {row["replica"]: _name_of(row, count[row["node_id"]] == 1) for row in rows}
+    told = {row["replica"]: str(row["who"]) for row in restart}
+    return found | {
+        label: told[label]
+        for label in found.keys() & told.keys()
+        if told[label].startswith(("controller ", "broker "))
+    }
 
 
 def _name_of(row: Row, is_alone: bool) -> str:

@@ -237,6 +237,26 @@ def test_a_check_with_notes_only_has_passed() -> None:
     assert outcome_words(checks, []) == "1 passed, 2 failed, 1 skipped"
 
 
+@pytest.mark.parametrize(
+    ("case", "node", "order"),
+    [
+        ("voter-replaced", "2", "controllers 3 → 1, then controller 2 and brokers 11 → 12."),
+        (
+            "ghosts-4.4",
+            "5",
+            "controllers 1 → 3 → 2, then controllers 4 → 5 and brokers 11 → 12.",
+        ),
+    ],
+)
+def test_a_controller_without_a_vote_is_no_broker(case: str, node: str, order: str) -> None:
+    """It was a voter once, or its id is a voter's."""
+    data = audited(str(DATA / case / "replicas"))
+    assert data.names[node] == data.short_names[node] == f"controller {node}"
+    found = answer_of(data.restart, data.verdict, data.findings)
+    assert found.order is not None
+    assert found.order.endswith(order)
+
+
 def test_equal_findings_count_once(isolated: Reader) -> None:
     small = [one.text for one in isolated.named("dd") if one.attributes.get("class") == "small"]
     assert "0 critical, 4 warnings, 2 notes" in small
