@@ -19,7 +19,7 @@ from kraftlog.plain import tell
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.epochs import CONSUMER_ID, offsets_for_leader_epoch
+from kraftlog.simulate.epochs import consumer_epoch_end
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
     Consumer,
@@ -299,8 +299,7 @@ def serving_rows(
         }
         told = None
         if vector is not None and epoch is not None:
-            # As a consumer, which is told of nothing above the leader's high watermark.
-            told = offsets_for_leader_epoch(vector, epoch, CONSUMER_ID, high_watermark=lower).end
+            told = consumer_epoch_end(vector, epoch, lower)
         consumer = Consumer(offset, epoch, policy)
         try:
             step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)

@@ -1,50 +1,22 @@
-"""What a reader makes of an OffsetForLeaderEpoch answer: the truth table of KIP-392, and the two
-views of the answer.
+"""What a reader makes of an OffsetForLeaderEpoch answer: the truth table of KIP-392, and the answer
+as a consumer gets it.
 
 In: a log's epoch vector, and what a reader knows of its last record. Out: an answer, and a
 decision. Pure. The rule of the vectors itself is in `quorum.epochs`. Source: KIP-392 "Out of range"
 and "OffsetsForLeaderEpoch"; KIP-320.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from kraftlog.quorum.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
 
-CONSUMER_ID, DEBUG_ID = -1, -2
-"""ReplicaId of a consumer, which only the leader answers, and of a reader that any replica answers.
-"""
 
-
-@dataclass(frozen=True, slots=True)
-class EpochAnswer:
-    """The error's name, or the epoch and its end; both None where the epoch is not known."""
-
-    error: str | None
-    end: EpochEnd | None
-
-
-def offsets_for_leader_epoch(
-    vector: EpochVector,
-    epoch: int,
-    replica_id: int,
-    *,
-    is_leader: bool = True,
-    high_watermark: int | None = None,
-) -> EpochAnswer:
-    """A replica's answer. A follower's question is answered from the whole log; a consumer's only
-    below the high watermark, and not before a new leader has one (None). Source: KIP-392.
+def consumer_epoch_end(vector: EpochVector, epoch: int, high_watermark: int) -> EpochEnd | None:
+    """The leader's answer to a consumer: where a follower is told the log's end, a consumer is told
+    nothing above the high watermark; None where the epoch is not known. Source: KIP-392.
     """
-    if not is_leader and replica_id != DEBUG_ID:
-        return EpochAnswer("NOT_LEADER_OR_FOLLOWER", None)
     end = offset_for_leader_epoch(vector, epoch)
-    if replica_id != CONSUMER_ID:
-        return EpochAnswer(None, end)
-    if high_watermark is None:
-        return EpochAnswer("OFFSET_NOT_AVAILABLE", None)
-    if end is not None:
-        end = EpochEnd(end.epoch, min(end.end_offset, high_watermark))
-    return EpochAnswer(None, end)
+    return None if end is None else EpochEnd(end.epoch, min(end.end_offset, high_watermark))
 
 
 class Verdict(StrEnum):

@@ -137,13 +137,3 @@ def next_step(
             return found, at
     at = reset_offset(consumer.policy, replica.log_start, leader_log_end)
     return Decision.RESET_POLICY, at
-
-
-def high_watermark_delay_ms(
-    max_wait_ms: int, *, has_stale_high_watermark: bool, is_first_of_session: bool = False
-) -> int:
-    """How long a follower may wait for a new high watermark while nothing is written: the leader
-    answers at once where the follower's is stale, and the first request of a session. `max_wait_ms`
-    is replica.fetch.max.wait.ms.
-    """
-    return 0 if has_stale_high_watermark or is_first_of_session else max_wait_ms

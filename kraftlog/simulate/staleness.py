@@ -15,7 +15,6 @@ import numpy as np
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.out_of_range import high_watermark_delay_ms
 from kraftlog.simulate.rows import Plans
 
 Row = dict[str, Any]
@@ -92,8 +91,7 @@ def watermark_rows(quorum: Quorum, max_wait_ms: int = MAX_WAIT_MS) -> Iterator[R
     times = np.maximum.accumulate(log.evidence.log.max_timestamps[log.rows])
     gaps = np.diff(times)
     for rule in (WAITS, AT_ONCE):
-        longest = high_watermark_delay_ms(max_wait_ms, has_stale_high_watermark=rule == AT_ONCE)
-        delays = np.minimum(gaps, longest)
+        delays = np.minimum(gaps, max_wait_ms if rule == WAITS else 0)
         yield {
             "rule": rule,
             "max_wait_ms": max_wait_ms,

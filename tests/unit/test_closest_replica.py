@@ -30,7 +30,6 @@ from kraftlog.simulate.out_of_range import (
     Policy,
     classify,
     fetch_error,
-    high_watermark_delay_ms,
     next_step,
     reset_offset,
 )
@@ -141,14 +140,6 @@ def test_what_a_consumer_does() -> None:
     assert step(200, "latest", epoch=None, end=(3, 250)) == (Decision.RESET_POLICY, 500)
     with pytest.raises(NoOffsetForPolicy):
         step(200, "none", epoch=None)
-
-
-def test_a_stale_high_watermark_does_not_wait() -> None:
-    """KIP-392."""
-    assert high_watermark_delay_ms(500, has_stale_high_watermark=True) == 0
-    assert high_watermark_delay_ms(500, has_stale_high_watermark=False) == 500
-    first = high_watermark_delay_ms(500, has_stale_high_watermark=False, is_first_of_session=True)
-    assert first == 0
 
 
 # --- Selectors ----------------------------------------------------------------------------------

@@ -526,6 +526,9 @@ def test_a_log_that_begins_at_the_snapshots_end_has_nothing_to_give(tmp_path: Pa
     row = advice(tmp_path, Retention(start_offset_lag_ms=0))[6]
     assert (row["kip_may_advance"], row["log_start_is_snapshot_end"]) == (False, True)
     assert (row["log_start_offset"], row["prunable_segment_bytes"]) == (6, 0)
+    nodes[0].checkpoint(6, 1).rename(nodes[0].checkpoint(9, 2))
+    row = advice(tmp_path, Retention())[9]
+    assert (row["log_start_offset"], row["log_start_is_snapshot_end"]) == (6, False)
 
 
 def test_where_a_followers_log_would_begin_by_both_texts(tmp_path: Path) -> None:

@@ -13,12 +13,9 @@ from kraftlog.quorum.epochs import (
     truncation_offset,
 )
 from kraftlog.simulate.epochs import (
-    CONSUMER_ID,
-    DEBUG_ID,
     Decision,
-    EpochAnswer,
     Verdict,
-    offsets_for_leader_epoch,
+    consumer_epoch_end,
     out_of_range,
     verdict,
 )
@@ -158,19 +155,7 @@ def test_what_a_reader_out_of_range_does(
 
 def test_a_consumer_sees_ends_below_the_high_watermark_only() -> None:
     """KIP-392."""
-    follower = offsets_for_leader_epoch(GAPPED, 6, 2)
-    assert follower == EpochAnswer(None, EpochEnd(6, 40))
-    consumer = offsets_for_leader_epoch(GAPPED, 6, CONSUMER_ID, high_watermark=31)
-    assert consumer == EpochAnswer(None, EpochEnd(6, 31))
-    early = offsets_for_leader_epoch(GAPPED, 4, CONSUMER_ID, high_watermark=31)
-    assert early == EpochAnswer(None, EpochEnd(4, 25))
-    unknown = offsets_for_leader_epoch(GAPPED, 6, CONSUMER_ID)
-    assert unknown == EpochAnswer("OFFSET_NOT_AVAILABLE", None)
-
-
-def test_only_the_leader_answers_but_to_a_debug_reader() -> None:
-    refused = EpochAnswer("NOT_LEADER_OR_FOLLOWER", None)
-    for replica_id in (CONSUMER_ID, 3):
-        assert offsets_for_leader_epoch(GAPPED, 6, replica_id, is_leader=False) == refused
-    debug = offsets_for_leader_epoch(GAPPED, 6, DEBUG_ID, is_leader=False)
-    assert debug.end == EpochEnd(6, 40)
+    assert offset_for_leader_epoch(GAPPED, 6) == EpochEnd(6, 40)
+    assert consumer_epoch_end(GAPPED, 6, 31) == EpochEnd(6, 31)
+    assert consumer_epoch_end(GAPPED, 4, 31) == EpochEnd(4, 25)
+    assert consumer_epoch_end(GAPPED, 7, 31) is None
