@@ -6,7 +6,7 @@ KAFKA-14616.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -351,21 +351,21 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
         for offset, _, _, members in voter_sources.log_voter_records(log):
             if offset < end:
                 changes[offset][members] += 1
-    groups: dict[int, list[VoterSet]] = defaultdict(list)
+    groups: dict[int, list[tuple[int, VoterSet]]] = defaultdict(list)
     for offset, holders in changes.items():
         members = holders.most_common(1)[0][0]
         source = f"the KRaftVoters record at offset {offset}"
         label = _label_holding(quorum, offset)
         seen = (0, offset + 1)
-        groups[offset] = [VoterSet(members, source, label, None, offset, seen)] * 2
+        groups[offset] = [(offset, VoterSet(members, source, label, None, offset, seen))] * 2
     for one in quorum.own_snapshots:
         if not one.voters or not one.end_offset:
             continue
         offset = max((at for at in changes if at < one.end_offset), default=-1)
-        if _unbroken(quorum, one, groups[offset], offset):
-            groups[offset].append(_of_snapshot(one, one.voters))
+        if _unbroken(quorum, one.end_offset, groups[offset]):
+            groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
     for group in groups.values():
-        yield from _odd_ones(group)
+        yield from _odd_ones([found for _, found in group])
 
 
 def _label_holding(quorum: Quorum, offset: int) -> str:
@@ -377,19 +377,17 @@ def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
     return VoterSet(members, source, one.replica, one.path, one.end_offset, one.id)
 
 
-def _unbroken(quorum: Quorum, one: SnapshotView, group: list[VoterSet], offset: int) -> bool:
-    """Whether some log shows that nothing changed between a snapshot and the first one of its
+def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bool:
+    """Whether some log shows that nothing changed between a snapshot's end and the first of its
     group.
     """
     if not group:
         return True
-    ends = [one.end_offset, (group[0].offset or 0) if offset < 0 else offset]
-    low, high = min(ends), max(ends)
+    low, high = sorted((end, group[0][0]))
     return low == high or any(log.covers(low, high) for log in quorum.peers)
 
 
-def _odd_ones(group: Iterable[VoterSet]) -> Iterator[BadRow]:
-    every = list(group)
+def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     count = Counter(one.members for one in every)
     if len(count) < 2:
         return

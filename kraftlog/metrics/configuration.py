@@ -24,6 +24,7 @@ from kraftlog.quorum.settings import (
     SELECTOR,
     SETTINGS,
     Setting,
+    default_of,
 )
 
 Row = dict[str, Any]
@@ -91,7 +92,7 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
     if setting.minimum is None:
         found = _RACKS[setting.name](beside, value) if setting.name in _RACKS else None
         return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
-    text = value if value is not None else setting.default or "0"
+    text = str(default_of(setting.name)) if value is None else value
     refused = setting.refused(text)
     if refused is not None:
         return INVALID, refused

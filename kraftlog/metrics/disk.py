@@ -4,7 +4,7 @@ In: the files of a run (rows of `files`), and a quorum. Out: rows of the table `
 KIP-630 "Motivation", "When to Snapshot".
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,9 +23,9 @@ def disk_rows(
     """A row per replica. Growth is that of its log over the time that its batches span; snapshots
     come on top, and go again.
     """
-    sizes: dict[str, Counter[str]] = {log.label: Counter() for log in quorum.logs}
+    sizes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for file in files:
-        sizes.setdefault(file["replica"], Counter())[file["kind"]] += file["size_bytes"]
+        sizes[file["replica"]][file["kind"]] += file["size_bytes"]
     return [_row(log, sizes[log.label], capacity_bytes) for log in quorum.logs]
 
 

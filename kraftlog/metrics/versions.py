@@ -68,8 +68,8 @@ def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
 
 
 def _gather(found: _Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
-    begins = _longs(rows.column("valid_from_offset"), 0)
-    ends = _longs(rows.column("valid_to_offset"), OPEN)
+    begins: Longs = rows.column("valid_from_offset").to_numpy()
+    ends: Longs = rows.column("valid_to_offset").fill_null(OPEN).to_numpy()
     breaks = begins[1:] != ends[:-1]
     for codes in map(_codes, keys):
         breaks |= codes[1:] != codes[:-1]
@@ -167,11 +167,6 @@ def _codes(column: pa.Array) -> _Array:
         found = column.to_numpy()
     else:
         found = numbered(column, {})
-    return found
-
-
-def _longs(column: pa.ChunkedArray, default: int) -> Longs:
-    found: Longs = column.fill_null(default).to_numpy().astype(np.int64, copy=False)
     return found
 
 

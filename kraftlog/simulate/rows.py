@@ -85,7 +85,7 @@ class Plans:
 
     @property
     def voter_count(self) -> int:
-        return len(self.quorum.voter_set.ids) if self.quorum.voter_set else 0
+        return len(self.quorum.voting.voters)
 
     def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
         """What becomes of each copy of a voter at hand that stands for election. Version 19 lets a

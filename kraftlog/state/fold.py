@@ -452,9 +452,9 @@ class _Fold:
         if kind in (TOPIC_WENT, CLEAR) and not is_known:
             return None
         offset = int(events.offsets[at])
-        if kind == TOPIC_CAME and is_known and self._came.get(topic_id) == offset:
-            return None
         if kind == TOPIC_CAME:
+            if is_known and self._came.get(topic_id) == offset:
+                return None
             self._came[topic_id] = offset
         origin = Origin(
             offset if offset >= 0 else None,

@@ -10,7 +10,7 @@ ROOMS = {
 TESTS = ("tests/unit", "tests/property", "tests/golden")
 IGNORED = (
     "choice", "codecs", "config", "contracts", "crc", "disks", "engines", "extras", "failures",
-    "fuzz", "imports", "lake", "lake_key", "lease", "names", "object_store", "pull",
+    "fuzz", "imports", "lake", "lake_key", "lease", "measures", "names", "object_store", "pull",
     "pull_security", "pushdown", "reference", "scans", "segment", "session", "slices",
     "source_stream", "spec", "stores", "terminal", "upkeep", "wire", "writing",
 )  # fmt: skip

@@ -73,6 +73,14 @@ def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path
     assert f"offset {end + 30} cannot be read" in (state.reason or "")
 
 
+def test_the_least_that_breaks_a_rule_of_records(tmp_path: Path) -> None:
+    end = healthy_log()[-1].end
+    for delta in (0, 1):
+        raw = frame(0, None, topic(f"t{delta}", 20 + delta), delta=delta)
+        everywhere(tmp_path / str(delta), Batch(end, 2, (b"",), ms=LATER, payload=raw))
+        assert ("record_rules" in failed(audit(tmp_path / str(delta)))) == (delta == 1)
+
+
 def test_reasons_are_cut_too(tmp_path: Path) -> None:
     """A hole at every second offset is no line of megabytes."""
     for node in quorum(tmp_path)[:1]:

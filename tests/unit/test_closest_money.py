@@ -37,7 +37,7 @@ from kraftlog.simulate.traffic import (
     from_file,
 )
 from tests.golden.cases import DATA
-from tests.unit.audit_logs import LIMITS, START_MS, healthy_log, quorum, snapshot
+from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, healthy_log, quorum, snapshot
 
 Row = dict[str, Any]
 RACKS = ["a", "b", "c"]
@@ -121,10 +121,10 @@ def test_traffic_of_a_file(tmp_path: Path) -> None:
     [
         ("topic,bytes\nt,1\n", "has no column bytes_per_day"),
         ("t,1\n", "no column bytes_per_day and no column topic"),
-        ("topic,bytes_per_day\nt,many\n", "line 2: bytes_per_day 'many'"),
+        ("topic,bytes_per_day\nt,many\n", "traffic.csv, line 2: bytes_per_day 'many'"),
         ("topic,bytes_per_day\nt,-1\n", "line 2"),
         ("topic,bytes_per_day\nt,nan\n", "line 2"),
-        ("topic,partition,bytes_per_day\nt,x,1\n", "line 2: partition 'x'"),
+        ("topic,partition,bytes_per_day\nt,x,1\n", "traffic.csv, line 2: partition 'x'"),
         ("topic,bytes_per_day\nt\n", "line 2: bytes_per_day None"),
     ],
 )
@@ -157,6 +157,8 @@ def test_each_partition_and_its_closest_replica() -> None:
     }  # fmt: skip
     row = rows["c", "t", 1]
     assert (row["leader"], row["leader_rack"]) == (2, "b")
+    assert (row["leader_is_local"], row["is_local"]) == (False, True)
+    assert rows["b", "t", 1]["leader_is_local"] is True
     assert (row["cross_zone_bytes_before"], row["cross_zone_bytes_after"]) == (GB, 0)
     assert row["saved_per_month"] == 0.6
 
@@ -209,6 +211,8 @@ def test_bounds_of_staleness(tmp_path: Path) -> None:
     assert (behind["behind_ms_min"], behind["behind_ms_max"]) == (3000, 6000)
     assert rows["3", "1"]["behind_offsets_max"] == rows["3", "1"]["behind_ms_max"] == 0
     assert rows["3", "2"]["behind_offsets_max"] == 2
+    names = [f"{of}high_watermark_{end}" for of in ("", "other_") for end in ("min", "max")]
+    assert [behind[name] for name in names] == [11, 12, 6, 8]
 
 
 def test_what_was_never_committed_is_served_by_nobody() -> None:
@@ -228,6 +232,14 @@ def test_how_late_a_high_watermark_comes(tmp_path: Path) -> None:
     assert (rows["at_once"]["mean_ms"], rows["at_once"]["max_ms"]) == (0, 0)
     (waits, _) = watermark_rows(read(tmp_path), 2000)
     assert (waits["mean_ms"], waits["p99_ms"], waits["waits_whole_share"]) == (1000, 1000, 0)
+
+
+def test_a_mean_is_told_to_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
+    """Nine gaps of a second and two of 100 ms: (9 · 333 + 200) / 11 is 290.63."""
+    for node in quorum(tmp_path):
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, START_MS + 9100 + 100 * n) for n in (0, 1)))
+    (waits, _) = watermark_rows(read(tmp_path), 333)
+    assert waits["mean_ms"] == 290.6
 
 
 # --- on the command line -------------------------------------------------------------------------

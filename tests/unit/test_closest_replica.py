@@ -301,10 +301,10 @@ def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
         pass
 
     brokers = {1: Broker(1, "a", False), 2: Broker(2, "b", False)}
-    lying = [([1, 2], 1), ([1, 2], 2), ([1, 2], 1), ([1, 2], 9), ([2, 1], 1)]
+    lying = [([1, 2], 1), ([1, 2], 2), ([1, 2], 1), ([1, 2], 9), ([2, 1], 1), ([1, 2], 1)]
     partitions = [Partition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)]
     quorum = Cluster(brokers, partitions)
-    assert select_all(quorum, ByNumber())["a", "t"].by_broker == {1: 2, 2: 2}
+    assert select_all(quorum, ByNumber())["a", "t"].by_broker == {1: 2, 2: 3}
     assert select_all(quorum, RackAwareReplicaSelector()) == select_all(quorum, Asked())
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.config import load_options
+from kraftlog.decode.columnar import decode_window
 from kraftlog.errors import LakeError
 from kraftlog.log.batch import CRC_POSITION, CRC_START
 from kraftlog.log.directory import find_replicas, record_files
@@ -23,11 +24,14 @@ from kraftlog.pipeline.content_places import Places, choose, first_of_each
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.scan import Scanned, scan_bin
 from kraftlog.pipeline.tasks import WrittenFile
+from kraftlog.quorum.detect import type_counts
 from kraftlog.source.plan import plan_splits
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import decoded_tables
 from tests.golden.cases import DATA
+from tests.property.engines import window_of
+from tests.unit.audit_logs import Batch, partition, topic
 
 Place = tuple[int, int]
 """A split and a position."""
@@ -37,6 +41,19 @@ SPLIT_SIZE = 4096
 OPTIONS = load_options({"window_size_bytes": 1024})
 # Few values, so that rows are equal, or equal in one of their halves.
 NUMBERS = st.sampled_from([0, 1, 15, 16, 2**63, 2**64 - 1])
+
+
+def test_equal_batches_tell_their_types_alike() -> None:
+    values = (topic("a", 1), topic("b", 2), partition(1, [1], [1], 1))
+    batches = [Batch(3 * at, 1, values) for at in range(200)]
+    window = window_of([one.raw() for one in batches])
+    decoded = decode_window(window, None, redactor_of(OPTIONS), 1 << 20)
+    told = type_counts(window, decoded, range(len(batches))).to_pylist()
+    assert all(one == told[0] for one in told)
+    assert sorted(told[0], key=lambda one: one["first_record_index"]) == [
+        {"type": "TOPIC_RECORD", "record_count": 2, "first_record_index": 0},
+        {"type": "PARTITION_RECORD", "record_count": 1, "first_record_index": 2},
+    ]
 
 
 class Passes:

@@ -23,6 +23,7 @@ from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import majorities_meet, voter_change_rows
 from kraftlog.recover.source import recovered
+from kraftlog.relations import moment
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     NO_OP,
@@ -34,6 +35,7 @@ from tests.unit.audit_logs import (
     overwrite,
     quorum,
     replace_batch,
+    snapshot,
     topic,
     voters_batch,
 )
@@ -324,6 +326,18 @@ def test_one_voter_more_and_two_at_once(tmp_path: Path) -> None:
     assert [row["majority"] for row in rows] == [2, 2, 3, 3]
     # {1,2,3,4} → {1,2,5,6}: {1,3,4} and {2,5,6} are majorities, and share nobody.
     assert [row["majorities_meet"] for row in rows] == [None, True, True, False]
+
+
+def test_voters_of_a_snapshot_whose_log_begins_behind_it(tmp_path: Path) -> None:
+    """The log holds no record that names them any more."""
+    for node in quorum(tmp_path):
+        raw = snapshot([healthy_log()[1]], 1, START_MS + 3000, voters=(1, 2, 4))
+        node.checkpoint(6, 1).write_bytes(raw)
+        node.segment(0).unlink()
+    row = changes(quorum_of(tmp_path))[0]
+    assert (row["source"], row["offset"], row["batch_leader_epoch"]) == ("SNAPSHOT", 6, 1)
+    assert [one.split("-")[0] for one in row["voters"]] == ["1", "2", "4"]
+    assert row["timestamp"] == moment(START_MS + 3000)
 
 
 def test_a_change_that_waits_for_its_majority(tmp_path: Path) -> None:

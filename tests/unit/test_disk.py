@@ -10,6 +10,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.evidence import SideFile
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.disk import disk_of, replayed_records
@@ -155,6 +156,16 @@ def test_a_side_file_that_is_a_folder_refuses(tmp_path: Path) -> None:
     (node.folder / "quorum-state").mkdir()
     (told,) = problems(tmp_path)
     assert told.startswith("quorum-state cannot be read: ")
+
+
+def test_a_side_file_that_is_gone_meanwhile_says_so(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    replicas = find_replicas([str(tmp_path)])
+    path = node.folder / "quorum-state"
+    modified_ms = path.stat().st_mtime_ns // 1_000_000
+    path.unlink()
+    found = collect(replicas, LIMITS, Redactor(None), replay=False).replicas[0].quorum_state
+    assert found == SideFile(str(path), modified_ms, None, "No such file or directory")
 
 
 def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: Path) -> None:

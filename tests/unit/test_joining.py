@@ -86,6 +86,15 @@ def test_the_newest_part_counts(tmp_path: Path) -> None:
     assert signs(found_in(tmp_path)[0])[4] == f"{6:020d}-{2:010d}-5.checkpoint.part"
 
 
+def test_the_newest_snapshot_of_the_newest_log_is_wanted(tmp_path: Path) -> None:
+    node = emptied(tmp_path)
+    first = node.home.parent / "1" / node.folder.name
+    kept = first / f"{6:020d}-{1:010d}.checkpoint"
+    for end, epoch in ((11, 2), (9, 2)):
+        (first / f"{end:020d}-{epoch:010d}.checkpoint").write_bytes(kept.read_bytes())
+    assert signs(found_in(tmp_path)[0])[0] == f"{11:020d}-{2:010d}.checkpoint"
+
+
 def test_who_is_no_controller_is_not_told(tmp_path: Path) -> None:
     node = emptied(tmp_path)
     node.meta(node_id=9, directory=9)

@@ -98,6 +98,7 @@ def test_impossible_links(wrong: object) -> None:
     for chunk, timeout in ((0, 1), (1, -1)):
         with pytest.raises(UsageError):
             Transfer(1, Link(1, 1), chunk, timeout)
+    assert Transfer(1, Link(1000, 0), 1, 1).finishes  # one byte in one millisecond
 
 
 def test_a_timeout_of_nothing_is_one_that_kafka_takes_and_nothing_meets() -> None:
@@ -150,6 +151,8 @@ def test_snapshots_that_are_written_meanwhile(tmp_path: Path) -> None:
     (row, *_) = rows_of(tmp_path, links=[Link(10**9, 10_000)], chunks=[MIB])
     assert (row["snapshot_end_offset"], row["transfer_ms"]) == (10, 10_001)
     assert row["newer_snapshots"] == 2.5
+    (row, *_) = rows_of(tmp_path, links=[Link(10**9, 10_002)], chunks=[MIB])
+    assert row["newer_snapshots"] == 2.501  # of 2.5005
 
 
 def test_a_batch_that_no_fetch_can_bring(tmp_path: Path) -> None:

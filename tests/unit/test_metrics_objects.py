@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import Bursts, Event, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
-from kraftlog.metrics.objects import Changes, Lives
+from kraftlog.metrics.objects import OPEN, Changes, Lives
 from kraftlog.metrics.policy import Limits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
@@ -176,6 +176,12 @@ def test_tables_are_counted_apart() -> None:
     assert changes.alive_at(4) == 1
 
 
+def test_the_version_of_kraft_is_no_feature_of_a_snapshot() -> None:
+    """It comes from a control record."""
+    found = history([(0, "kraft.version", False), (1, "metadata.version", False)])
+    assert (found.began.tolist(), found.ended.tolist()) == ([2], [OPEN])
+
+
 def test_churn_per_hour() -> None:
     hour = HOUR_MS
     puts: list[Put] = [(0, "a", False), (1, "b", False), (2, "a", False), (3, "a", False)]
@@ -211,6 +217,8 @@ LIVES = [("a", False), ("a", True), ("a", False), ("a", False)]
 @example([("a", True), *LIVES], [0] * 40, 0, ("a", "c"))
 # Of an object whose first life came and went in the hour in which the next one was modified.
 @example([("b", True), *LIVES], [0, 1] + [0] * 38, 0, ())
+# Of an object that is modified in two of its lives of an hour: it counts once.
+@example([("a", True), *LIVES[2:], *LIVES[1:]], [0, 1] + [0] * 38, 0, ("a", "c"))
 def test_churn_agrees_with_the_rule_told_in_sets(
     steps: list[tuple[str, bool]], gaps: list[int], first: int, base: tuple[str, ...]
 ) -> None:

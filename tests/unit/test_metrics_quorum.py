@@ -130,6 +130,24 @@ def test_cadence_is_the_distance_to_the_snapshot_before(tmp_path: Path) -> None:
     assert snapshots_per_day(read(tmp_path), "2") is None
 
 
+def test_the_snapshot_before_is_the_newest_of_the_older_ones(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    for end, ms in ((9, 6000), (11, 8000)):
+        node.checkpoint(end, 2).write_bytes(snapshot(STORED, 2, START_MS + ms))
+    rows = rows_of(tmp_path)
+    told = [picked(rows["1", end], "previous_end_offset", "interval_ms") for end in (6, 9, 11)]
+    assert told == [[None, None], [6, 3000], [9, 2000]]
+
+
+def test_bytes_by_type_are_those_of_all_batches_of_the_snapshot(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    (batches,) = [one.evidence.batches for one in read(tmp_path).snapshots if one.replica == "1"]
+    first, second = batches.id_text(1), batches.id_text(2)
+    by_batch = {first: {"A": 30, "B": 4}, second: {"A": 5}, "0" * 32: {"A": 100}}
+    row = rows_of(tmp_path, sizes_by_type=by_batch)["1", 6]
+    assert row["size_bytes_by_type"] == [("A", 35), ("B", 4)]
+
+
 def test_bytes_between_snapshots_are_told_only_of_a_whole_log(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[0].segment(0).unlink()
@@ -178,6 +196,7 @@ def test_the_bounds_of_the_time_that_generation_took(tmp_path: Path) -> None:
     ("file_ms", "last_ms", "most"),
     [
         (START_MS + 9002, START_MS, 9002),
+        (START_MS + 9002, START_MS + 9002, 0),
         (START_MS + 9002, START_MS + 9003, None),
         (START_MS + 9002, 1, START_MS + 9001),
         (START_MS + 9002, 0, None),

@@ -225,6 +225,13 @@ def test_what_compaction_keeps_and_whom_it_deceives() -> None:
     assert [row["tombstone_count"] for row in by_day] == [0, 0]
 
 
+def test_all_records_of_a_type_without_a_key_are_of_one_object() -> None:
+    every = OffsetMap()
+    every.add("PRODUCER_IDS_RECORD", fences(1, 2, 3), np.array([30, 31, 32]))
+    found = every.survivors()
+    assert (found.offsets.tolist(), found.sizes.tolist()) == ([12], [32])
+
+
 def test_the_fields_that_name_an_object_and_tell_of_its_end() -> None:
     assert KEYS["CONFIG_RECORD"].columns == ("resource_type", "resource_name", "name", "value")
     assert KEYS["REMOVE_TOPIC_RECORD"].columns == ("topic_id",)
@@ -336,6 +343,17 @@ def test_a_joiner_never_comes_where_one_answer_takes_longer_than_the_timeout(
     assert fitting() == []
 
 
+def test_each_chunk_is_a_request_of_its_own(tmp_path: Path) -> None:
+    """A snapshot between 100,000 and 128 Ki bytes is two chunks of 64 KiB, and one of any other."""
+    large = Batch(6, 1, tuple(topic("x" * 25_000, number) for number in range(5, 9)))
+    for node in quorum(tmp_path):
+        node.checkpoint(9, 2).write_bytes(snapshot([large], 2, START_MS + 6000))
+    rows = catch_up_rows(read(tmp_path), 1000.0)
+    assert {(row["chunk_size_bytes"], row["snapshot_request_count"]) for row in rows} == {
+        (chunk, 2 if chunk == 64 << 10 else 1) for chunk in CHUNKS
+    }
+
+
 def test_without_a_log_nobody_joins(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     for other in "23":
@@ -345,6 +363,8 @@ def test_without_a_log_nobody_joins(tmp_path: Path) -> None:
         path.unlink()
     assert source_of(read(tmp_path)) is None
     assert catch_up_rows(read(tmp_path), 1000.0) == []
+    nothing = shared_log(read(tmp_path))
+    assert (nothing.sizes.tolist(), nothing.record_counts.tolist()) == ([], [])
 
 
 def test_the_shared_log_by_its_offsets(tmp_path: Path) -> None:

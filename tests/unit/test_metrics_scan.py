@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import Bursts, Event
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
-from kraftlog.metrics.numbering import order_of
+from kraftlog.metrics.numbering import numbered, order_of
 from kraftlog.metrics.record_totals import (
     LOG,
     SNAPSHOT,
@@ -34,6 +34,25 @@ INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 def test_the_order_of_numbers_is_stable(values: list[int]) -> None:
     expected = sorted(range(len(values)), key=values.__getitem__)
     assert order_of(np.array(values, np.int64)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (pa.array(["a", None, "b", "a"]).dictionary_encode(), [0, 1, 2, 0]),
+        (pa.array(["a", None, "b", "a"]), [0, 1, 2, 0]),
+        (pa.array([[1, 2], None, [], [1, 2]]), [0, 1, 2, 0]),
+        (pa.array([{"x": 1}, {"x": None}, {"x": 1}]), [0, 1, 0]),
+    ],
+)
+def test_values_of_any_type_are_numbered_null_like_a_value(
+    values: pa.Array, numbers: list[int]
+) -> None:
+    known: dict[object, int] = {}
+    assert numbered(values, known).tolist() == numbers
+    assert numbered(pa.chunked_array([values[2:], values[:1]]), known).tolist() == [
+        *numbers[2:], 0
+    ]  # fmt: skip
 
 
 KEY = st.tuples(

@@ -1,5 +1,6 @@
 """What the newest state says of a cluster, partition by partition: rules at their borders."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.state import Change, State
+from tests.unit.audit_logs import audit, quorum
+from tests.unit.faults.health import RUNNING, change
+from tests.unit.faults.table import everywhere
 
 NOW, EARLIER = Since(9, 900), Since(4, 400)
 KEY: Key = ("T", 0)
@@ -152,3 +156,10 @@ def test_which_topics_are_gone() -> None:
     assert past.topics == {}
     past.take([changed("topics", ("T",), topic, None)], 4, 400)
     assert past.topics == {"T": ("t", EARLIER)}
+
+
+def test_of_an_election_whose_time_no_calendar_holds_no_time_is_told(tmp_path: Path) -> None:
+    unclean = change(isr=[2], leader=2, leaderRecoveryState=1)
+    everywhere(quorum(tmp_path), *RUNNING, unclean, ms=1 << 60)
+    (one,) = [row for row in audit(tmp_path).findings if row.check == "elections_clean"]
+    assert "Broker 2 was elected (still marked as recovering): a-0." in one.row.message

@@ -112,6 +112,29 @@ def test_a_start_that_cuts_committed_records_is_unsafe_for_a_voter(tmp_path: Pat
     assert (found.safety, found.lost_from) == (Safety.UNSAFE, 9)
 
 
+def test_a_start_that_cuts_what_its_own_snapshot_holds_loses_nothing_committed(
+    tmp_path: Path,
+) -> None:
+    nodes = quorum(tmp_path)
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
+    overwrite(nodes[0].segment(6), AT[9] + 70, b"\x55")
+    assert answers(tmp_path)["1"].safety == Safety.LOSES
+    nodes[0].checkpoint(12, 2).rename(nodes[0].checkpoint(11, 2))
+    assert answers(tmp_path)["1"].safety == Safety.UNSAFE
+
+
+def test_where_nobody_says_who_votes_each_node_is_told_of(tmp_path: Path) -> None:
+    for number in (1, 2):
+        node = Node(tmp_path, number)
+        node.segment(0).write_bytes(b"".join(Batch(n, 1, (NO_OP,)).raw() for n in range(9)))
+        node.meta()
+    assert {label: one.safety for label, one in answers(tmp_path).items()} == {
+        "1": Safety.UNKNOWN,
+        "2": Safety.UNKNOWN,
+    }
+
+
 def told(root: Path, label: str) -> tuple[Safety, str, int | None]:
     one = answers(root)[label]
     assert (one.order is None) == (one.safety in (Safety.UNSAFE, Safety.UNKNOWN))

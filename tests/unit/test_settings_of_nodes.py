@@ -8,6 +8,7 @@ from kraftlog.log.sidefiles import read_disk_free
 from kraftlog.quorum.addresses import configured_places, static_places
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
 from kraftlog.quorum.retention import Limits, limits_of
+from kraftlog.quorum.settings import default_of
 from tests.unit.audit_logs import audit, quorum
 
 
@@ -27,6 +28,21 @@ def test_places_are_those_of_controllers_and_as_they_are_advertised() -> None:
     assert configured_places(replica(listeners="CONTROLLER://:9093")) == {}
     voters = replica(controller_quorum_voters="1@a:1, 22@[::1]:2,none,@b:3")
     assert static_places(voters) == {1: "a:1", 22: "[::1]:2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata.log.max.record.bytes.between.snapshots", 20_971_520),
+        ("metadata.log.max.snapshot.interval.ms", 3_600_000),
+        ("metadata.max.retention.bytes", 104_857_600),
+        ("metadata.log.segment.bytes", 1_073_741_824),
+        ("metadata.log.segment.ms", 604_800_000),
+        ("controller.quorum.fetch.timeout.ms", 2000),
+    ],
+)
+def test_kafkas_own_defaults(name: str, value: int) -> None:
+    assert default_of(name) == value
 
 
 def test_limits_are_kafkas_where_nothing_else_is_said() -> None:

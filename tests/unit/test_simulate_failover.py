@@ -11,6 +11,7 @@ from functools import reduce
 from itertools import permutations
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
 from tests.failover_model import Cluster
 from tests.failover_model import Node as Model
 from tests.unit.audit_logs import START_MS, Batch, Node, leader_change, producer_ids
+from tests.unit.audit_logs import quorum as healthy
 
 
 def led_by(one: Cluster, name: str) -> Cluster:
@@ -180,3 +182,13 @@ def test_what_either_remedy_costs_a_day() -> None:
     """KAFKA-1211: 3 elections with 4 followers, against a million writes, at 2 ms a round trip."""
     cost = remedy_cost(3, 4, 1_000_000, 2.0)
     assert cost == (24.0, 2_000_000.0)
+
+
+def test_what_a_rule_costs_at_the_rates_of_the_log(tmp_path: Path) -> None:
+    """Two elections and ten batches in nine seconds, 9,600 of which make a day; two followers."""
+    healthy(tmp_path)
+    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    costs = {row["rule"]: row["cost_ms_per_day"] for row in failover_rows(found, "1", 0.0003)}
+    vector, held = 2 * 9600 * 2 * 0.0003, 10 * 9600 * 0.0003
+    assert (vector, held) == (pytest.approx(11.52), pytest.approx(28.8))
+    assert costs == {"high_watermark": 0.0, "leader_epoch": 11.5, "held_acknowledgements": 28.8}

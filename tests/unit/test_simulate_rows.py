@@ -1,5 +1,6 @@
 """Plans of small quorums on disk: what is told of a pair, a node, a voter, whatever is wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.lost import counted_in_files
+from kraftlog.simulate.lost import UNREADABLE, counted_in_files, lost_types
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from tests.unit.audit_logs import (
     NO_OP,
@@ -19,6 +20,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     quorum,
+    replace_batch,
     snapshot,
     topic,
 )
@@ -87,6 +89,16 @@ def test_two_voters_that_lost_a_committed_tail_can_elect_each_other(tmp_path: Pa
     assert fetches["1", "3"]["answer"] == "records"
 
 
+def test_the_majority_tells_what_is_committed_and_not_the_longest_log(tmp_path: Path) -> None:
+    """1 and 2 hold the same batches up to offset 12; 3 has another one at 10, and is longer."""
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[2], 10, lambda one: replace(one, values=(topic("d", 2),)).raw())
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    elections = plans(tmp_path)[3]
+    lacking = {label: row["lacks_committed_from_offset"] for label, row in elections.items()}
+    assert lacking == {"1": None, "2": None, "3": 10}
+
+
 def test_an_uncommitted_tail_is_lost_and_nothing_committed_with_it(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     older = [one for one in healthy_log() if one.base < 8]
@@ -147,6 +159,17 @@ def test_a_missing_segment_is_not_noticed_by_kafka_but_told(tmp_path: Path) -> N
     assert boots["1"]["boots"]
     assert boots["1"]["reason"] == "offsets 6 to 8 are missing, and Kafka does not notice"
     assert elections["1"]["lacks_committed_from_offset"] == 6
+
+
+def test_records_of_a_file_that_is_gone_are_counted_as_unreadable(tmp_path: Path) -> None:
+    """Of 1, as a leader's whole log is cut that began elsewhere: six records in each segment."""
+    (node, *_) = quorum(tmp_path)
+    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    node.segment(0).unlink()
+    log = found.by_label["1"]
+    assert lost_types(log, log.rows, counted_in_files(Limits())) == {
+        UNREADABLE: 6, "NO_OP_RECORD": 4, "LEADER_CHANGE": 1, "TOPIC_RECORD": 1,
+    }  # fmt: skip
 
 
 def test_what_a_snapshot_holds_is_not_lacking(tmp_path: Path) -> None:

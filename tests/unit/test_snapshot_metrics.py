@@ -108,6 +108,8 @@ def test_hourly_snapshots_for_a_week() -> None:
     assert kept_count(Rule(), HOUR_MS, 10 * MB) == (10, "metadata.max.retention.bytes")
     assert kept_count(Rule(), HOUR_MS, 200 * MIB) == (1, "metadata.max.retention.bytes")
     assert kept_count(Rule(kept_ms=-1, kept_bytes=-1), HOUR_MS, MB) == (0, "no limit")
+    # A limit of no byte at all is one; the newest snapshot is never deleted.
+    assert kept_count(Rule(kept_bytes=0), HOUR_MS, MB) == (1, "metadata.max.retention.bytes")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,14 @@ def test_what_each_interval_costs(tmp_path: Path) -> None:
     assert (best["chosen_by"], best["write_amplification"]) == ("balanced", 1)
     assert (best["longest_debt_bytes"], best["longest_load_ms"]) == (6 * MB, 6000)
     assert (best["kept_count"], best["kept_by"]) == (8, "metadata.max.retention.bytes")
+
+
+def test_an_interval_that_never_comes_costs_nothing_that_is_known(tmp_path: Path) -> None:
+    """The node goes by bytes alone, and its log does not grow."""
+    never, hourly, *_ = advice_rows(log_of(tmp_path, f"{INTERVAL}=0\n"), 6 * MB, 0, 2 * MB)
+    assert [never.pop(name) for name in ("replica", "interval_ms", "chosen_by")] == ["1", 0, "own"]
+    assert set(never.values()) == {None}
+    assert never.keys() == hourly.keys() - {"replica", "interval_ms", "chosen_by"}
 
 
 def test_a_node_s_own_settings(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from kraftlog.log.directory import find_replicas
@@ -17,6 +19,7 @@ from kraftlog.state.reading import (
     read_batches,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Replay
+from kraftlog.state.suspects import Brokers, bad_assignment
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -98,6 +101,16 @@ def test_a_batch_with_a_wrong_crc_is_a_fault(tmp_path: Path) -> None:
     assert isinstance(bad, Fault)
     assert (bad.kind, bad.position, bad.size_bytes) == ("batch_crc", AT[3], AT[4] - AT[3])
     assert bad.detail == "the CRC-32C of the batch at offset 3 is wrong"
+
+
+def test_lists_of_brokers_that_a_rule_may_tell_of() -> None:
+    """An empty list, one that names a broker twice, and one too long to be looked at here; behind
+    the last one all lists are empty.
+    """
+    lists = Brokers.of(pa.array([[1, 2], [], [3, 3], None, [*range(17)]]))
+    assert bad_assignment(lists).tolist() == [False, True, True, True, True, True]
+    assert lists.odd_at(np.array([0, 1, 4, 5, 9])).tolist() == [False, False, True, False, False]
+    assert lists.at(np.array([0, 5])).T.tolist()[0][:2] == [1, 2]
 
 
 @pytest.mark.parametrize(("offset", "bases"), [(0, [0, 6]), (5, [0, 6]), (6, [6]), (99, [6])])

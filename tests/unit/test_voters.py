@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.voters import (
     Members,
@@ -104,6 +106,18 @@ def test_by_records_of_the_log_and_of_a_snapshot(tmp_path: Path) -> None:
         node.checkpoint(20, 2).write_bytes(raw)
     found = voters_of(tmp_path)
     assert (found.members, found.source, found.seen) == (named(2, 3), ahead, (20, 2)[::-1])
+
+
+def test_control_records_of_a_history_are_told_apart(tmp_path: Path) -> None:
+    """A history takes in both, each in its own way."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER))
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
+    links = chain(found)
+    (window,) = FileRecords(Redactor(None), LIMITS).windows(links, 0, len(links))
+    assert set(window.control) == {"KRAFT_VOTERS", "LEADER_CHANGE"}
+    assert {"TOPIC_RECORD", "PARTITION_RECORD"} < set(window.records)
+    assert not set(window.control) & set(window.records)
 
 
 def test_a_snapshot_that_ends_with_the_record_says_the_same(tmp_path: Path) -> None:
