@@ -20,6 +20,7 @@ from kraftlog.audit.triage import (
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
+from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
@@ -304,16 +305,20 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
         for segment in log.evidence.segments[-1:]:
             for fault in segment.faults:
                 if at_end(fault, segment.size_bytes):
-                    yield _tail_row(log, segment, fault)
+                    yield _tail_row(quorum, log, segment, fault)
 
 
-def _tail_row(log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
+def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
+    usual = (
+        "More is lost than a copy of a running node or a crash explains: see log_end_lost."
+        if witnesses(log, quorum.snapshots_of(log.label))
+        else "This is usual in a copy of a node that runs or was killed."
+    )
     return BadRow(
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
-        "This is usual in a copy of a node that runs or was killed. "
-        f"The node cuts it at its next start and goes on from offset {start}. "
+        f"{usual} The node cuts it at its next start and goes on from offset {start}. "
         "If it was stopped cleanly, check its disk.",
         segment.path,
         fault.position,
@@ -363,7 +368,7 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
         yield BadRow(
             log.label,
-            f"{sentence(offsets_are(hole.start, hole.end))} missing: the batch at offset {hole.end} follows one that ends at {hole.start - 1}. {advice}{and_more(more)}",
+            f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. {advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -373,12 +378,20 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         )
 
 
+def _hole_words(log: LogView, hole: Hole) -> str:
+    if hole.row == log.rows[0]:
+        return f"the log begins with segment {log.evidence.segments[0].name}, which is empty, and its first batch is at offset {hole.end}"
+    return f"the batch at offset {hole.end} follows one that ends at {hole.start - 1}"
+
+
 def _unexplained(log: LogView) -> Iterator[Hole]:
     """Holes that no other check tells: nothing that is damaged or unread stands between the two
     batches.
     """
     columns = log.evidence.log
     unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
+    if log.missing_start is not None and _begins_empty(log):
+        yield log.missing_start
     bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
     for hole in log.holes:
         before = int(log.rows[int(np.searchsorted(log.rows, hole.row)) - 1])
@@ -387,6 +400,13 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
         is_told = following < len(bad) and int(bad[following]) < hole.row
         if not is_told and not (unread and unread.intersection(files)):
             yield hole
+
+
+def _begins_empty(log: LogView) -> bool:
+    """Whether no byte stands in the segments before the first usable batch."""
+    first = int(log.evidence.log.file[log.rows[0]])
+    before = log.evidence.segments[:first]
+    return bool(before) and not any(one.size_bytes or one.problem for one in before)
 
 
 def _overlaps(log: LogView) -> Iterator[BadRow]:

@@ -12,6 +12,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.plain import counted
+from kraftlog.quorum.ends import reached_by
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
@@ -102,7 +103,9 @@ def _fits(log: LogView, known: EpochStart, offset: int, first: bool, ends: set[i
 
 
 def _in_hole(log: LogView, offset: int) -> bool:
-    return any(hole.start <= offset <= hole.end for hole in log.holes)
+    first = log.missing_start
+    holes = log.holes if first is None else (first, *log.holes)
+    return any(hole.start <= offset <= hole.end for hole in holes)
 
 
 def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> Iterator[Told]:
@@ -127,8 +130,8 @@ def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> It
     meaning="""An entry of .index or .timeindex points at no batch's start, or at one of another
     offset or time. Or an index has no segment beside it. Zeros at the end of an index are space
     that Kafka allocates ahead, and are no finding.""",
-    advice="""Stop the node, delete the index, start it: Kafka builds it anew. For an index
-    without a segment, look for the missing segment first.""",
+    advice="""Stop the node, delete the index, start it: Kafka builds it anew. Of an index without
+    a segment, whose offsets are missing, log_end_lost and offsets_contiguous tell.""",
 )  # fmt: skip
 def indexes(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -138,9 +141,11 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
             if index.problem is not None:
                 continue
             if segment is None:
-                # Behind the log's end it witnesses what is lost there: `log_end_lost` tells.
-                inside = index.base_offset <= (log.end_offset or 0)
-                if not log.evidence.single_file and log.evidence.segments and inside:
+                # Behind the log's end it witnesses what is lost there: `log_end_lost` tells; and
+                # `offsets_contiguous` tells of a hole.
+                inside = reached_by(index) <= (log.end_offset or 0)
+                is_told = _in_hole(log, index.base_offset) or not inside
+                if not log.evidence.single_file and log.evidence.segments and not is_told:
                     yield _orphan(log, index)
                 continue
             problem = _index_problem(log, segment, index)
@@ -182,12 +187,20 @@ def _index_problem(
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
     return BadRow(
         log.label,
-        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it: the segment that begins at offset {index.base_offset} is missing from this copy. "
-        "Look for that segment before Kafka deletes the index.",
+        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it. {_orphan_words(log, index)}",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},
     )
+
+
+def _orphan_words(log: LogView, index: IndexEvidence) -> str:
+    if index.base_offset == log.end_offset:
+        return (
+            "The log ends where its segment began, so nothing shows that anything stood there. "
+            "If the node was running, copy it again; if not, delete the index: Kafka does so at its next start."
+        )
+    return "No offset is missing there, and Kafka deletes such an index at its next start."
 
 
 def _is_last(log: LogView, segment: SegmentEvidence) -> bool:

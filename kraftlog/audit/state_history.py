@@ -83,9 +83,12 @@ class _Line:
 
 @dataclass(slots=True)
 class _Stop:
-    """A link after which the state is not known, and why; `label` is whose copy says so."""
+    """A link in which the state is lost, from which offset on, and why; `label` is whose copy says
+    so.
+    """
 
     label: str
+    offset: int
     why: str
 
 
@@ -241,11 +244,12 @@ class StateHistory:
         end = int(self.chain.end[after - 1])
         reached = int(self.chain.base[first])
         for window in ahead(self.records.windows(self.chain, first, after)):
+            known = window if stop is None else window.between(window.start_offset, stop.offset)
             for index, line in enumerate(self._lines):
-                self._advance(line, window, is_first=index == 0)
+                self._advance(line, known, is_first=index == 0)
             reached = window.end_offset
         if reached < end:
-            stop = _Stop("quorum", f"offset {reached} cannot be read: {_CHANGED}")
+            stop = _Stop("quorum", reached, f"offset {reached} cannot be read: {_CHANGED}")
         if stop is not None:
             self._settle()
             self._lines = []
@@ -285,7 +289,8 @@ class StateHistory:
         held = {name for name, rows in window.records.items() if rows.num_rows}
         if held - TRANSACTION_TYPES:
             self.judged.update(RULE_CHECKS)
-        self.ranges.append((window.start_offset, window.end_offset))
+        if window.start_offset < window.end_offset:
+            self.ranges.append((window.start_offset, window.end_offset))
 
     # --- snapshots -------------------------------------------------------------------------------
 
@@ -501,7 +506,7 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
         offset = base + issue.record_index
         if issue.byte_in_batch is not None:
             why = f"offset {offset} cannot be read: {issue.text}"
-            stops.setdefault(at, _Stop(log.label, why))
+            stops.setdefault(at, _Stop(log.label, offset, why))
         elif issue.kind == UNKNOWN and not log.evidence.log.attributes[links.row[at]] & CONTROL:
             doubts.append(_Doubt(offset, issue.text))
     return stops, _Doubts(tuple(sorted(doubts, key=lambda one: one.offset)))

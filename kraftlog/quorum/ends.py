@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.log.batch import MIN_RECORD_SIZE
+from kraftlog.log.fault import FaultKind
 from kraftlog.quorum.evidence import IndexEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
@@ -41,23 +42,27 @@ def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
     own, end = list(snapshots), log.end_offset or 0
     found = [
         *_of_epochs(log, end),
+        *_of_segments(log, end),
         *_of_indexes(log, end),
         *_of_producer_snapshots(log),
         *_of_quorum_state(log, end),
         *_of_snapshots(log, own, end),
     ]
-    held = end + _records_in(unread_tail_bytes(log))
-    beyond = [one for one in found if one.end_offset > held]
+    explained = end + _explained_records(log)
+    beyond = [one for one in found if one.end_offset > explained]
     return sorted(beyond, key=lambda one: -one.end_offset)
 
 
 def is_closed_at_end(log: LogView) -> bool:
     """Whether the log was closed where it ends: a clean stop leaves a producer snapshot there, and
-    gives back what was allocated ahead of the last segment's index. Nothing was appended since.
+    gives back what was allocated ahead of the last segment's index. Nothing was appended since. A
+    roll leaves the same, and a next segment, which may be gone but for its index.
     """
     if not log.evidence.segments:
         return False
     ends, name = log.evidence.producer_ends, log.evidence.segments[-1].base_offset
+    if any(one.base_offset > name for one in log.evidence.indexes):
+        return False
     index = [one for one in log.evidence.indexes if one.base_offset == name and not one.time]
     given_back = all(one.problem is None and not one.padding_bytes for one in index)
     return bool(ends) and max(ends) == log.end_offset and bool(index) and given_back
@@ -92,9 +97,23 @@ def unread_tail_bytes(log: LogView) -> int:
     return segments[file].size_bytes - used + sum(one.size_bytes for one in segments[file + 1 :])
 
 
-def _records_in(size_bytes: int) -> int:
-    """So many records may lie in bytes that cannot be read: what damage explains is told there."""
-    return size_bytes // MIN_RECORD_SIZE
+def _explained_records(log: LogView) -> int:
+    """So many records behind the last usable batch need no other cause than the damage there, which
+    other checks tell. Zeros or garbage behind them are the usual trace of one append that was not
+    finished, and of no more: what else stood there had been written whole.
+    """
+    unread = unread_tail_bytes(log)
+    last = log.evidence.segments[-1]
+    unfinished = sum(
+        one.size_bytes
+        for one in last.faults
+        if one.kind in _BLANK and one.position + one.size_bytes >= last.size_bytes
+    )
+    one_append = int((log.last - log.base).max()) + 1 if unfinished and len(log.rows) else 0
+    return (unread - unfinished) // MIN_RECORD_SIZE + one_append
+
+
+_BLANK = (FaultKind.ZEROS, FaultKind.GARBAGE)
 
 
 def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
@@ -113,6 +132,16 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
             yield Witness(start + 1, words, file.path)
 
 
+def _of_segments(log: LogView, end: int) -> Iterator[Witness]:
+    """An empty segment begins where the log ended when it was rolled; in one that is not empty, the
+    batches say where they stand.
+    """
+    last = log.evidence.segments[-1]
+    if last.base_offset > end and last.first_row == last.end_row:
+        words = f"its segment {last.name} begins at offset {last.base_offset}"
+        yield Witness(last.base_offset, words, None)
+
+
 def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
     """Entries of batches that stood behind the end of the file, and indexes of segments that are
     gone.
@@ -123,9 +152,9 @@ def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
         if index.problem is not None:
             continue
         if index.base_offset not in segments:
-            if index.base_offset > end:
+            if index.base_offset >= end and (reached := reached_by(index)) > end:
                 words = f"{name} belongs to a segment that is gone"
-                yield Witness(index.base_offset, words, index.path)
+                yield Witness(reached, words, index.path)
             continue
         last = _last_entry(index)
         if index.time or last is None or last < end:
@@ -134,8 +163,14 @@ def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
             yield Witness(last + 1, f"{name} lists a batch of offset {last}", index.path)
 
 
+def reached_by(index: IndexEvidence) -> int:
+    """The end of a log that had the segment of an index, with what its entries list."""
+    last = _last_entry(index)
+    return index.base_offset if last is None else last + 1
+
+
 def _last_entry(index: IndexEvidence) -> int | None:
-    """The offset of an index's last entry; None where its entries are not in order."""
+    """The offset of an index's last entry; None without entries, or where they are not in order."""
     if not len(index.offsets) or index.surplus_bytes:
         return None
     in_order = (np.diff(index.offsets) > 0).all() and (np.diff(index.values) > 0).all()

@@ -20,9 +20,7 @@ from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, Replic
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """A leader epoch of a log. `certain` is False where the batches before its first one are
-    missing.
-    """
+    """A leader epoch of a log. `certain` is False where batches before its first one are missing."""
 
     epoch: int
     start_offset: int
@@ -208,13 +206,22 @@ class LogView:
         )
 
     @cached_property
+    def missing_start(self) -> Hole | None:
+        """Offsets missing between the name of the first segment and the first usable batch."""
+        start = self.start_offset or 0
+        if self.is_empty or start >= int(self.base[0]):
+            return None
+        return Hole(start, int(self.base[0]), int(self.rows[0]))
+
+    @cached_property
     def epoch_starts(self) -> tuple[EpochStart, ...]:
         """The epoch vector as the batches tell it."""
         if self.is_empty:
             return ()
         at = np.flatnonzero(np.diff(self.epochs)) + 1
         joined = self.base[at] == self.last[at - 1] + 1
-        result = [EpochStart(int(self.epochs[0]), int(self.base[0]), int(self.rows[0]), True)]
+        certain = self.missing_start is None
+        result = [EpochStart(int(self.epochs[0]), int(self.base[0]), int(self.rows[0]), certain)]
         for i, certain in zip(at.tolist(), joined.tolist(), strict=True):
             row = int(self.rows[i])
             result.append(EpochStart(int(self.epochs[i]), int(self.base[i]), row, certain))
@@ -257,8 +264,8 @@ class LogView:
         """(the largest epoch not above `epoch`, where it ends), as Kafka answers
         OffsetForLeaderEpoch; (−1, log start) for none.
         """
-        found, end = -1, self.start_offset or 0
         starts = self.epoch_starts
+        found, end = -1, starts[0].start_offset if starts else self.start_offset or 0
         for i, one in enumerate(starts):
             if one.epoch > epoch:
                 break

@@ -7,7 +7,7 @@ Leader Election", KAFKA-1211.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -304,12 +304,12 @@ class Quorum:
     def contradiction(self, snapshot: SnapshotView) -> str | None:
         """Why the logs refuse a snapshot's id; None where they do not."""
         end, epoch = snapshot.end_offset, snapshot.epoch
-        stamp = snapshot.last_contained_timestamp
-        for log in self.peers:
-            if log.is_empty or end <= 0 or snapshot.replica in self.foreign:
-                continue
+        stamp, is_held = snapshot.last_contained_timestamp, False
+        logs = [one for one in self.peers if not one.is_empty]
+        for log in logs if end > 0 and snapshot.replica not in self.foreign else ():
             index = log.index_at(end - 1)
             if index >= 0 and end <= self._tail_start(log):
+                is_held = True
                 if int(log.epochs[index]) != epoch:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
@@ -317,7 +317,16 @@ class Quorum:
             newer = log.epoch_end(epoch)[1]
             if (log.last_epoch or 0) > epoch and newer < min(end, self._tail_start(log)):
                 return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
-            if end > (log.end_offset or 0) and stamp is not None and log.last_epoch == epoch:
+        # Clocks go back: where a log holds its last offset, times say nothing against it.
+        return (
+            None if is_held or stamp is None else self._older_than_its_logs(logs, end, epoch, stamp)
+        )
+
+    def _older_than_its_logs(
+        self, logs: list[LogView], end: int, epoch: int, stamp: int
+    ) -> str | None:
+        for log in logs:
+            if end > (log.end_offset or 0) and log.last_epoch == epoch:
                 newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
                 if newest > stamp:
                     return f"the log of {log.label} ends at {log.end_offset}, before {end}, with a batch that is {newest - stamp} ms newer than all that it holds"
@@ -346,15 +355,19 @@ class Quorum:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The committed interval of the quorum."""
-        snapshots = {
-            f"{one.evidence.name} of {one.replica}": one.end_offset
-            for one in self.credible_snapshots
-        }
+        """The committed interval of the quorum. A snapshot that the logs contradict shows nothing,
+        neither of what is committed nor of how far its replica reaches.
+        """
+        snapshots, ends = {}, dict.fromkeys(self.by_label, 0)
+        for one in self.credible_snapshots:
+            snapshots[f"{one.evidence.name} of {one.replica}"] = one.end_offset
+            ends[one.replica] = max(ends[one.replica], one.end_offset)
+        standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
         furthest = max((log.end_offset or 0 for log in self.peers), default=0)
         described = self.evidence.described
         watermark = described.high_watermark if described is not None else None
-        return interval(self.voting, snapshots, watermark, furthest)
+        voting = replace(self.voting, standings=standings)
+        return interval(voting, snapshots, watermark, furthest)
 
     @cached_property
     def pulled(self) -> LogView | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from kraftlog.audit.triage import called
+from kraftlog.plain import offsets_text
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -101,6 +103,28 @@ class _Judge:
         if votes and len(self.quorum.holders) < self.quorum.bounds.majority:
             why = "less than a majority of the voters was copied: nothing shows what this one lacks"
             yield Safety.UNKNOWN, why, None
+        alone = self._alone_from(log) if votes else None
+        if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
+            why = f"what it holds from offset {alone} on may have been committed, and others have lost it; if it is down already, start it first"
+            yield Safety.UNKNOWN, why, None
+
+    def _lost(self, copies: tuple[LogView, ...]) -> bool:
+        """Whether a voter has lost the end of its log."""
+        return any(witnesses(one, self.quorum.snapshots_of(one.label)) for one in copies)
+
+    def _alone_from(self, log: LogView) -> int | None:
+        """Where the part of a voter's log begins that no majority of the copies holds; None where
+        they hold it to its end, or are too few to tell.
+        """
+        end, majority = log.end_offset or 0, self.quorum.bounds.majority
+        held = [
+            end if log in copies else min(self.quorum.surely_agree(log, one) for one in copies)
+            for copies in self.quorum.holders.values()
+        ]
+        if len(held) < majority or log.label in self.quorum.tail_starts:
+            return None
+        start = sorted(held, reverse=True)[majority - 1]
+        return start if max(start, self.quorum.bounds.lower) < end else None
 
     def _forgotten(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         """What a voter must not have forgotten."""
@@ -116,6 +140,19 @@ class _Judge:
         if outcome and outcome.can_win and outcome.lacks_committed_from_offset is not None:
             lacks = outcome.lacks_committed_from_offset
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
+        yield from self._guarded(log)
+
+    def _guarded(self, log: LogView) -> Iterator[tuple[str, int | None]]:
+        """What only this voter's own vote keeps from being lost, whatever it holds itself."""
+        for one in self._outcomes.values():
+            lacks = one.lacks_committed_from_offset
+            if one.can_win and lacks is not None and log.label in one.refused_by:
+                other = called(self.quorum, self.quorum.by_label[one.candidate])
+                yield (
+                    f"while it is down, {other} could be elected without what is committed from offset {lacks} on; if it is down already, start it first",
+                    None,
+                )
+                return
 
     @cached_property
     def _outcomes(self) -> dict[str, Outcome]:
@@ -171,6 +208,9 @@ class _Judge:
             return "nothing is lost; what is missing comes from the leader"
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader"
+        alone = self._alone_from(log)
+        if alone is not None:
+            return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
             return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
         return "nothing is lost; the other voters are a majority while the node is down"

@@ -228,8 +228,12 @@ def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
     lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]
     rows = rows_of(tmp_path)
     assert {label: (row["verdict"], row["lost"]) for label, row in rows.items()} == {
-        "1": ("safe", []), "2": ("unsafe", lost), "3": ("unsafe", lost),
+        "1": ("unsafe", []), "2": ("unsafe", lost), "3": ("unsafe", lost),
     }  # fmt: skip
+    assert (rows["1"]["order"], rows["1"]["reason"]) == (
+        None,
+        "while it is down, controller 2 could be elected without what is committed from offset 6 on; if it is down already, start it first",
+    )
 
 
 def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
@@ -310,3 +314,25 @@ def test_the_command_names_what_is_lost(capsys: pytest.CaptureFixture[str]) -> N
     assert "ghost-topic-a" in topics
     assert ("features", "removed", "['eligible.leader.replicas.version']") in lost
     assert by_node[1]["lost"] == []
+
+
+def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
+    assert told(tmp_path, "2") == (
+        Safety.SAFE,
+        "nothing that is known to be committed is lost; but wait until another voter holds offsets 12 to 13 as well",
+        None,
+    )
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
+    assert told(tmp_path, "1")[1] == "nothing is lost; the other voters are a majority meanwhile"
+
+
+def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        cut(node, AT[8])
+    safety, reason, start = told(tmp_path, "3")
+    assert (safety, start) == (Safety.UNKNOWN, None)
+    assert reason.startswith("what it holds from offset 8 on may have been committed, and others")

@@ -104,6 +104,49 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / f"{20:020d}.index").write_bytes(b"")
 
 
+@fault(LOST, "critical", "1", 12, says="000000012.index belongs to a segment that is gone")
+def _(nodes: list[Node]) -> None:
+    """Where the log ends now, a next segment began, and a batch stood in it."""
+    (nodes[0].folder / f"{12:020d}.index").write_bytes(struct.pack(">ii", 3, 700))
+
+
+@fault(
+    LOST, "critical", "1", 12, says="its segment 00000000000000000030.log begins at offset 30",
+    sound=lambda nodes: nodes[0].segment(12).write_bytes(b""),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(30).write_bytes(b"")
+
+
+def blanked(node: Node, position: int) -> None:
+    """The same size, and zeros from a place on: data that were never flushed."""
+    path = node.segment(6)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:position] + bytes(len(raw) - position))
+
+
+def _after_a_clean_stop(node: Node, position: int) -> None:
+    _closed(node, 12)
+    blanked(node, position)
+
+
+@fault(
+    LOST, "critical", "3", 9, says="producer snapshot of offset 12, where its log once",
+    sound=lambda nodes: _after_a_clean_stop(nodes[2], AT[11]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Zeros are the trace of an append that was not finished; of several batches they are not."""
+    _after_a_clean_stop(nodes[2], AT[9])
+
+
+@fault(
+    "log_tail_complete", "warning", "3", 9, AT[9], "More is lost than a copy of a running",
+    also=LOST,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _after_a_clean_stop(nodes[2], AT[9])
+
+
 def _closed(node: Node, end: int) -> None:
     (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
 
@@ -163,6 +206,19 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.segment(6).unlink()
+
+
+@fault("snapshot_within_committed", "critical", "1", 40, says="It is not of this log")
+def _(nodes: list[Node]) -> None:
+    """A lone voter that was stopped cleanly: what the name of a snapshot says, its log belies."""
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    node = nodes[0]
+    _closed(node, 12)
+    node.segment(6).with_suffix(".index").write_bytes(b"")
+    node.quorum_state(leaderId=-1, leaderEpoch=2, currentVoters=[{"voterId": 1}])
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    node.checkpoint(40, 2).write_bytes(snapshot(stored, 2, START_MS + 8000))
 
 
 @fault("voters_present", "warning", None, says="1 of 3 voters was copied")

@@ -20,6 +20,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     overwrite,
+    partition,
     topic,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, everywhere, fault
@@ -57,6 +58,25 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     """At the log's end nothing but its place tells where a batch belongs."""
     nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER))
+
+
+@fault(
+    "offsets_contiguous",
+    "critical",
+    "1",
+    0,
+    0,
+    "which is empty, and its first batch is at offset 6",
+)
+def _(nodes: list[Node]) -> None:
+    """The start of a log, of which only the name is left."""
+    nodes[0].segment(0).write_bytes(b"")
+
+
+@fault("record_decodes", "critical", "1", 12, END_POSITION, "1 byte left after TopicRecord")
+def _(nodes: list[Node]) -> None:
+    """What the next record of the same batch names is not missing: it cannot be read."""
+    everywhere(nodes, topic("new", 9) + b"x", partition(9, [1], [1], 1))
 
 
 @fault("segment_name_matches", "critical", "1", says="ends in .log, but its name is not an offset")
