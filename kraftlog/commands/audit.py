@@ -32,7 +32,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
     add_options(parser)
     parser.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
-    parser.add_argument("--report", metavar="FILE", help="write what is found as a page, too")
+    parser.add_argument("--report", metavar="FILE", help="also write the findings as a page")
     add_format(parser)
 
 
@@ -174,7 +174,7 @@ def _of_replicas(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const=divergence_rows,
         dest="rows",
-        help="instead: how far each replica agrees with each other, and what it is to it",
+        help="instead: one row per pair, with how far the two agree, and which is behind or differs",
     )
     instead.add_argument(
         "--voters",

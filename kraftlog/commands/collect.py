@@ -29,7 +29,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         type=local_path,
         required=True,
         metavar="DIR",
-        help="where the copies go, each by itself",
+        help="where the copies go, each into a folder of its own",
     )
     parser.add_argument(
         "--ssh",

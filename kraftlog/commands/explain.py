@@ -46,7 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--authorizer-log",
         metavar="FILE",
-        help="a kafka-authorizer.log of the controllers (its times taken as UTC): who asked",
+        help="a kafka-authorizer.log of the controllers (its times taken as UTC): who likely asked",
     )
     add_format(parser)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")

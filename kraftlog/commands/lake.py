@@ -25,7 +25,7 @@ def _takes(*names: str) -> Arguments:
 LAKE = family(
     "lake",
     "check a lake, keep it small",
-    "Check a lake, or keep its files and versions few. Runs do the same as they go; nothing here reads an input.",
+    "Check a lake, merge its small files, or delete its old versions. Runs do the same as they go. No input is read here.",
     takes="WHAT",
     examples="kraftlog lake check --lake lake/",
 )
@@ -50,7 +50,7 @@ def _check(chosen: argparse.Namespace) -> int:
 
 @command(
     "lake compact",
-    "make one file of small ones that lie together",
+    "merge small files that lie together into one",
     arguments=_takes("lake", "lease_seconds", "wait_seconds"),
     examples="kraftlog lake compact --lake lake/",
 )

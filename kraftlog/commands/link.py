@@ -18,26 +18,28 @@ _ROUND_TRIP_MS = 100
 def add_link(parser: argparse.ArgumentParser) -> None:
     """Bandwidth, round trip, pieces, timeout."""
     positive: Any = partial(at_least, 1)
-    parser.add_argument("--bandwidth", type=positive, metavar="BYTES_PER_S", help="of the link")
+    parser.add_argument(
+        "--bandwidth", type=positive, metavar="BYTES_PER_S", help="bandwidth of the link"
+    )
     parser.add_argument(
         "--round-trip-ms",
         "--latency",
         type=partial(at_least, 0),
         metavar="MS",
-        help="there and back",
+        help="round trip of the link, there and back",
     )
     parser.add_argument(
         "--chunk",
         type=positive,
         metavar="BYTES",
-        help="most that one request for a snapshot brings: controller.quorum.fetch.snapshot.max.bytes",
+        help="most bytes that one request for a snapshot brings: controller.quorum.fetch.snapshot.max.bytes",
     )
     parser.add_argument(
         "--fetch-timeout-ms",
         "--timeout",
         type=positive,
         metavar="MS",
-        help="controller.quorum.fetch.timeout.ms",
+        help="fetch timeout of the follower: controller.quorum.fetch.timeout.ms",
     )
 
 

@@ -41,7 +41,7 @@ def _of_records(parser: argparse.ArgumentParser) -> None:
     _common(parser)
     parser.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
     parser.add_argument("--from-offset", type=int, metavar="N", help="first offset")
-    parser.add_argument("--to-offset", type=int, metavar="N", help="offset after the last")
+    parser.add_argument("--to-offset", type=int, metavar="N", help="only below this offset")
     parser.add_argument("--since", metavar="TIME", help="not before this time (ISO 8601, or ms)")
     parser.add_argument("--until", metavar="TIME", help="before this time (ISO 8601, or ms)")
     parser.add_argument("--key", metavar="TEXT", help="only records that hold this value")

@@ -18,7 +18,7 @@ def about(top: argparse.ArgumentParser) -> Iterator[Command]:
     """The two commands that tell of all others."""
     yield command(
         "completion",
-        "print what has a shell complete commands and options",
+        "print the script with which a shell completes commands and options",
         "Print the script with which a shell completes commands and options.",
         arguments=_arguments,
         examples="""

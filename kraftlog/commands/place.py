@@ -22,7 +22,7 @@ COMMITTED = "committed"
 PLACES = """\
 A state is that of all records below an offset. Which offset:
 
-  (nothing)              the log's end; a note says from where on records may not be committed
+  (nothing)              the log's end; a note says from where on no commit is proven
   --at N                 records with offsets below N
   --at committed         as far as it is known to be committed: by the quorum whose roots --quorum
                          names, else by the newest complete snapshot of the replica itself

@@ -100,7 +100,7 @@ def _with_dialect(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "plan fetch",
-    "what each replica, as leader, would answer to the next fetch of each other",
+    "what each replica, as leader, would answer to the next fetch of each other replica",
     arguments=_with_dialect,
     examples="kraftlog plan fetch --input replicas/",
 )

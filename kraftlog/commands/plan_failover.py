@@ -28,7 +28,9 @@ _ROUND_TRIP_MS = 1
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     parser.add_argument(
-        "--leader", metavar="REPLICA", help="who dies; by default the voter that would be elected"
+        "--leader",
+        metavar="REPLICA",
+        help="the leader that dies; by default the voter that would be elected",
     )
     parser.add_argument(
         "--round-trip-ms",
@@ -36,7 +38,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         type=partial(at_least, 0),
         default=_ROUND_TRIP_MS,
         metavar="MS",
-        help="between voters: what each rule costs a day",
+        help="round trip between voters, for what each rule costs a day",
     )
 
 
@@ -80,7 +82,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
     own = [row for row in rows if row["rule"] == str(Rule.LEADER_EPOCH)]
     if not own:
-        return "fewer than two voters' copies are left: nothing can be said of who takes over"
+        return "copies of fewer than two voters are left: nothing tells who could take over"
     able = sorted({row["leader"] for row in own if row["can_lead"] is not False})
     if not able:
         return "no voter at hand can take over: the quorum stands still until the leader is back"

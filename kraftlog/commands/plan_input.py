@@ -30,7 +30,7 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
         "--dialect",
         choices=[str(one) for one in Dialect],
         default=str(Dialect.SHIPPED),
-        help="whose rules: KIP-630 version 19, as adopted, or Kafka's own (default)",
+        help="whose rules: KIP-630 in version 19, KIP-630 as adopted, or those of Kafka itself (default)",
     )
 
 

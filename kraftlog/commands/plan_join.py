@@ -53,7 +53,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--fetch-bytes",
         type=partial(at_least, 1),
         metavar="BYTES",
-        help="most that one fetch of the log brings: controller.quorum.fetch.max.bytes",
+        help="most bytes that one fetch of the log brings: controller.quorum.fetch.max.bytes",
     )
     add_dialect(parser)
 
@@ -109,10 +109,10 @@ def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:
     """The answer in one sentence."""
     last = rows[-1]
     if last["what"] != CAUGHT_UP:
-        return f"{follower} never gets to the end of {leader}: see the last step"
+        return f"{follower} never gets to the end of the log of {leader}: see the last step"
     size = sum(row["size_bytes"] or 0 for row in rows)
     seconds = last["at_ms"] / 1000
-    return f"{follower} is at the end of {leader}, offset {last['log_end_offset']}, after {counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
+    return f"{follower} is at the end of the log of {leader}, offset {last['log_end_offset']}, after {counted(last['request'], 'request')}, {size:,} bytes and {seconds:,.1f} s"
 
 
 def _by(settings: FetchSettings) -> str:

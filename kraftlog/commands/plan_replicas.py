@@ -15,7 +15,7 @@ from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
@@ -85,14 +85,14 @@ def _add_traffic(parser: argparse.ArgumentParser) -> None:
         "--bytes-per-day",
         type=_amount,
         metavar="N",
-        help="what all consumers read together, to tell bytes and money of even traffic",
+        help="bytes that all consumers read together in a day, to tell bytes and cost of even traffic",
     )
     parser.add_argument(
         "--price-per-gb",
         type=_amount,
         default=PRICE_PER_GB,
         metavar="N",
-        help="of 10^9 bytes from zone to zone (default: 0.02, a cent on either side)",
+        help="price of 10^9 bytes between two zones (default: 0.02, a cent on either side)",
     )
     parser.add_argument(
         "--partitions", action="store_true", help="one row per partition and rack of consumers"
@@ -115,7 +115,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--watermark",
         action="store_true",
-        help="instead: how late a new high watermark comes to followers, by the pace of this log",
+        help="instead: how late followers learn of a new high watermark, by the pace of this log",
     )
     parser.add_argument(
         "--reset",
@@ -127,7 +127,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
         "--fetched-epoch",
         type=int,
         metavar="N",
-        help="epoch of the record before it, as the reader knows it (default: the leader's)",
+        help="epoch of the record before OFFSET, as the reader knows it (default: the leader's)",
     )
     parser.add_argument(
         "--max-wait-ms",
@@ -237,7 +237,8 @@ def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
         return by_topic(places, cluster.racks, total)
     traffic, unknown = from_file(chosen.traffic, places, cluster.racks)
     if unknown:
-        tell(f"{len(unknown)} lines of the traffic file name what is not there: {unknown[0]}, …")
+        count = counted(len(unknown), "line")
+        tell(f"the traffic file has {count} about what is not there; the first is {unknown[0]}")
     return traffic
 
 

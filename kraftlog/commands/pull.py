@@ -55,7 +55,10 @@ def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = Fal
         help="client properties for TLS and SASL, as Kafka's own tools take them",
     )
     parser.add_argument(
-        "--max-bytes-per-second", type=_count, metavar="N", help="pull no faster on the average"
+        "--max-bytes-per-second",
+        type=_count,
+        metavar="N",
+        help="pull no faster than this on average",
     )
     parser.add_argument(
         "--newest-only",

@@ -77,5 +77,5 @@ def _recover(chosen: argparse.Namespace) -> int:
         print_rows([values], "json")
     else:
         print(text, end="")
-    tell(f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear")
+    tell(f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear text")
     return 0

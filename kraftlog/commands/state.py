@@ -21,7 +21,7 @@ from kraftlog.commands.place import (
 from kraftlog.commands.values import local_path, record_types
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.storage import refuse_below_input
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
 from kraftlog.quorum.committed import Committed
 from kraftlog.report.rows import print_rows
 from kraftlog.state.checkpoint import write_checkpoint
@@ -40,7 +40,9 @@ What differs between two states, by key and field. After an @ stands which state
 offset (exclusive: A@7 holds 0 to 6), committed (see --quorum), or a time (ISO 8601); nothing: the
 log's end.
 """
-_CHECKPOINT = "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear."
+_CHECKPOINT = (
+    "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear text."
+)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -146,10 +148,9 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     refuse_below_input("the checkpoint's folder", str(chosen.out), inputs)
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
-        tell(
-            f"{len(lost)} values have no place in this metadata.version, the first: {lost[0].what}"
-        )
-    tell(f"{target} holds secrets in clear; only its owner may read it")
+        count = counted(len(lost), "value")
+        tell(f"{count} cannot be written at this metadata.version, the first: {lost[0].what}")
+    tell(f"{target} holds secrets in clear text; only its owner may read it")
     print(target)
     return 0
 
@@ -164,7 +165,9 @@ def _notes(image: Image, committed: Committed | None) -> None:
     tell(f"{image.replica} at offset {image.end_offset}, from {base}")
     if not image.is_committed:
         known = f" ({committed.reason})" if committed else ""
-        tell(f"records from offset {image.committed_offset} on may not be committed{known}")
+        tell(
+            f"nothing proves that records from offset {image.committed_offset} on are committed{known}"
+        )
     if image.open_since is not None:
         tell(f"a transaction is open since offset {image.open_since}; its records are left out")
     if image.faults:
@@ -172,4 +175,5 @@ def _notes(image: Image, committed: Committed | None) -> None:
         where = (
             "in the snapshot" if first.origin.offset is None else f"at offset {first.origin.offset}"
         )
-        tell(f"{len(image.faults)} records have no effect, the first {where}: {first.detail}")
+        count = f"{counted(len(image.faults), 'record')} without effect"
+        tell(f"{count}, the first {where}: {first.detail}")

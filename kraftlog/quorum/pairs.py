@@ -89,8 +89,11 @@ def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
         what = f"{known} of them known to be committed" if known else "none known to be committed"
         return Kinship.BEHIND, f"it lacks {offsets_text(mine, theirs)}, {what}"
     if mine <= committed:
-        return Kinship.AHEAD, f"all that it holds more is committed, below offset {committed}"
-    return Kinship.AHEAD_UNCOMMITTED, f"from offset {max(theirs, committed)} on nothing proves it"
+        return Kinship.AHEAD, f"it holds more, and all of it is committed, below offset {committed}"
+    return (
+        Kinship.AHEAD_UNCOMMITTED,
+        f"it holds more, and nothing proves that its records from offset {max(theirs, committed)} on are committed",
+    )
 
 
 def _extent(log: LogView) -> str:

@@ -134,4 +134,4 @@ def _reasons(quorum: Quorum, one: Candidate) -> Iterator[str]:
     if held.log.evidence.is_pulled:
         yield "it was pulled from the running leader"
     elif role != "unknown":
-        yield "it is a voter's" if role == "voter" else "it is an observer's"
+        yield f"it is the copy of {'a voter' if role == 'voter' else 'an observer'}"

@@ -212,7 +212,7 @@ def _kept_lines(found: Recovered) -> list[str]:
         "",
         f"Topics: {', '.join(names) or 'none'}.",
         "",
-        "Controllers register anew when they start; brokers keep their registrations until then.",
+        "Controllers register again when they start. Brokers keep their old registrations until they register again.",
     ]
 
 
@@ -220,7 +220,7 @@ def _lost_lines(found: Recovered) -> list[str]:
     lines = ["", "## Lost", ""]
     groups = lost_together(found)
     if not groups:
-        lines.append("Nothing that lies at hand.")
+        lines.append("Nothing that is at hand.")
     for group in groups:
         spans = [
             f"{offsets_text(one.start_offset, one.end_offset)} of replica {one.replica}"

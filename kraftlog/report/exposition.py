@@ -45,16 +45,20 @@ METRICS = (
         "kraftlog_checks_incomplete", "Checks that lacked something which a person could supply"
     ),
     Metric("kraftlog_voters", "Voters of the newest voter set"),
-    Metric("kraftlog_voters_missing", "Voters of whom there is no copy"),
+    Metric("kraftlog_voters_missing", "Voters that were not copied"),
     Metric("kraftlog_log_start_offset", "First offset of the log", _REPLICA),
     Metric("kraftlog_log_end_offset", "Offset after the last of the log", _REPLICA),
-    Metric("kraftlog_lag_offsets", "Offsets behind the furthest log that was copied", _REPLICA),
+    Metric(
+        "kraftlog_lag_offsets",
+        "Offsets behind the log that goes furthest of those that were copied",
+        _REPLICA,
+    ),
     Metric("kraftlog_leader_epoch", "Leader epoch of the last batch", _REPLICA),
     Metric("kraftlog_newest_record_timestamp_seconds", "Time of the newest record", _REPLICA),
     Metric("kraftlog_snapshot_end_offset", "End offset of the newest whole snapshot", _REPLICA),
     Metric(
         "kraftlog_snapshot_timestamp_seconds",
-        "Until when the newest snapshot reaches",
+        "Time of the last record in the newest snapshot",
         _REPLICA,
     ),
     Metric(

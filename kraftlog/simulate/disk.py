@@ -178,7 +178,7 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
             break
     for file in log.evidence.snapshots:
         if file.name_form == names.KIP_PADDED:
-            yield f"{file.name} is not in the shipped form of names, and is not found"
+            yield f"{file.name} is not named as Kafka names its snapshots, so Kafka does not find it"
 
 
 def _base(path: str) -> str:

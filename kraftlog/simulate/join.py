@@ -30,7 +30,7 @@ CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""
 PIECE = "piece"
 CANCELLED = "cancelled"
-NO_VOTERS = "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes; move quorum-state away before the node starts"
+NO_VOTERS = "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes. Move quorum-state away before the node starts"
 _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
 

@@ -189,7 +189,9 @@ def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> s
     if step.part_of is not None:
         shipped = way.dialect == Dialect.SHIPPED
         part = (
-            "deletes the .part, " if shipped else "has a .part (the text leaves open what of it), "
+            "deletes the .part, "
+            if shipped
+            else "has a .part (the KIP does not say what happens to it), "
         )
     loaded = booted.snapshot
     held = f"loads snapshot {loaded.end_offset}-{loaded.epoch}, " if loaded else ""

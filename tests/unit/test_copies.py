@@ -240,7 +240,7 @@ def test_damage_puts_a_replica_behind(tmp_path: Path) -> None:
     assert rows[0]["reasons"] == [
         "its own files give every state from offset 0 to 12",
         "it holds all that is known to be committed, below offset 12",
-        "it is a voter's",
+        "it is the copy of a voter",
     ]
     assert rows[2]["restores_to_offset"] == 6
     assert rows[2]["committed_offsets_lacking"] == 6

@@ -98,15 +98,15 @@ def test_a_node_that_knows_a_leader_and_no_voters_stops_at_the_first_answer(
     where = ("--from", "1", "--input", str(tmp_path))
     (only,), told = asked(capsys, "join", "3", *where)
     assert only["what"] == "stopped"
-    assert "move quorum-state away" in only["note"]
-    assert "3 never gets to the end of 1" in told
+    assert "Move quorum-state away" in only["note"]
+    assert "3 never gets to the end of the log of 1" in told
     (nodes[2].folder / "quorum-state").unlink()
     rows, _ = asked(capsys, "join", "3", *where)
     assert rows[-1]["what"] == "caught_up"
     (piece,) = (row for row in rows if row["what"] == "piece")
     # It does not know that it votes, and would stop as before once it has known its leader.
     assert "asks the voters who leads" in piece["if_connection_breaks"]
-    assert "move quorum-state away" in piece["if_node_stops"]
+    assert "Move quorum-state away" in piece["if_node_stops"]
     assert "loads snapshot 6-1" in rows[-1]["if_node_stops"]
 
 
@@ -116,7 +116,7 @@ def test_the_likely_leader_is_taken_where_none_is_named(
     quorum(tmp_path)
     rows, told = asked(capsys, "join", "1", "--input", str(tmp_path))
     assert [row["what"] for row in rows] == ["started", "caught_up"]
-    assert "1 is at the end of 2, offset 12" in told
+    assert "1 is at the end of the log of 2, offset 12" in told
 
 
 def test_names_that_are_no_replicas_are_refused_in_one_sentence(
@@ -194,7 +194,7 @@ def test_a_table_says_the_answer_first_and_each_step_in_words(
     quorum(tmp_path)
     assert main(["plan", "join", "new", "--from", "1", "--input", str(tmp_path)]) == 0
     told = capsys.readouterr()
-    assert "new is at the end of 1, offset 12" in told.err
+    assert "new is at the end of the log of 1, offset 12" in told.err
     assert "of snapshot 6-1" in told.out
     assert "the leader names snapshot 6-1" in told.out
 

@@ -61,7 +61,7 @@ def test_notes_go_to_stderr(capsys: Printed) -> None:
     run("state", Replica("synthetic-transactions", "0").folder)
     notes = capsys.readouterr().err
     assert "a transaction is open since offset" in notes
-    assert "may not be committed" in notes
+    assert "nothing proves that records" in notes
 
 
 ISOLATED = Replica("isolated", "2")
@@ -71,16 +71,16 @@ TAIL_START = 176  # from here on the dead leader's log was never committed
 
 def test_the_quorum_says_what_is_committed(capsys: Printed) -> None:
     run("state", Replica("isolated", "1").folder, "--quorum", QUORUM)
-    assert "may not be committed" not in capsys.readouterr().err
+    assert "nothing proves that records" not in capsys.readouterr().err
     run("state", Replica("isolated", "1").folder)
-    assert "records from offset 0 on may not be committed\n" in capsys.readouterr().err
+    assert "nothing proves that records from offset 0 on are committed\n" in capsys.readouterr().err
 
 
 def test_a_tail_that_the_quorum_replaced_is_not_committed(capsys: Printed) -> None:
     """The quorum has committed 362 offsets, but of this copy only the records before its tail."""
     run("state", ISOLATED.folder, "--quorum", QUORUM)
     notes = capsys.readouterr().err
-    assert f"from offset {TAIL_START} on may not be committed (the other copies hold" in notes
+    assert f"records from offset {TAIL_START} on are committed (the other copies hold" in notes
 
 
 def test_state_as_far_as_it_is_committed(capsys: Printed) -> None:
@@ -89,7 +89,7 @@ def test_state_as_far_as_it_is_committed(capsys: Printed) -> None:
     assert given == rows(capsys, *clear, "--at", str(TAIL_START))
     assert given != rows(capsys, *clear)
     run("state", ISOLATED.folder, "--at", "committed", "--quorum", QUORUM)
-    assert "may not be committed" not in capsys.readouterr().err
+    assert "nothing proves that records" not in capsys.readouterr().err
 
 
 def test_a_replica_that_is_behind_is_committed_up_to_its_end(capsys: Printed) -> None:
@@ -114,7 +114,7 @@ def test_a_path_outside_the_quorum_is_refused() -> None:
 def test_a_checkpoint_file_belongs_to_its_replica(capsys: Printed) -> None:
     file = max(LIVE.log_dir.glob("*.checkpoint"))
     run("state", file, "--quorum", LIVE.folder.parent)
-    assert "may not be committed" not in capsys.readouterr().err
+    assert "nothing proves that records" not in capsys.readouterr().err
 
 
 def test_an_offset_is_a_number(capsys: Printed) -> None:
