@@ -1,5 +1,7 @@
 """Step 4, metrics: measures and plans of the newest run. Driver side."""
 
+from concurrent.futures import Executor, Future
+
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
 from kraftlog.pipeline.derive import declared_in, derive
 from kraftlog.pipeline.run import Run
@@ -9,8 +11,17 @@ COPIES, PLANS = declared_in(copies), declared_in(plans)
 MEASURES = declared_in(snapshot_measures, record_measures, quorum_measures)
 
 
-def metrics(run: Run) -> None:
+def looked_at(run: Run, beside: Executor) -> Future[SharedMeasures] | None:
+    """The long looks at the lake that the measures are taken from, begun beside other work; None
+    where the newest run has been measured.
+    """
+    run.quorum  # noqa: B018 what both threads need is looked up once
+    is_missing = run.lacks(*(one.spec.name for one in MEASURES))
+    return beside.submit(SharedMeasures.prepared, run) if is_missing else None
+
+
+def metrics(run: Run, begun: Future[SharedMeasures] | None = None) -> None:
     """Measure the newest run and plan what follows from it, once per run."""
     derive(run, COPIES, lambda: run)
-    derive(run, MEASURES, lambda: SharedMeasures.prepared(run))
+    derive(run, MEASURES, begun.result if begun else lambda: SharedMeasures.prepared(run))
     derive(run, PLANS, lambda: run)

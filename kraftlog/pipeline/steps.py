@@ -3,7 +3,7 @@ it.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,10 +14,11 @@ from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.contracts import contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
-from kraftlog.pipeline.metrics import metrics
+from kraftlog.pipeline.metrics import looked_at, metrics
 from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
+from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.writing import writing
 
@@ -70,15 +71,20 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
-    with _run(_meanwhile(start_spark), options, reads_input=True) as run:
+    with (
+        _run(_meanwhile(start_spark), options, reads_input=True) as run,
+        ThreadPoolExecutor(1) as beside,
+    ):
         is_new = _decode(run)
-        code = _audit(run, _materialize(run))
-        _metrics(run)
+        told = _materialize(run)
+        begun = looked_at(run, beside)
+        code = _audit(run, told)
+        _metrics(run, begun)
         broken = _contracts(run)
         _page(run)
         rotten = is_new and run.row["changed_in_place_count"] > 0
-    told = 1 if rotten and options.fail_on != "never" else 0
-    return Outcome(code or broken or told, is_new)
+    rot = 1 if rotten and options.fail_on != "never" else 0
+    return Outcome(code or broken or rot, is_new)
 
 
 def audit_through_lake(start_spark: StartSpark, options: Options) -> tuple[Run, int]:
@@ -128,9 +134,9 @@ def _audit(run: Run, told: Told | None = None) -> int:
         return audit(run, told)
 
 
-def _metrics(run: Run) -> None:
+def _metrics(run: Run, begun: Future[SharedMeasures] | None = None) -> None:
     with step("metrics"):
-        metrics(run)
+        metrics(run, begun)
 
 
 def _contracts(run: Run) -> int:

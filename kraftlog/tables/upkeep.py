@@ -20,9 +20,11 @@ from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.rewrite import Without, merged, without
 from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, RUNS, TableSpec
 
-SMALL_BYTES = 8 << 20
-"""Larger files are left as they are: what a run writes of a large log is read well as it is."""
-MERGED_BYTES = 8 * SMALL_BYTES
+SMALL_BYTES = 2 << 20
+"""Larger files are left as they are: what a run writes of a large log is read well as it is, and
+to write it again takes a tenth of the run.
+"""
+MERGED_BYTES = 32 * SMALL_BYTES
 """So many bytes of files become one at most: what is merged is held in memory."""
 _LOG = "_delta_log"
 _ENTRIES = 4
