@@ -3,8 +3,9 @@ becomes of the node if the connection breaks or the node stops there.
 
 In: a follower's `Disk`, what the leader holds and its sizes, a link and limits. Out: `JoinStep`s in
 order. Pure. Source: KIP-630 "Changes to Leader Election", "Handling Fetch Request" and "Fetching
-Snapshots", KIP-1219; of Kafka 4.3.1 KafkaRaftClient (how followers and observers poll, and take
-answers) and KafkaRaftLog (truncateToLatestSnapshot; a start deletes every `.part`).
+Snapshots", KIP-595 "Fetch", KIP-996, KIP-1219; of Kafka 4.3.1 QuorumState.initialize, KafkaRaftClient
+(how followers and observers poll, and take answers: validateLeaderOnlyRequest,
+maybeHandleCommonResponse, handleVoteRequest) and KafkaRaftLog (truncateToLatestSnapshot; a start deletes every `.part`).
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -30,6 +31,9 @@ CAUGHT_UP = "caught_up"
 """The last step of a way that arrives."""
 PIECE = "piece"
 CANCELLED = "cancelled"
+FENCED, UNKNOWN_EPOCH = "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"
+_AHEAD = "an observer never stands for election, and takes over no older epoch: it asks in vain until the voters' own elections have passed epoch {}"
+_ELECTION = "it asks for votes in epoch {}; who hears that takes the epoch over, and a leader steps down: the next one is elected in epoch {} at the least, and tells the node"
 NO_VOTERS = "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes. Move quorum-state away before the node starts"
 _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
@@ -39,7 +43,8 @@ class Leader:
     """What the leader holds: its extent, the size of each snapshot in bytes, and of each batch of
     its log the end offset (exclusive), the size in bytes, and the number of its segment: one answer
     is read from one segment. `response_limit_bytes` is its replica.fetch.response.max.bytes, which
-    the adopted text alone asks.
+    the adopted text alone asks; `epoch` is the one that it leads; None:
+    nobody asks.
     """
 
     extent: Extent
@@ -48,6 +53,7 @@ class Leader:
     batch_sizes: Longs
     batch_segments: Longs
     response_limit_bytes: int | None = None
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,7 @@ class Asked(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class JoinStep:
     """One step, done `at_ms` after the first request. `request` is None for what the node does by
-    itself; `part_bytes` is the size of the `.part` that lies on its disk.
+    itself; `part_bytes` is the size of the `.part` that lies on its disk, `epoch` the node's own.
     """
 
     at_ms: float
@@ -91,16 +97,19 @@ class JoinStep:
     part_bytes: int = 0
     part_of: SnapshotId | None = None
     note: str | None = None
+    epoch: int = 0
 
 
-def join(disk: Disk, leader: Leader, way: Way, *, names_leader: bool = False) -> Iterator[JoinStep]:
+def join(
+    disk: Disk, leader: Leader, way: Way, *, names_leader: bool = False, epoch: int = 0
+) -> Iterator[JoinStep]:
     """Every step from the node's start on. The last one is `caught_up`, or says why the node never
-    gets there. `names_leader` where the node's quorum-state does so.
+    gets there. `names_leader` where the node's quorum-state does so, `epoch` is the one in it.
     """
     if names_leader and _is_lost(boot(disk), way):
         yield JoinStep(0.0, "stopped", disk, note=NO_VOTERS)
         return
-    yield from _Joiner(disk, leader, way).steps()
+    yield from _Joiner(disk, leader, way, epoch).steps()
 
 
 def after_crash(step: JoinStep, leader: Leader, way: Way) -> tuple[Boot, Answer | None]:
@@ -136,16 +145,20 @@ class _Joiner:
     disk: Disk
     leader: Leader
     way: Way
+    epoch: int
     at_ms: float = 0.0
     requests: int = 0
 
     def steps(self) -> Iterator[JoinStep]:
         booted = takeover.crash_after(takeover.Step("stopped", self.disk), self.way.dialect)
+        # A quorum-state that is behind the log counts for nothing.
+        self.epoch = max(self.epoch, booted.extent.last_fetched_epoch)
         yield self._step("started" if booted.boots else "does_not_start", note=booted.reason)
         if not booted.boots:
             return
         self._hold(booted.extent)
-        while True:
+        goes_on = yield from self._meet(booted.extent)
+        while goes_on:
             extent = boot(self.disk).extent
             answer = self._answer(extent)
             if answer.kind == RECORDS:
@@ -163,8 +176,31 @@ class _Joiner:
             else:
                 goes_on = False
                 yield self._step("refused", note=self._after(answer.kind))
-            if not goes_on:
-                return
+
+    def _meet(self, extent: Extent) -> _Goes:
+        """The first request, where it tells the leader another epoch than its own; False (returned)
+        where the two never agree. The texts of KIP-630 leave that to KIP-595.
+        """
+        mine, theirs = self.epoch, self.leader.epoch
+        if self.way.dialect != Dialect.SHIPPED or theirs is None or mine == theirs:
+            return True
+        asked = self._ask(extent, None, Span(0, 0))
+        differ = f"the node's epoch is {mine} and the leader's {theirs}"
+        if mine < theirs:
+            self.epoch = theirs
+            note = (
+                f"{differ}: it writes the leader and its epoch into quorum-state, and fetches again"
+            )
+            yield self._step(FENCED, asked, note=note)
+            return True
+        note = f"{differ}: it takes no notice of an answer from an older epoch"
+        yield self._step(UNKNOWN_EPOCH, asked, note=note)
+        if not self.way.is_voter:
+            yield self._step("stuck", note=_AHEAD.format(mine))
+            return False
+        self.epoch = mine + 1
+        yield self._step("new_election", note=_ELECTION.format(mine, self.epoch))
+        return True
 
     # --- the snapshot ----------------------------------------------------------------------------
 
@@ -290,7 +326,7 @@ class _Joiner:
         part_of: SnapshotId | None = None,
         note: str | None = None,
     ) -> JoinStep:
-        return JoinStep(self.at_ms, name, self.disk, request, part_bytes, part_of, note)
+        return JoinStep(self.at_ms, name, self.disk, request, part_bytes, part_of, note, self.epoch)
 
     def _late(self, asked: Asked, advice: str) -> JoinStep:
         """The answer takes longer than the fetch timeout, this time and every time."""

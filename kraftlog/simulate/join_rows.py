@@ -41,13 +41,14 @@ EMPTY = Disk(0, EpochVector((), 0))
 @dataclass(frozen=True, slots=True)
 class Joiner:
     """Who joins: a disk, whether the node knows that it votes, or has still to learn who does, and
-    whether its quorum-state names a leader.
+    whether its quorum-state names a leader, and its epoch.
     """
 
     disk: Disk
     is_voter: bool
     learns_voters: bool
     names_leader: bool = False
+    epoch: int = 0
 
 
 def joiner_of(quorum: Quorum, name: str) -> Joiner:
@@ -65,7 +66,8 @@ def joiner_of(quorum: Quorum, name: str) -> Joiner:
         votes = log.evidence.node_id in voters and not learns
         state = log.evidence.state_file
         names_leader = state is not None and state.leader_id >= 0
-        return Joiner(disk_of(quorum, log), votes, learns, names_leader)
+        epoch = state.leader_epoch if state is not None else 0
+        return Joiner(disk_of(quorum, log), votes, learns, names_leader, epoch)
     if name == NEW:
         return Joiner(EMPTY, is_voter=False, learns_voters=is_dynamic)
     if name in {str(one) for one in voters}:
@@ -96,16 +98,35 @@ def leader_of(quorum: Quorum, name: str) -> Leader:
         for one in quorum.snapshots_of(log.label)
         if one.is_live
     }
-    return _leader(log, booted, sizes)
+    return _leader(log, booted, sizes, leader_epoch(quorum, log))
 
 
-def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int]) -> Leader:
+def leader_epoch(quorum: Quorum, log: LogView) -> int:
+    """The epoch that a replica leads: the newest that it knows, where it is known to lead that one
+    and no log is of a later one; else it has still to be elected, in the one after all that the
+    voters know.
+    """
+    newest = max((one.last_epoch or 0 for one in quorum.peers), default=0)
+    own = _newest_epoch(log)
+    if own >= newest and quorum.leaders.get(own) == log.evidence.node_id is not None:
+        return own
+    voters = (one for copies in quorum.holders.values() for one in copies)
+    return 1 + max([newest, own, *map(_newest_epoch, voters)])
+
+
+def _newest_epoch(log: LogView) -> int:
+    """The newest epoch that a node knows of, by its quorum-state or its log."""
+    state = log.evidence.state_file
+    return max(log.last_epoch or 0, state.leader_epoch if state is not None else 0)
+
+
+def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int], epoch: int) -> Leader:
     ends = log.last + 1
     kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
     columns, rows = log.evidence.log, log.rows[kept]
     segments = columns.file[rows].astype(np.int64)
     limit = number_of(log.evidence, RESPONSE_BYTES).value or default_of(RESPONSE_BYTES)
-    return Leader(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit)
+    return Leader(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit, epoch)
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
@@ -124,7 +145,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
             f"replicas {follower} and {leader} are of two clusters: the leader answers INCONSISTENT_CLUSTER_ID to every fetch"
         )
     way = replace(way, is_voter=joiner.is_voter, learns_voters=joiner.learns_voters)
-    steps = join(joiner.disk, source, way, names_leader=joiner.names_leader)
+    steps = join(joiner.disk, source, way, names_leader=joiner.names_leader, epoch=joiner.epoch)
     for number, step in enumerate(steps, 1):
         yield step_row(number, step, source, way)
 
@@ -139,6 +160,7 @@ def step_row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
         "step": number,
         "at_ms": round(step.at_ms, 1),
         "what": step.name,
+        "epoch": step.epoch,
         "request": asked.number if asked else None,
         "fetch_offset": asked.fetch_offset if asked else None,
         "last_fetched_epoch": asked.last_fetched_epoch if asked else None,
@@ -205,7 +227,8 @@ def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> s
 
 def in_words(row: Row) -> Row:
     """A row for people: fewer columns, the same facts."""
-    told = row["what"].replace("_", " ")
+    told = row["what"]
+    told = told if told.isupper() else told.replace("_", " ")
     if row["what"] == PIECE:
         end = row["position"] + row["size_bytes"] - 1
         which = f"bytes {row['position']} to {end}" if row["size_bytes"] else "no bytes"

@@ -8,6 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,14 +117,17 @@ def planned(staged: Staged, capsys: pytest.CaptureFixture[str], follower: str = 
 
 
 def requests(rows: list[Row]) -> list[Seen]:
-    """What the planned node asks for, as the proxy notes it."""
-    return [
+    """What the planned node asks for, as the proxy notes it: a question that it repeats, as after
+    FENCED_LEADER_EPOCH, once.
+    """
+    every = [
         Seen(FETCH_SNAPSHOT, row["position"], row["snapshot_epoch"])
         if row["what"] == "piece"
         else Seen(FETCH, row["fetch_offset"], row["last_fetched_epoch"])
         for row in rows
         if row["request"]
     ]
+    return [one for one, _ in groupby(every)]
 
 
 def asked(staged: Staged) -> list[Seen]:

@@ -69,7 +69,7 @@ def test_a_new_node_takes_the_snapshot_and_the_log_after_it(
     last = rows[-1]
     assert (last["what"], last["log_start_offset"], last["log_end_offset"]) == ("caught_up", 6, 12)
     log = sum(len(one.raw()) for one in healthy_log() if one.base >= 6)
-    requests = len(pieces) + 3
+    requests = len(pieces) + 4  # the leader's epoch, the snapshot's name, the log, the end
     assert last["request"] == requests
     assert last["at_ms"] == pytest.approx(requests * 10 + (size + log), abs=0.06)
     assert f"after {requests} requests, {size + log:,} bytes" in told
@@ -117,6 +117,85 @@ def test_the_likely_leader_is_taken_where_none_is_named(
     rows, told = asked(capsys, "join", "1", "--input", str(tmp_path))
     assert [row["what"] for row in rows] == ["started", "caught_up"]
     assert "1 is at the end of the log of 2, offset 12" in told
+
+
+def epochs_of(rows: list[Row]) -> list[tuple[str, int]]:
+    return [(row["what"], row["epoch"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("state", "follower"),
+    [
+        ({"leaderId": 1, "leaderEpoch": 1}, "3"),  # its quorum-state knows the leader before
+        ({"leaderId": -1, "leaderEpoch": 0}, "3"),  # behind its log, which ends in epoch 1
+        (None, "3"),
+    ],
+)
+def test_a_node_of_an_older_epoch_is_told_the_leaders(
+    state: dict[str, int] | None, follower: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Controller 2 leads epoch 2; the log of 3 ends at offset 8, before that epoch."""
+    node = quorum(tmp_path)[2]
+    node.segment(6).write_bytes(b"".join(one.raw() for one in healthy_log() if 6 <= one.base < 8))
+    node.epochs([(1, 0)])
+    (node.folder / "quorum-state").unlink()
+    if state is not None:
+        node.quorum_state(**state)
+    rows, _ = asked(capsys, "join", follower, "--from", "2", "--input", str(tmp_path))
+    assert epochs_of(rows) == [
+        ("started", 1), ("FENCED_LEADER_EPOCH", 2), ("records", 2), ("caught_up", 2),
+    ]  # fmt: skip
+    fenced = rows[1]
+    assert (fenced["request"], fenced["fetch_offset"], fenced["last_fetched_epoch"]) == (1, 8, 1)
+    assert fenced["size_bytes"] == 0
+    assert fenced["note"].startswith("the node's epoch is 1 and the leader's 2: it writes")
+    assert rows[-1]["request"] == 3
+    # The texts of KIP-630 leave epochs of requests to KIP-595.
+    dialect = ("--dialect", "adopted")
+    rows, _ = asked(capsys, "join", follower, "--from", "2", "--input", str(tmp_path), *dialect)
+    assert [row["what"] for row in rows] == ["started", "records", "caught_up"]
+
+
+def test_a_voter_of_a_later_epoch_costs_the_leader_its_office(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stood for election again and again, as in KAFKA-19541."""
+    node = quorum(tmp_path)[2]
+    node.quorum_state(leaderId=-1, leaderEpoch=7)
+    rows, _ = asked(capsys, "join", "3", "--from", "2", "--input", str(tmp_path))
+    assert epochs_of(rows) == [
+        ("started", 7), ("UNKNOWN_LEADER_EPOCH", 7), ("new_election", 8), ("caught_up", 8),
+    ]  # fmt: skip
+    assert "asks for votes in epoch 7" in rows[2]["note"]
+    assert "elected in epoch 8 at the least" in rows[2]["note"]
+    assert [row["request"] for row in rows] == [None, 1, None, 2]
+
+
+def test_an_observer_of_a_later_epoch_asks_in_vain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].home.rename(tmp_path / "9")
+    other = tmp_path / "9" / nodes[2].folder.name
+    (tmp_path / "9" / "meta.properties").write_text(f"version=1\nnode.id=9\ncluster.id={CLUSTER}\n")
+    text = json.loads((other / "quorum-state").read_text())
+    (other / "quorum-state").write_text(json.dumps(text | {"leaderEpoch": 7, "leaderId": -1}))
+    rows, told = asked(capsys, "join", "9", "--from", "2", "--input", str(tmp_path))
+    assert epochs_of(rows) == [("started", 7), ("UNKNOWN_LEADER_EPOCH", 7), ("stuck", 7)]
+    assert "until the voters' own elections have passed epoch 7" in rows[-1]["note"]
+    assert "9 never gets to the end of the log of 2" in told
+
+
+def test_who_does_not_lead_yet_is_elected_in_an_epoch_above_all_that_voters_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].quorum_state(leaderId=-1, leaderEpoch=7)
+    rows, _ = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path))
+    assert epochs_of(rows)[:2] == [("started", 7), ("FENCED_LEADER_EPOCH", 8)]
+    assert "the node's epoch is 7 and the leader's 8" in rows[1]["note"]
+    rows, _ = asked(capsys, "join", "1", "--from", "2", "--input", str(tmp_path))
+    assert epochs_of(rows) == [("started", 2), ("caught_up", 2)]
 
 
 def test_names_that_are_no_replicas_are_refused_in_one_sentence(
