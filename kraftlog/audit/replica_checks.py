@@ -302,6 +302,18 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_file(quorum)
     yield from _sets_by_record(quorum)
+    for log in quorum.peers:
+        for offset, row in voter_sources.records_without_voters(log):
+            yield BadRow(
+                log.label,
+                f"The KRaftVoters record at offset {offset} does not name any voter. Kafka never writes such a record: by it nobody votes, and nobody can lead. "
+                "The last set of voters that names any is taken here. Find out who wrote it before any node starts.",
+                log.path(row),
+                int(log.evidence.log.positions[row]),
+                offset,
+                batch_leader_epoch=int(log.evidence.log.epochs[row]),
+                evidence={"voters": [], "source": f"the KRaftVoters record at offset {offset}"},
+            )
 
 
 def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:

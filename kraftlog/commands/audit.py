@@ -31,7 +31,9 @@ Row = dict[str, Any]
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
     add_options(parser)
-    parser.add_argument("--each", nargs="+", metavar="ROOT", help="each root is its own quorum")
+    parser.add_argument(
+        "--each", nargs="+", action="extend", metavar="ROOT", help="each root is its own quorum"
+    )
     parser.add_argument("--report", metavar="FILE", help="also write the findings as a page")
     add_format(parser)
 

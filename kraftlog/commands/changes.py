@@ -40,7 +40,9 @@ _TITLES = {
 def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--lake", metavar="FOLDER", help="a lake with two runs or more")
-    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    where.add_argument(
+        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
+    )
     parser.add_argument("--run", type=int, metavar="N", help="the later run; default: the newest")
     parser.add_argument(
         "--since", type=int, metavar="N", help="the earlier run; default: the one before that"

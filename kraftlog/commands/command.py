@@ -110,7 +110,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     `--format`.
     """
     parser.add_argument(
-        "--input", nargs="+", required=True, metavar="ROOT", help="folders with replicas"
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="ROOT",
+        help="folders with replicas",
     )
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)

@@ -37,7 +37,9 @@ WHAT is {FORMS}.
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="+", metavar="WHAT", help="what to explain: see above")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    where.add_argument(
+        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
+    )
     where.add_argument("--lake", metavar="FOLDER", help="a lake that holds the quorum")
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     parser.add_argument(

@@ -54,6 +54,7 @@ def add_quorum(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quorum",
         nargs="+",
+        action="extend",
         metavar="ROOT",
         help="folders with all replicas of the quorum: they say what is committed",
     )

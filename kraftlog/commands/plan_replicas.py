@@ -59,7 +59,9 @@ RAISES = "tells_the_application"
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--input", nargs="+", metavar="ROOT", help="folders with replicas")
+    where.add_argument(
+        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
+    )
     where.add_argument("--lake", metavar="FOLDER", help="a lake: the state of its newest run")
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)

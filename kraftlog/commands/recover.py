@@ -35,6 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--voters",
         nargs="+",
+        action="extend",
         required=True,
         metavar="VOTER",
         help="the new voters: id@host:port:directory-id, as kafka-storage takes them",

@@ -19,7 +19,9 @@ def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None 
             continue
         flag = "--" + option.replace("_", "-")
         if option == "input":
-            parser.add_argument(flag, nargs="+", metavar="ROOT", help="folders with replicas")
+            parser.add_argument(
+                flag, nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
+            )
             continue
         told = _FIRST_SENTENCE.match(texts[option])
         text = _lower_first(told[1] if told else "")

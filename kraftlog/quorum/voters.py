@@ -41,7 +41,22 @@ class VoterSet:
 
 
 def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
-    """(offset, epoch, row, members) of each KRaftVoters record in a log."""
+    """(offset, epoch, row, members) of each KRaftVoters record in a log that names a voter; without
+    one it is no set of voters.
+    """
+    for offset, epoch, row, members in _voter_records(log):
+        if members:
+            yield offset, epoch, row, members
+
+
+def records_without_voters(log: LogView) -> Iterator[tuple[int, int]]:
+    """(offset, row) of each KRaftVoters record in a log that names nobody."""
+    for offset, _, row, members in _voter_records(log):
+        if not members:
+            yield offset, row
+
+
+def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
         content = log.content(row)

@@ -40,6 +40,18 @@ def test_labels_are_paths_below_the_root(tmp_path: Path) -> None:
     assert labels(f"{tmp_path}/") == labels(f"file://{tmp_path}") == labels(tmp_path)
 
 
+@pytest.mark.parametrize("command", [["replicas"], ["audit"], ["plan", "restart"]])
+def test_an_option_that_is_said_again_adds_its_roots(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("node-1", "node-2", "node-3"):
+        make_log(tmp_path / name)
+    roots = [str(tmp_path / name) for name in ("node-1", "node-2", "node-3")]
+    main([*command, "--input", *roots[:2], "--input", roots[2], "--format", "json"])
+    told = capsys.readouterr().out
+    assert all(f'"{name}"' in told for name in ("node-1", "node-2", "node-3"))
+
+
 def test_a_root_that_is_a_node_or_the_log_itself(tmp_path: Path) -> None:
     folder = make_log(tmp_path / "node-1")
     assert labels(tmp_path / "node-1") == ["node-1"]

@@ -50,6 +50,13 @@ def _(nodes: list[Node]) -> None:
     _voters_in_logs(nodes, (1, 3))
 
 
+@fault("voter_sets_agree", "warning", "2", 12, says="at offset 12 does not name any voter")
+def _(nodes: list[Node]) -> None:
+    """It does not take the voters away: the others are counted as before."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, ms=LATER))
+
+
 @fault(
     "node_identity_unique", "critical", "3", says="directory AAAAAAAAAAAAAAAAAAAAAQ",
     sound=lambda nodes: nodes[2].meta(directory=9),
