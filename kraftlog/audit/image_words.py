@@ -58,7 +58,7 @@ def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
         text = f"{name} is missing{_shown(one.before, one.table)}"
     else:
         text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
-    key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False, default=str)}"
+    key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False)}"
     fields = (one.field,) if one.field else ()
     return Difference(key, text, fields, _is_stale(expected, found, one))
 

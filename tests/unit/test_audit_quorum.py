@@ -38,7 +38,9 @@ from tests.unit.audit_logs import (
     leader_change,
     quorum,
     replace_batch,
+    snapshot,
     topic,
+    voters_batch,
 )
 
 LATER = START_MS + 60_000
@@ -115,6 +117,61 @@ def test_what_a_newer_epoch_contradicts_is_not_committed(tmp_path: Path) -> None
     nodes = quorum(tmp_path)
     nodes[1].write([*healthy_log()[:-1], leader_change(11, 3, 2, LATER)])
     assert quorum_of(tmp_path).bounds.lower == 11
+
+
+def rows_of(root: Path, name: str) -> list[BadRow]:
+    return [one.row for one in audit_of(quorum_of(root)).findings if one.check == name]
+
+
+def test_epochs_that_nobody_holds_are_no_leaders_without_a_commit(tmp_path: Path) -> None:
+    """Epoch 2 is on all; nobody won 3 and 4; 5 and 6 are on one voter of three."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(leader_change(12, 5, 1, LATER), leader_change(13, 6, 1, LATER))
+    (row,) = rows_of(tmp_path, "newest_leader_commits")
+    assert row.evidence["leaders_without_commit"] == 2
+
+
+def test_what_a_leader_has_committed_is_not_judged_without_a_voter(tmp_path: Path) -> None:
+    shutil.rmtree(quorum(tmp_path)[2].home)
+    results = {one.check: one for one in audit_of(quorum_of(tmp_path)).results}
+    found = results["newest_leader_commits"]
+    assert (found.judged, found.reason) == ((), "no copy of voter 3 is at hand")
+
+
+def test_a_folder_that_holds_another_node_is_known_by_its_last_name(tmp_path: Path) -> None:
+    nodes = [Node(tmp_path / host, 1) for host in "ab"]
+    for node in nodes:
+        node.write(healthy_log())
+    nodes[1].meta(node_id=2, directory=2)
+    (row,) = rows_of(tmp_path, "node_identity_unique")
+    assert (row.replica, row.evidence) == ("b/1", {"node_id": 2, "folder": "1"})
+
+
+def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_path: Path) -> None:
+    """The record of offset 12 names 1 and 2. What was between the logs' end, 13, and the snapshot
+    at 20, which names 2 and 3, nobody holds.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER))
+    ahead = nodes[0].checkpoint(20, 2)
+    ahead.write_bytes(snapshot(healthy_log()[1:2], 2, LATER, voters=(2, 3)))
+    assert str(ahead) not in {one.path for one in rows_of(tmp_path, "voter_sets_agree")}
+    ahead.rename(nodes[0].checkpoint(13, 2))
+    named = {one.path for one in rows_of(tmp_path, "voter_sets_agree")}
+    assert str(nodes[0].checkpoint(13, 2)) in named
+
+
+@pytest.mark.parametrize(("copied_ms", "says"), [(-1, "usual in a copy"), (0, "Find out where")])
+def test_a_snapshot_that_is_younger_than_the_copy_of_the_log(
+    tmp_path: Path, copied_ms: int, says: str
+) -> None:
+    node = quorum(tmp_path)[0]
+    node.checkpoint(20, 2).write_bytes(snapshot(healthy_log()[1:2], 2, LATER))
+    copied = (LATER + copied_ms) * 1_000_000
+    os.utime(node.segment(6), ns=(copied, copied))
+    (row,) = rows_of(tmp_path, "snapshot_ahead_of_log")
+    assert says in row.message
 
 
 def test_a_newer_epoch_that_begins_after_a_batch_says_nothing_of_it(tmp_path: Path) -> None:

@@ -64,3 +64,16 @@ def test_a_segment_that_is_gone_meanwhile_is_told_as_such(tmp_path: Path) -> Non
     (one,) = [one for one in found if one.check == "file_readable"]
     assert (one.severity, one.row.replica) == ("info", "1")
     assert not [one for one in found if one.severity == "critical"]
+
+
+def test_a_segment_in_the_middle_that_is_gone_meanwhile_explains_the_hole(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    middle = b"".join(one.raw() for one in healthy_log() if 6 <= one.base < 9)
+    last = node.segment(6).read_bytes().removeprefix(middle)
+    node.segment(6).write_bytes(middle)
+    node.segment(9).write_bytes(last)
+    replicas = find_replicas([str(tmp_path)])
+    node.segment(6).unlink()
+    result = audit_of(Quorum(collect(replicas, LIMITS, Redactor(None))))
+    assert [one.check for one in result.findings if one.row.replica == "1"] == ["file_readable"]
+    assert "errored" not in {one.result for one in result.results}

@@ -2,6 +2,7 @@
 and above, which the leader of epoch 3 was elected without.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import LossCount, Losses
-from tests.unit.audit_logs import LIMITS, NO_OP, Batch, quorum, remove_topic, topic
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    Batch,
+    producer_ids,
+    quorum,
+    remove_topic,
+    replace_batch,
+    topic,
+)
 from tests.unit.faults.borders import later_epoch
 from tests.unit.faults.health import MIN_ISR, broker, change, level, partition, value
 from tests.unit.faults.table import LATER
@@ -89,6 +99,20 @@ def test_what_comes_and_goes_with_a_topic_is_told_with_it(tmp_path: Path) -> Non
     )
     config = LossCount("configs", "added", 1, ("retention.ms of topic a",))
     assert found == Losses(12, (LossCount("topics", "added", 2, ("d", "e")), config), {})
+
+
+def test_what_a_copy_has_otherwise_is_told_at_the_end_of_what_both_hold(tmp_path: Path) -> None:
+    """Topic b of offset 5 is another one on 3, which ends a record later."""
+    nodes = quorum(tmp_path)
+    other = (producer_ids(1000), topic("z", 7))
+    replace_batch(nodes[2], 4, lambda one: replace(one, values=other).raw())
+    nodes[2].checkpoint(6, 1).unlink()
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    state = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)).state
+    assert state is not None
+    told = {pair: (one.offset, {*(one.objects or ())}) for pair, one in state.apart.items()}
+    objects = {LossCount("topics", "added", 1, ("z",)), LossCount("topics", "removed", 1, ("b",))}
+    assert told == {("3", "1"): (12, objects)}
 
 
 def test_many_names_are_counted(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How a log's batches become a state: which records count, and what cannot be read."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
+from kraftlog.log.segment import Limits
+from kraftlog.state.history import microseconds
 from kraftlog.state.reading import (
     DEFAULT_LIMITS,
     UNMASKED,
@@ -25,6 +28,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    frame,
     healthy_log,
     leader_change,
     overwrite,
@@ -88,6 +92,25 @@ def test_a_record_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     bare = Replay()
     feed(bare, batch, None, None, UNMASKED)
     assert [one.origin.offset for one in bare.faults] == [None]
+
+
+def test_what_unpacks_to_more_than_the_limit_is_a_fault(tmp_path: Path) -> None:
+    values = (topic("a", 1), topic("b", 2))
+    packed = gzip.compress(b"".join(frame(at, None, one) for at, one in enumerate(values)))
+    (batch,) = batches_of(Batch(3, 7, values, attributes=1, payload=packed), root=tmp_path)
+    size = sum(len(frame(at, None, one)) for at, one in enumerate(values))
+    for limit, names in ((size, ["a", "b"]), (size - 1, [])):
+        replay = Replay()
+        feed(replay, batch, 0, None, UNMASKED, Limits(decompressed_size_bytes=limit))
+        assert (topics(replay), bool(replay.faults)) == (names, not names)
+
+
+def test_times_that_arrow_holds() -> None:
+    """Microseconds in 64 bits, but for less than a millisecond at the end."""
+    largest = 9_223_372_036_854_774
+    assert microseconds(largest) == largest * 1000
+    assert microseconds(-largest) == -largest * 1000
+    assert [microseconds(one) for one in (largest + 1, -largest - 1, None)] == [None] * 3
 
 
 def test_a_batch_with_a_wrong_crc_is_a_fault(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ written at.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kraftlog.state.declare import KEEP, ReplayFault, coded
 from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.shapes import KNOWN_LEVELS, newer_level
 from kraftlog.state.state import State
-from kraftlog.state.write import image_records, losses
+from kraftlog.state.versions import with_origins
+from kraftlog.state.write import Versions, image_record, image_records, losses
 from tests.canonical import canonical_lines
 
 Data = dict[str, Any]
@@ -301,6 +304,54 @@ def test_a_level_that_is_newer_than_what_is_known(name: str, above: int, told: s
     level = KNOWN_LEVELS.get(name, 0) + above
     found = newer_level({"name": name, "featureLevel": level})
     assert found == (None if told is None else told.format(level))
+
+
+@pytest.mark.parametrize(("following", "is_written"), [(-1, False), (0, True), (1000, True)])
+def test_producer_ids_are_written_once_any_can_have_been_given(
+    following: int, is_written: bool
+) -> None:
+    """Kafka's ProducerIdsImage: −1 is that of an empty image."""
+    value = {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": following}
+    found = image_record("producer_ids", value, Versions(20, True))
+    assert (found is not None) is is_written
+
+
+@pytest.mark.parametrize(("level", "is_written"), [(10, False), (11, True)])
+def test_scram_credentials_are_written_from_3_5_iv2_on(level: int, is_written: bool) -> None:
+    """Level 11 of Kafka's MetadataVersion."""
+    value = {"name": "u", "mechanism": 1, "salt": "", "storedKey": "", "serverKey": "",
+             "iterations": 1}  # fmt: skip
+    found = image_record("scram_credentials", value, Versions(level, True))
+    assert (found is not None) is is_written
+
+
+def test_versions_that_stood_before_a_fold_say_what_had_begun_them() -> None:
+    """A fold from offset 10 on: partition 0 of T stood before it and changed at 12, 1 came at 11.
+    Of S the fold has a version from its base, and nobody knows what had begun it.
+    """
+    at = {"valid_from": datetime(2026, 1, 1, tzinfo=UTC), "batch_leader_epoch": 3}
+    put, change = ({"record_type": f"PARTITION_{one}RECORD"} for one in ("", "CHANGE_"))
+
+    def table(*rows: tuple[str, int, int, int | None, Data]) -> pa.Table:
+        names = ("topic_id", "partition_id", "valid_from_offset", "record_offset")
+        schema = pa.schema([(name, pa.string() if name == "topic_id" else pa.int64())
+                            for name in names] + [("record_type", pa.string()),
+                            ("valid_from", pa.timestamp("us", "UTC")),
+                            ("batch_leader_epoch", pa.int32())])  # fmt: skip
+        told = [dict(zip(names, one[:4], strict=True)) | one[4] for one in rows]
+        return pa.Table.from_pylist(told, schema)
+
+    standing = table(("U", 0, 1, 0, put | at), ("T", 0, 5, 4, put | at))
+    base, came = {"record_type": None}, put | at
+    rows = table(
+        ("S", 0, 10, None, base), ("T", 1, 12, 11, came),
+        ("T", 0, 10, None, base), ("T", 0, 13, 12, change | at),
+    )  # fmt: skip
+    assert with_origins(rows, standing, 10) == table(
+        ("S", 0, 10, None, base), ("T", 1, 12, 11, came),
+        ("T", 0, 5, 4, put | at), ("T", 0, 13, 12, change | at),
+    )  # fmt: skip
+    assert with_origins(rows, standing, 9) == rows
 
 
 def test_an_empty_state_is_written_as_nothing() -> None:
