@@ -71,8 +71,12 @@ def side_words(rows: Iterable[Row] | None, label: str, other: str) -> str:
 
 def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
     """Sentences that name what is lost, what comes back and what is set back."""
-    told = lost_lists(rows, limit)
-    return " ".join(f"{title}: {'; '.join(names)}." if names else title for title, names in told)
+    return list_words(lost_lists(rows, limit))
+
+
+def list_words(lists: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    """Titles with their objects, as sentences."""
+    return " ".join(f"{title}: {'; '.join(names)}." if names else title for title, names in lists)
 
 
 def lost_lists(

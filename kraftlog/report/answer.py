@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.audit.loss_words import NAMES_SHOWN, lost_lists
+from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
 from kraftlog.audit.triage import head
 from kraftlog.plain import listed, sentence
 from kraftlog.report.actions import ACTIONS, Action, grouped
@@ -70,6 +70,13 @@ class Answer:
     order: str | None
     lost: tuple[Lost, ...]
     todo: tuple[Todo, ...]
+
+    def beside(self, finding: Row) -> Row:
+        """A finding as it stands under this answer: what is lost is not named twice."""
+        message = str(finding["message"])
+        for one in self.lost:
+            message = message.replace(f" {list_words(one.lists)}", "")
+        return {**finding, "message": message}
 
 
 def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Row]) -> Answer:

@@ -43,8 +43,9 @@ def print_findings(
     if input_name is not None:
         console.print(f"[bold]{escape(printable(input_name))}[/bold]")
     findings = [row for row in rows if row["result"] == "failed"]
-    print_answer(console, answer_of(restart, verdict, findings))
-    print_groups(console, findings)
+    answer = answer_of(restart, verdict, findings)
+    print_answer(console, answer)
+    print_groups(console, [answer.beside(one) for one in findings])
     _print_gaps(console, rows, verdict)
     print_limits(console, settings)
     if verdict is not None:

@@ -39,7 +39,7 @@ def render_page(data: PageData) -> str:
     """The page as HTML."""
     data = _printable_data(data)
     answer = answer_of(data.restart, data.verdict, data.findings)
-    groups = [_group(action, found) for action, found in grouped(data.findings)]
+    groups = [_group(action, found) for action, found in grouped(map(answer.beside, data.findings))]
     return _environment().get_template("page.html").render(
         data=data,
         verdict=headline(data.verdict, list(data.findings), list(data.checks), data.names),

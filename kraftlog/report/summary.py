@@ -43,8 +43,10 @@ def print_summary(
     verdict = recorded_verdict(lake, run["run_id"])
     restart = recorded_restart(lake, run["run_id"])
     console.print()
-    print_answer(console, answer_of(restart, verdict, tables["findings"]))
-    hidden = print_groups(console, tables["findings"], _FINDINGS_SHOWN)
+    answer = answer_of(restart, verdict, tables["findings"])
+    print_answer(console, answer)
+    told = [answer.beside(one) for one in tables["findings"]]
+    hidden = print_groups(console, told, _FINDINGS_SHOWN)
     if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
     if tables["findings"]:

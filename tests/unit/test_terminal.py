@@ -149,6 +149,17 @@ def test_what_is_lost_stays_under_its_nodes(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(re.match(r" {4}\S", line) for line in lines[at + 1 : end])
 
 
+def test_what_is_lost_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer names it; the finding, complete for those who read it alone, is cut there."""
+    names = "topics ghost-topic-a, ghost-topic-b; configs"
+    main(["audit", "--input", ISOLATED])
+    assert capsys.readouterr().out.count(names) == 1
+    main(["audit", "--input", ISOLATED, "--format", "json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    tails = [row for row in rows if row.get("check") == "uncommitted_tail_diverged"]
+    assert [names in row["message"] for row in tails] == [True, True]
+
+
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()
