@@ -486,20 +486,20 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
         over = size > FETCH_LIMIT_BYTES
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} has {size:,} bytes. {_too_large(over)}",
+            f"Snapshot {one.evidence.name} has {size:,} bytes. {_too_large(over, limits.snapshot_usual_bytes)}",
             one.path,
             severity=None if over else "info",
             evidence={"size_bytes": size},
         )
 
 
-def _too_large(over: bool) -> str:
+def _too_large(over: bool, usual: int) -> str:
     if over:
         return (
             "No follower can fetch it whole, as positions end at 2 GiB. "
             "Copy it by hand to nodes that need it, and find out what fills the metadata."
         )
-    return "That is more than the usual 10 MiB. Expect long transfers to new nodes."
+    return f"That is more than the usual {usual:,} bytes (snapshot_usual_bytes). Expect long transfers to new nodes."
 
 
 @check(

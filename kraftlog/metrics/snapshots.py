@@ -127,10 +127,9 @@ def written(one: SnapshotView) -> tuple[int | None, int | None]:
 def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | None]:
     """The earliest time at which a snapshot is known to have been finished, and by what.
 
-    A copy that did not keep the files' times makes them late, so that they still bound, but say
-    little. What they cannot make late: a peer that fetched the same bytes did so after they were
-    finished, and a node begins its next snapshot after the one before. A time before the last batch
-    was begun is none of the file's.
+    A file's time that is later than every record by more than a copy takes is the copy's, which did
+    not keep the files' own: it bounds nothing. What a copy cannot make late: a node begins its next
+    snapshot after the one before. A time before the last batch was begun is none of the file's.
     """
     _, ended = written(one)
     if ended is None:
@@ -138,6 +137,10 @@ def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | No
     times = [(one.evidence.modified_ms, "its file")]
     for two in twins_of(quorum, one):
         times.append((two.evidence.modified_ms, f"the copy of {two.replica}"))
+    newest = newest_ms(quorum)
+    if newest is not None:
+        latest = newest + quorum.thresholds.copy_skew_ms
+        times = [(at, what) for at, what in times if at <= latest]
     later = [two for two in quorum.snapshots_of(one.replica) if two.id > one.id]
     following = min(later, key=lambda two: two.id, default=None)
     if following is not None and origin_of(quorum, following) == GENERATED:

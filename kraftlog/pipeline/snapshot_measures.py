@@ -62,7 +62,7 @@ _SNAPSHOT_EPOCH = column("epoch", LONG, "epoch of the snapshot")
     column(
         "generation_ms_max",
         LONG,
-        "at most so long: from the last contained record to the time by which it was finished; null where nothing at hand bounds it",
+        "at most so long: from the last contained record to the time by which it was finished; null where nothing bounds it, as where the copy did not keep the files' times",
     ),
     column(
         "age_ms",
@@ -127,7 +127,11 @@ def snapshots(run: SharedMeasures) -> Rows:
         LONG,
         "KIP-630 GenSnapshotLatencyMs of the newest snapshot that it wrote itself: at least",
     ),
-    column("gen_snapshot_latency_ms_max", LONG, "at most; null where nothing bounds it"),
+    column(
+        "gen_snapshot_latency_ms_max",
+        LONG,
+        "at most; null where nothing bounds it, as where the copy did not keep the files' times",
+    ),
     column(
         "gen_snapshot_latency_ms_median", DOUBLE, "the middle of the lower bounds of all it wrote"
     ),

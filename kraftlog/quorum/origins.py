@@ -40,7 +40,7 @@ Row = dict[str, Any]
 VOTER_SET, LOWER, UPPER = "voters", "committed_lower", "committed_upper"
 HIDDEN = "(hidden)"
 
-_COPIED = "check log_end_lost; check newest_leader_commits; check voter_holds_committed_data; check snapshot_ahead_of_log"
+_COPIED = "check log_end_lost; check newest_leader_commits; check voter_holds_committed_data; check snapshot_ahead_of_log; table snapshots; table snapshot_metrics"
 _STORM = "check election_storm; check leaders_last; table snapshot_transfer"
 _RUN = "command run; command audit"
 _LINT = "table configuration_lint"

@@ -224,12 +224,23 @@ def test_a_copy_without_times_is_bounded_by_the_next_snapshot(tmp_path: Path) ->
     last, began = START_MS + 3000, START_MS + 5000
     generated(node, began_ms=began, ended_ms=began + 250, file_ms=COPIED, last_ms=last)
     row = rows_of(tmp_path)["1", 6]
-    assert picked(row, *FINISHED) == [moment(COPIED), "its file", COPIED - last]
+    assert picked(row, *FINISHED) == [None, None, None]
     began += 3000
     generated(node, began_ms=began, ended_ms=began, file_ms=COPIED, last_ms=last + 3000, end=8)
     row = rows_of(tmp_path)["1", 6]
     assert picked(row, *FINISHED) == [moment(START_MS + 8000), "the next snapshot", 5000]
     assert row["generation_ms_min"] == 250
+
+
+@pytest.mark.parametrize("late_ms", [60_000, 60_001])
+def test_a_file_s_time_is_its_own_as_long_as_a_copy_may_take(tmp_path: Path, late_ms: int) -> None:
+    """The newest record of all logs is of 9,000 ms, and a copy takes a minute (copy_skew_ms)."""
+    node = quorum(tmp_path)[0]
+    last, began, file_ms = START_MS + 3000, START_MS + 5000, START_MS + 9000 + late_ms
+    generated(node, began_ms=began, ended_ms=began + 250, file_ms=file_ms, last_ms=last)
+    row = rows_of(tmp_path)["1", 6]
+    known = [moment(file_ms), "its file", 66_000]
+    assert picked(row, *FINISHED) == (known if late_ms == 60_000 else [None] * 3)
 
 
 def test_a_copy_without_times_is_bounded_by_who_fetched_the_file(tmp_path: Path) -> None:

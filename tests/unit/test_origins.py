@@ -43,6 +43,8 @@ from tests.unit.audit_logs import (
     LIMITS,
     START_MS,
     Node,
+    audit,
+    found,
     quorum,
     remove_acl,
     text,
@@ -278,6 +280,16 @@ def test_an_audit_tells_what_it_went_by_other_than_defaults(
     assert "limits that are not" not in capsys.readouterr().out
 
 
+def test_a_finding_names_the_limit_that_was_set(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    result = audit(tmp_path, thresholds=Thresholds(snapshot_usual_bytes=100))
+    told = found(result, "snapshot_too_large_to_fetch")
+    assert len(told) == 3
+    assert all(
+        "more than the usual 100 bytes (snapshot_usual_bytes)" in one.row.message for one in told
+    )
+
+
 # --- what feeds what -----------------------------------------------------------------------------
 
 
@@ -356,7 +368,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """For each limit and setting the checks that ask for it, over the damages of those that are
     said to, each copied long before its records, as far as its files' times tell.
     """
-    found: dict[str, set[str]] = {}
+    seen: dict[str, set[str]] = {}
     checks = {one for text in FEEDS.values() for one in text.split("; ")}
     with pytest.MonkeyPatch.context() as patch:
         setting = ReplicaEvidence.setting
@@ -375,8 +387,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
                 os.utime(segment, (0, 0))
             for place, names in asked_by(root):
                 for name in names:
-                    found.setdefault(name, set()).add(place)
-    return found
+                    seen.setdefault(name, set()).add(place)
+    return seen
 
 
 def _checks(name: str) -> set[str]:
