@@ -77,17 +77,19 @@ def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int])
     previous: Entry | None = None
     for index, (epoch, offset) in enumerate(entries):
         entry = (epoch, offset)
-        if previous is not None and (epoch <= previous[0] or offset < previous[1]):
-            follows = f"entry {epoch} {offset} follows {previous[0]} {previous[1]}"
+        goes_back = previous is not None and (epoch <= previous[0] or offset < previous[1])
+        follows = f"entry {epoch} {offset} follows {previous[0]} {previous[1]}" if previous else ""
+        if epoch not in vector and start <= offset < end and not _in_hole(log, offset):
+            text = f"epoch {epoch} from offset {offset} on has no batch in the log, which ends at {end}"
+            back = f", and {follows}" if goes_back else ""
+            yield entry, "extra", f"has an extra entry: {text}{back}"
+            continue  # the next entry follows the one before it
+        if goes_back:
             yield entry, "order", f"has entries in the wrong order: {follows}"
-        elif epoch in vector:
-            if not _fits(log, vector[epoch], offset, index == 0, snapshot_ends):
-                begins = vector[epoch].start_offset
-                text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
-                yield entry, "wrong", f"has a wrong entry: {text}"
-        elif start <= offset < end and not _in_hole(log, offset):
-            text = f"epoch {epoch} from offset {offset} on has no batch in the log"
-            yield entry, "extra", f"has an extra entry: {text}, which ends at {end}"
+        elif epoch in vector and not _fits(log, vector[epoch], offset, index == 0, snapshot_ends):
+            begins = vector[epoch].start_offset
+            text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
+            yield entry, "wrong", f"has a wrong entry: {text}"
         previous = entry
 
 

@@ -34,6 +34,8 @@ from tests.unit.audit_logs import (
     TRANSACTION,
     Batch,
     Node,
+    audit,
+    found,
     healthy_log,
     leader_change,
     quorum,
@@ -454,3 +456,18 @@ def test_garbage_at_the_beginning_of_a_file_does_not_make_it_unreadable(tmp_path
     problems = [[one.problem for one in replica.segments] for replica in found.replicas]
     assert problems == [[None, None]] * 3
     assert [one.position for one in found.replicas[0].segments[1].faults] == [0]
+
+
+def test_a_clock_that_went_back_says_nothing_against_a_snapshot(tmp_path: Path) -> None:
+    """Voter 1 lags, and its last batch is an hour newer than those that follow on the others."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, START_MS + 3_600_000))
+    for node in nodes[1:]:
+        node.append(Batch(13, 2, (NO_OP,), None, START_MS + 20_000))
+    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    nodes[1].checkpoint(14, 2).write_bytes(snapshot(stored, 2, START_MS + 20_000))
+    result = audit(tmp_path)
+    assert [one.row.message for one in found(result, "snapshot_within_committed")] == []
+    (held,) = [one for one in result.results if one.check == "snapshot_equals_replay"]
+    assert (held.result, held.is_gap) == ("passed", False)

@@ -214,6 +214,12 @@ def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (1, 8), (2, 8)])
 
 
+@fault("epoch_checkpoint_agrees", "warning", "1", 5, says="an extra entry: epoch 9 from offset 5")
+def _(nodes: list[Node]) -> None:
+    """The entry after it is in its place."""
+    nodes[0].epochs([(1, 0), (9, 5), (2, 8)])
+
+
 @fault("epoch_checkpoint_agrees", "warning", "1", 7, says="entry 3 7 follows 2 8")
 def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (2, 8), (3, 7)])
