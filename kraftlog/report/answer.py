@@ -98,16 +98,19 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
                 Todo(action.key, action.title, _heads(rows, names), rows[0]["severity"])
                 for action, rows in asked
             ),
-            *_copies(nodes, actions),
+            *_copies(restart, asked),
         ),
     )
 
 
-def _copies(nodes: Sequence[Nodes], asked: Sequence[Action]) -> Iterator[Todo]:
-    """What is to be copied again, where no finding asks for it: nodes of whom nothing is known."""
-    unknown = [one for one in nodes if one.may == UNKNOWN]
-    if unknown and _COPY not in asked:
-        text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown)
+def _copies(
+    restart: Sequence[Row], asked: Sequence[tuple[Action, Sequence[Row]]]
+) -> Iterator[Todo]:
+    """What is to be copied again: nodes of whom nothing is known, and no finding asks for anything."""
+    told = {row["replica"] for _, rows in asked for row in rows}
+    unknown = _restart([row for row in restart if row["replica"] not in told], wait=False)
+    text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
+    if text and _COPY not in (action for action, _ in asked):
         yield Todo(_COPY.key, _COPY.title, text, "warning")
 
 
@@ -196,13 +199,13 @@ def _lost(rows: Sequence[Row]) -> list[Lost]:
 
 def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
     """The first sentences of the findings of a group, equal ones once, each with the nodes that it
-    is about.
+    is about. What is wrong in the history that all share is about none of them.
     """
     heads: dict[str, list[str]] = {}
     for row in told_once(rows):
         text, who = head(str(row["message"])), names.get(row["replica"])
         nodes = heads.setdefault(text, [])
-        if who is not None and not _is_named(who, row, text):
+        if who is not None and row["scope"] != "state" and not _is_named(who, row, text):
             nodes.append(who)
     told = [f"{text} ({nodes_text(nodes)})" if nodes else text for text, nodes in heads.items()]
     more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
@@ -211,5 +214,6 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
 
 def _is_named(who: str, row: Row, text: str) -> bool:
     """Whether a text names the node, or all for whom its finding stands."""
-    names = (row["told_of"] or who, f"node {row['node_id']}")
-    return any(re.search(rf"\b{re.escape(one)}\b", text, re.IGNORECASE) for one in names)
+    names = map(re.escape, (row["told_of"] or who, f"node {row['node_id']}"))
+    replicas = rf"replicas? ([^ ]+(,| and) )*{re.escape(str(row['replica']))}"
+    return any(re.search(rf"\b{one}(?!\w)", text, re.IGNORECASE) for one in (*names, replicas))

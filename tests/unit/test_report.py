@@ -173,6 +173,22 @@ def test_what_to_do_names_the_nodes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("message", "scope", "told"),
+    [
+        ("Replicas 1, 2 and 3 differ: so.", "log", "Replicas 1, 2 and 3 differ."),
+        ("Replica 2 is odd: so.", "log", "Replica 2 is odd."),
+        ("Replicas 1 and 22 differ: so.", "log", "Replicas 1 and 22 differ (controller 2)."),
+        ("Node 2 does not vote: so.", "log", "Node 2 does not vote."),
+        ("28 of 32 topics were removed: so.", "state", "28 of 32 topics were removed."),
+    ],
+)
+def test_a_node_that_the_words_name_is_not_named_again(message: str, scope: str, told: str) -> None:
+    bad = finding("log_matching", "2", message=message, scope=scope, node_id=2)
+    (todo,) = answer_of([restart("controller 2", "unsafe", "w")], VERDICT, [bad]).todo
+    assert todo.text == told
+
+
 def test_a_node_of_whom_nothing_is_known_is_to_be_copied_again() -> None:
     rows = [
         restart("controller 1", "safe", "nothing is lost", order=1),
@@ -182,8 +198,11 @@ def test_a_node_of_whom_nothing_is_known_is_to_be_copied_again() -> None:
     assert [(one.title, one.text) for one in found.todo] == [
         ("Copy again, then audit again", "Broker 12: no segment of its log was copied.")
     ]
-    asks = finding("file_readable", "12", "warning")
-    assert len(answer_of(rows, VERDICT, [asks]).todo) == 1, "the finding asks for it already"
+    for check in ("file_readable", "meta_properties_valid"):
+        asks = finding(check, "12", "warning")
+        assert len(answer_of(rows, VERDICT, [asks]).todo) == 1, "the finding asks for it already"
+    other = finding("meta_properties_valid", "1", "warning")
+    assert len(answer_of(rows, VERDICT, [other]).todo) == 2
     replicas = [replica("1", 1, 9), replica("12", 12, 0, role="observer")]
     reader = read(render_page(page(replicas, restart=tuple(rows))))
     assert not any(one.attributes["href"] == "#do-copy" for one in reader.named("a"))
