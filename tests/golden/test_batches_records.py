@@ -32,7 +32,8 @@ def test_equal_to_kafka(replica: Replica, command: str, capsys: pytest.CaptureFi
             ("--since", "2026-11-21T00:57:30Z", "--until", "1795222655000"),
             lambda row: 1795222650000 <= row["timestamp"] < 1795222655000,
         ),
-        (("--key", "ghost-topic-a"), lambda row: row["data"].get("name") == "ghost-topic-a"),
+        # Not what only begins so, as ghost-topic-a does.
+        (("--key", "ghost"), lambda row: '"ghost"' in json.dumps(row["data"])),
     ],
     ids=["type", "offset", "time", "key"],
 )
