@@ -380,26 +380,31 @@ def _row(quorum: Quorum, side: Side, offset: int, message: str, evidence: dict[s
 
 
 def _first_words(quorum: Quorum, side: Side) -> tuple[int, str, str]:
-    """(offset, what the first log holds, what the other holds) of the first record that differs."""
+    """(offset, what the first log holds, what the other holds) of the first record that differs, as
+    far as the first batches of both tell; what lies in a further batch has no words.
+    """
     one, other, run = side.comparison.one, side.comparison.other, side.run
-    words = quorum.evidence.words
     row, other_row = int(run.rows[0]), int(run.other_rows[0])
-    mine = words.get(one.evidence.log.id_text(row), ())
-    theirs = words.get(other.evidence.log.id_text(other_row), ())
+    mine, theirs = _worded(quorum, one, row), _worded(quorum, other, other_row)
+    for offset in sorted({*mine, *theirs}):
+        left = mine.get(offset) or ("no record" if one.index_at(offset) < 0 else None)
+        right = theirs.get(offset) or ("no record" if other.index_at(offset) < 0 else None)
+        if left and right and left != right:
+            return offset, left, right
     base = int(one.evidence.log.base_offsets[row])
-    other_base = int(other.evidence.log.base_offsets[other_row])
-    if base == other_base:
-        for index in range(max(len(mine), len(theirs))):
-            left = mine[index] if index < len(mine) else "no record"
-            right = theirs[index] if index < len(theirs) else "no record"
-            if left != right:
-                return base + index, left, right
     epochs = int(one.evidence.log.epochs[row]), int(other.evidence.log.epochs[other_row])
     if epochs[0] != epochs[1]:
         return base, f"epoch {epochs[0]}", f"epoch {epochs[1]}"
-    if mine[:1] != theirs[:1]:
-        return base, next(iter(mine), "a batch"), next(iter(theirs), "another batch")
+    if not mine or not theirs:
+        return base, "a batch", "another batch"
     return base, "other bytes with the same records", "its own"
+
+
+def _worded(quorum: Quorum, log: LogView, row: int) -> dict[int, str]:
+    """The records of a batch in words, by their offsets."""
+    batches = log.evidence.log
+    words = quorum.evidence.words.get(batches.id_text(row), ())
+    return dict(enumerate(words, int(batches.base_offsets[row])))
 
 
 def _words(quorum: Quorum, side: Side) -> str:

@@ -98,7 +98,9 @@ def test_rows_tell_what_files_tell(case: str) -> None:
 
 
 def test_damage_is_told_alike(tmp_path: Path) -> None:
-    """A wrong CRC, a damaged length, a hole of zeros, a torn tail: in one log."""
+    """A wrong CRC, a damaged length, one that is too small, so that the rest of its batch looks
+    like damage of its own, a hole of zeros, a torn tail: in one log.
+    """
     target = tmp_path / "quorum"
     shutil.copytree(DATA / "isolated" / "replicas", target)
     log = max(target.rglob("*.log"), key=lambda one: one.stat().st_size)
@@ -107,6 +109,7 @@ def test_damage_is_told_alike(tmp_path: Path) -> None:
     starts = _starts(data)
     data[starts[3] + 70] ^= 0xFF
     data[starts[10] + 8] ^= 0x01
+    data[starts[15] + 8 : starts[15] + 12] = (starts[16] - starts[15] - 12 - 5).to_bytes(4, "big")
     data[starts[20] : starts[21]] = bytes(starts[21] - starts[20])
     log.write_bytes(bytes(data[:-7]))
     files, rows = both(target)

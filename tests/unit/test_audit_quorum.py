@@ -125,6 +125,30 @@ def rows_of(root: Path, name: str) -> list[BadRow]:
     return [one.row for one in audit_of(quorum_of(root)).findings if one.check == name]
 
 
+@pytest.mark.parametrize(
+    ("bases", "says"),
+    [
+        ([(5, 1)], "At offset 4, replica 3 has no record, and 1 has PRODUCER_IDS_RECORD("),
+        ([(4, 0)], "At offset 5, replica 3 has no record, and 1 has TOPIC_RECORD(name=b"),
+        ([(4, 0), (5, 1)], "At offset 4, replica 3 has other bytes with the same records"),
+        ([(4, 1), (5, 0)], "At offset 4, replica 3 has TOPIC_RECORD(name=b, topicId="),
+    ],
+)
+def test_the_first_record_that_differs_wherever_batches_begin(
+    tmp_path: Path, bases: list[tuple[int, int]], says: str
+) -> None:
+    """Offsets 4 and 5 are one batch of two records; 3 has some of them in batches of their own."""
+
+    def own(one: Batch) -> bytes:
+        return b"".join(
+            replace(one, base=base, values=one.values[at : at + 1]).raw() for base, at in bases
+        )
+
+    replace_batch(quorum(tmp_path)[2], 4, own)
+    (row,) = rows_of(tmp_path, "committed_data_consistent")
+    assert says in row.message
+
+
 def test_epochs_that_nobody_holds_are_no_leaders_without_a_commit(tmp_path: Path) -> None:
     """Epoch 2 is on all; nobody won 3 and 4; 5 and 6 are on one voter of three."""
     nodes = quorum(tmp_path)

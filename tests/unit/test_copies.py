@@ -3,6 +3,7 @@ changes of the voter set, on small quorums whose answers are known by hand, and 
 """
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,19 @@ def kinds(found: Quorum) -> dict[tuple[str, str], Row]:
 
 
 # --- pairs ---------------------------------------------------------------------------------------
+
+
+def test_what_a_copy_holds_more_is_not_committed_where_the_others_hold_something_else(
+    tmp_path: Path,
+) -> None:
+    """9 ends at offset 8. 1 and 3 both go on from there, and 3 has another batch at offset 10."""
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[2], 10, lambda one: replace(one, values=(topic("z", 7),)).raw())
+    Node(tmp_path, 9).write(healthy_log()[:6])
+    rows = kinds(quorum_of(tmp_path))
+    assert rows["1", "9"]["kinship"] == Kinship.AHEAD
+    assert rows["3", "9"]["kinship"] == Kinship.AHEAD_UNCOMMITTED
+    assert "from offset 10 on" in rows["3", "9"]["reason"]
 
 
 def test_equal_logs(tmp_path: Path) -> None:
