@@ -44,9 +44,20 @@ def _run(words: list[str]) -> int:
 
     words, color = without_choice(words, COLOR, COLORS)
     choose_color(color or AUTO)
-    chosen = build_parser(words[0] if words else "").parse_args(words)
+    parser = build_parser(words[0] if words else "")
+    chosen, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(_unknown(unknown, chosen))
     code: int = chosen.command(chosen)
     return code
+
+
+def _unknown(arguments: list[str], chosen: argparse.Namespace) -> str:
+    """What is said of arguments that the command does not have."""
+    said = f"unrecognized arguments: {' '.join(arguments)}"
+    is_folder = not arguments[0].startswith("-")
+    named = f" (a folder of replicas is named by --input {arguments[0]})"
+    return said + named if is_folder and hasattr(chosen, "input") else said
 
 
 class _Parser(argparse.ArgumentParser):

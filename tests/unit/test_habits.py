@@ -171,3 +171,27 @@ def test_odd_times_and_places_stay() -> None:
     assert shown == {**row, "timestamp": None}
     assert readable({}, {"fault": "torn_batch"}) == {"fault": "torn_batch"}
     assert readable({}, {"timestamp": 999})["timestamp"] == "1970-01-01 00:00:00.999"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["audit", "replicas", "more"],
+            "kraftlog: unrecognized arguments: replicas more (a folder of replicas is named by "
+            "--input replicas); see 'kraftlog --help'\n",
+        ),
+        (["audit", "--foo"], "kraftlog: unrecognized arguments: --foo; see 'kraftlog --help'\n"),
+        (
+            ["state", "replicas", "more"],
+            "kraftlog: unrecognized arguments: more; see 'kraftlog --help'\n",
+        ),
+    ],
+)
+def test_a_folder_that_is_not_named(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert capsys.readouterr().err == said
