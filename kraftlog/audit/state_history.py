@@ -108,7 +108,7 @@ class StateHistory:
         self.ranges: list[tuple[int, int]] = []
         self._topics = Topics()
         self._images = Images(records, self._topics)
-        self._rules = Rules(self.chain.base, self.issues, MassDeletion(quorum.thresholds))
+        self._rules = Rules(self.chain.base.tolist(), self.issues, MassDeletion(quorum.thresholds))
         self._stops, self._doubts = _remarks(self.chain)
         if told is not None:
             if self._stops or self._doubts.found:

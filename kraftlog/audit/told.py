@@ -154,5 +154,5 @@ def to_be_told(quorum: Quorum, stretch: Stretch, base_offsets: Longs) -> Told | 
     asked = {*ends, health, end}
     if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
         return None
-    rules = Rules(base_offsets, Issues(), MassDeletion(quorum.thresholds))
+    rules = Rules(base_offsets.tolist(), Issues(), MassDeletion(quorum.thresholds))
     return Told(stretch, health, tuple(sorted(asked)), rules)

@@ -5,6 +5,7 @@ by one; of the partitions' records those are judged that the fold has handed to 
 nothing can be wrong with the others.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from kraftlog.audit.issues import Issues
@@ -18,7 +19,6 @@ from kraftlog.audit.state_rules import (
     rules_before,
 )
 from kraftlog.quorum.content import TRANSACTION_TYPES
-from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.health import Past
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied
@@ -32,11 +32,12 @@ TOLD = 8
 
 @dataclass(slots=True)
 class Rules:
-    """All rules over one history; `base_offsets` are those of its batches. `past` gathers what the
-    newest state does not say of itself.
+    """All rules over one history; `base_offsets` are those of its batches, as a list: one look into
+    an array lets go of Python's lock, and waits for it behind other threads. `past` gathers what
+    the newest state does not say of itself.
     """
 
-    base_offsets: Longs
+    base_offsets: list[int]
     issues: Issues
     deletions: MassDeletion
     past: Past = field(default_factory=Past)
@@ -46,8 +47,8 @@ class Rules:
         if event.is_control or event.data is None or event.origin.type not in BEFORE:
             return
         offset = event.origin.offset or 0
-        at = int(self.base_offsets.searchsorted(offset, "right")) - 1
-        base = int(self.base_offsets[at])
+        at = bisect_right(self.base_offsets, offset) - 1
+        base = self.base_offsets[at]
         step = Step(event.origin.type, event.data, offset, base, state, self.past.topics)
         self._tell(offset, *rules_before(step))
 

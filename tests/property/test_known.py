@@ -7,7 +7,6 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-import numpy as np
 import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -79,7 +78,7 @@ def window(log: list[Record], start: int, end: int) -> RecordWindow:
 
 
 def rules(issues: Issues) -> Rules:
-    return Rules(np.zeros(1, np.int64), issues, MassDeletion(Thresholds()))
+    return Rules([0], issues, MassDeletion(Thresholds()))
 
 
 def told(issues: Issues) -> list[str]:
