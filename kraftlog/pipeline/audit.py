@@ -15,8 +15,10 @@ from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
+from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.origins import setting_rows
+from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
@@ -39,7 +41,24 @@ def audit(run: Run, told: Told | None = None) -> int:
         result = audit_of(quorum)
         settings = list(setting_rows(quorum, run.options))
         _write(run, result, restart_rows(quorum, result.findings), settings, told)
+    else:
+        _tell_other_limits(run)
     return recorded_exit_code(run.lake, run.run_id, run.options)
+
+
+def _tell_other_limits(run: Run) -> None:
+    """A run is audited once: say so where it went by other limits than those that are asked for."""
+    rows = run.lake.rows_of_run(SETTINGS.name, run.run_id, ["setting", "value"])
+    then = {row["setting"]: row["value"] for row in rows if row["setting"] in THRESHOLDS}
+    other = [
+        f"{name} {value}"
+        for name, value in then.items()
+        if value != str(getattr(run.options, name))
+    ]
+    if other:
+        tell(
+            f"this run was audited before, with {', '.join(other)}: what was found then is told. Limits of now count from the next new input on, or in an audit without --lake"
+        )
 
 
 def _write(

@@ -28,6 +28,7 @@ from kraftlog.contracts.suites import (
     class_name,
     table_suites,
 )
+from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.contracts import contracts_step
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.metrics import COPIES, MEASURES, PLANS
@@ -231,6 +232,17 @@ def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
     assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
     assert {one.result for one in results} == {"skipped"}
     assert all("this run has not published" in str(one.detail) for one in results[:5])
+
+
+def test_a_run_that_was_audited_with_other_limits_says_so(
+    small: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged_by = {"run_id": RUN, "setting": "lag_offsets", "value": "5", "source": "argument"}
+    publish(small, settings=[judged_by])
+    assert audit(Run(load_options({"lag_offsets": 5}), small, pytest.fail)) == 0
+    assert capsys.readouterr().err == ""
+    assert audit(Run(load_options(), small, pytest.fail)) == 0
+    assert "was audited before, with lag_offsets 5: what was found" in capsys.readouterr().err
 
 
 def test_a_setting_from_nowhere_or_twice_breaks_its_contract(small: Lake) -> None:
