@@ -238,6 +238,8 @@ def _damage(
     elif at_end and (range_size < HEADER_SIZE if size is None else size > range_size):
         kind = FaultKind.TORN_BATCH
         claimed = f"a batch of {size:,} bytes" if size is not None else "a batch header"
+        if size is not None and size > limits.batch_size_bytes:
+            claimed += " (none is that large: it may be garbage)"
         detail = f"{claimed} is cut off after {counted(range_size, 'byte')}"
     elif at_end:
         kind, detail = FaultKind.GARBAGE, f"{counted(range_size, 'byte')} without a record batch"

@@ -88,6 +88,19 @@ def test_every_torn_tail(tmp_path: Path) -> None:
         assert kind == "torn_batch" or (kind == "zeros" and not any(LOG[last:end]))
 
 
+@pytest.mark.parametrize("claim", [17 << 20, 1 << 20])
+def test_a_torn_batch_that_would_be_larger_than_any(claim: int, tmp_path: Path) -> None:
+    """Random bytes have a batch's magic now and then."""
+    path = tmp_path / "some.log"
+    last = BATCHES[-1]
+    path.write_bytes(last[:8] + claim.to_bytes(4, "big") + last[12:])
+    with open_file(str(path)) as file:
+        (one,) = walk(file)
+    assert isinstance(one, Fault)
+    assert one.kind == FaultKind.TORN_BATCH
+    assert ("it may be garbage" in one.detail) == (claim > Limits().batch_size_bytes)
+
+
 def test_garbage_at_the_end(tmp_path: Path) -> None:
     found = found_in(LOG + b"\xee" * 200, tmp_path)
     assert found[5:] == [("garbage", len(LOG), 200)]
