@@ -15,6 +15,8 @@ from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import StateEvidence
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.replay import Origin
 from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
 from tests.in_process import run_of
@@ -50,6 +52,20 @@ def test_a_run_tells_what_the_records_say(
     told = materialize(run)
     assert told is not None
     assert judged(run, told) == judged(run, None)
+
+
+@pytest.mark.parametrize(
+    ("record_type", "is_control", "holds"),
+    [
+        ("TOPIC_RECORD", False, True),
+        ("BEGIN_TRANSACTION_RECORD", False, False),
+        ("KRAFT_VOTERS", True, False),
+    ],
+)
+def test_which_records_can_break_a_rule(record_type: str, is_control: bool, holds: bool) -> None:
+    told = Told(None, 0, (), None)  # type: ignore[arg-type]
+    told.note(Event(Origin(1, 0, 1, record_type), is_control, {}))
+    assert told.holds_records is holds
 
 
 def cut(root: Path, size_bytes: int, lake: Path) -> None:

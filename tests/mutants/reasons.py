@@ -18,18 +18,29 @@ EQUAL: dict[str, str] = {
     "record_totals.py _added_up: (numbers": "the sum is cast to 64 bits",
     "record_totals.py numbers: column.to_numpy": "a copy more",
     "record_totals.py varint_sizes: 0 -> 1": "a varint of 1 has a byte, as one of 0",
-    "assembler.py why_invalid: Replica(": "the root of a single file is not asked for",
     "join.py after_crash: takeover.Step(": "a crash asks for the disk alone",
     "rows.py likely_leaders: 0 -> 1": "the newest log is never empty",
     'checkpoint.py _write_once: ".part"': "the name of a file that nobody sees",
     'fold.py _Fold.rows: "stable"': "numpy takes it in either case",
     "partition_events.py _of_outline: np.full": "64 bits are numpy's default",
-    "standing.py Standing.of_topics: True -> False": "it asserts what holds anyway",
+    'traffic.py _rows: Path(path).open(encoding="utf-8-sig", newline="") -> ': "no topic's name has "
+    "a line break in it",
+    "fold.py _Fold._lengths: 1 -> 2": "of null only the sign is asked",
+    "fold.py _Fold._numbers: -2 -> +2 #1": "puts and changes name a leader, and of nothing else is it "
+    "asked",
+    "history.py _relation: Relation(shown.history, grain, pa.schema([*VALIDIT…a884797f -> Relation(N": (
+        "a history table goes by the key under which it is held"
+    ),
+    "r…2f3ec846 -> _Place(snapshot.replica, snapshot.path, batches, r…0a504902": "None is as false as "
+    "False",
+    "outline.py Outliner.finish: -1 -> +1": "what never shows has no time at which it does",
+    "standing.py differing: range(0, len(common), _BLOCK) -> range(0, len(common), )": "the same is "
+    "found, block after block at each place",
+    "tables.py _partitions_with_elr: group: Key = () -> group: Key = None": "either is no group",
+    "window.py RecordWindow.between: >= self.end_offset -> > self": "nothing lies behind the end",
+    "pairs.py _agreeing: 0 -> 1 #2": "two logs that share an offset have an end",
     "pairs.py _agreeing: < theirs -> <= theirs": "equal ends were told before",
     "collect.py _is_folder: FileProblem(": "None is as false as False",
-    "guidance.py all_guidance:": "text files are UTF-8",
-    "difference_checks.py _first_words: words.get(other": "the first batches of each are put into "
-    "words",
     "issues.py _holders: 1 -> 2 #1": "without a tail any bound above the batch does",
     "log_checks.py _damaged_headers: remedy(quorum, log.label, start, end) -> remedy(quorum, N": (
         "a copy does not hold its own damaged range"

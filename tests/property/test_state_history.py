@@ -170,6 +170,27 @@ def test_the_fold_is_the_definition(log: list[Record], cut: int, closes: bool, p
     assert_folded(log, cut, closes, parts)
 
 
+def test_a_change_that_takes_all_replicas_away_is_folded() -> None:
+    """Directories belong to replicas, one by one; the change says nothing of them."""
+    at = {"topicId": TOPICS[0], "partitionId": 0}
+    none = dict.fromkeys(("isr", "removingReplicas", "addingReplicas", "directories",
+                          "eligibleLeaderReplicas", "lastKnownElr"))  # fmt: skip
+    assert_folded(
+        [
+            ("TOPIC_RECORD", 0, {"name": "a", "topicId": TOPICS[0]}),
+            ("PARTITION_RECORD", 2, at | none | {
+                "replicas": [1, 2], "isr": [1], "removingReplicas": [], "addingReplicas": [],
+                "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0, "leaderRecoveryState": 0,
+                "directories": list(DIRECTORIES[:2]),
+            }),
+            ("PARTITION_CHANGE_RECORD", 2, at | none | {
+                "replicas": [], "leader": -2, "leaderRecoveryState": -1,
+            }),
+        ],
+        0, False, 1,
+    )  # fmt: skip
+
+
 @given(st.integers(0, 1 << 32))
 @settings(max_examples=80, deadline=None)
 def test_the_fold_of_sound_logs(seed: int) -> None:
