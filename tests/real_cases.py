@@ -113,7 +113,7 @@ CASES: dict[str, Case] = {
     "a controller's disk is full": case(
         "sentry-charts#1954", "built", "full_disk",
         ("disk_has_room", W, "is full now", "never delete segments"),
-        ("log_tail_complete", W, "torn batch", "cuts it"),
+        ("log_tail_complete", W, "torn batch", "cuts this end"),
         ("snapshot_leftover", INFO, "last written", "KAFKA-19541"),
         ("retention_keeps_up", W, "that retention should have dropped", "Delete nothing by hand"),
     ),

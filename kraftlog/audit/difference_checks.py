@@ -349,7 +349,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
             side,
             run.start,
             f"Replicas {log.label} and {other} differ from offset {run.start} on, where nothing is known to be committed. Let the quorum elect a leader, and audit again. "
-            f"If {other} leads, a restart cuts {log.label} at offset {cut}. "
+            f"If replica {other} leads, a restart cuts the log of replica {log.label} at offset {cut}. "
             f"{_words(quorum, side)}.",
             {"truncation_offset": cut, "also_has_tail": log.label in told},
         )
@@ -410,7 +410,7 @@ def _worded(quorum: Quorum, log: LogView, row: int) -> dict[int, str]:
 def _words(quorum: Quorum, side: Side) -> str:
     offset, mine, theirs = _first_words(quorum, side)
     one, other = side.comparison.one, side.comparison.other
-    return f"At offset {offset}, replica {one.label} has {mine}, and {other.label} has {theirs}"
+    return f"At offset {offset}, replica {one.label} has {mine}, and replica {other.label} has {theirs}"
 
 
 def _both_sides(quorum: Quorum, side: Side) -> dict[str, Any]:

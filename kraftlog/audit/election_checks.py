@@ -178,7 +178,7 @@ def _not_replicated(
     reason = (
         "These copies were made before that record was written."
         if copied
-        else f"A majority voted for it, and did not fetch that record. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
+        else f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
     )
     return BadRow(
         None,

@@ -95,7 +95,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
         log.label,
         f"The log ends at offset {end}, but it once went on: {furthest.words}. "
         f"At least {offsets_are(end, until)} lost here. "
-        f"{_committed(quorum, end, until)} {_held_by(quorum, log, end, until)} {_what_to_do(role, explained, unwritten)}",
+        f"{_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
@@ -132,7 +132,7 @@ def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
 def _committed(quorum: Quorum, start: int, end: int) -> str:
     lower = quorum.bounds.lower
     if start < lower:
-        return f"What lies below offset {lower} was committed."
+        return f"Everything below offset {lower} is committed."
     return f"Whether {'it was' if end - start == 1 else 'they were'} committed is not known."
 
 
@@ -192,7 +192,7 @@ def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
     if explained:
         return (
             "The node was writing while its files were copied, and its log was copied first. "
-            "Copy it again to be sure."
+            "Copy the node again to be sure."
         )
     if role == "observer":
         return (
@@ -243,8 +243,8 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         nodes = "Node" if len(moved) == 1 else "Nodes"
         be = "is" if len(moved) == 1 else "are"
         advice += f" {nodes} {numbers(moved)} {be} here with another disk: see the finding of voter_directories_agree."
-    count, by = len(members.ids), f"by {members.source} of replica {members.replica}"
-    told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} {by}."
+    count = len(members.ids)
+    told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} by {members.place}."
     all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,

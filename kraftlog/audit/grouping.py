@@ -27,7 +27,9 @@ ABORTED = (
     "Kafka's loader itself shows records of an aborted transaction, where another record follows the abort in one step. "
     "Compare with what was aborted before the snapshot's end."
 )
-_DROPS_ALL = "Kafka drops all records of that step of its loader, and this replay only this one."
+_DROPS_ALL = (
+    "Kafka drops all records of that step of its loader, and the replay of kraftlog only this one."
+)
 _RECORDS = {
     ("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", "unknown_acl"): (
         "If an ACL was removed twice in one step of Kafka's loader, it does not fail there."

@@ -171,7 +171,7 @@ def _use_of(snapshot: SnapshotView) -> str:
     if snapshot.is_leftover:
         return (
             "No node loads this file, and Kafka removes it at its next start. "
-            "But what changed these bytes may have changed others: copy it again and compare."
+            "But what changed these bytes may have changed others: copy the file again and compare."
         )
     return (
         "This snapshot cannot be loaded. "
@@ -297,7 +297,7 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch. This
     is usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
     tail when it starts and fetches the rest again.""",
-    advice="""Nothing is to be done where the node was running or killed. If it was stopped
+    advice="""If the node was running or was killed, nothing needs to be done. If it was stopped
     cleanly, check its disk and its file system.""",
 )  # fmt: skip
 def tail(quorum: Quorum) -> Iterator[BadRow]:
@@ -318,7 +318,7 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     return BadRow(
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
-        f"{usual} The node cuts it at its next start and goes on from offset {start}. "
+        f"{usual} The node cuts this end at its next start, and goes on from offset {start}. "
         "If it was stopped cleanly, check its disk.",
         segment.path,
         fault.position,

@@ -21,8 +21,8 @@ _TITLES = {
     "removed": "There again, because the deletion is lost",
 }
 UNKNOWN = "Which objects are lost is not known: the state at that offset cannot be rebuilt."
-SAME = "At the end of what both hold they give the same state."
-OF_ITSELF = "At the end of what both hold only values differ that the cluster sets by itself."
+SAME = "At the end of what both hold, they give the same state."
+OF_ITSELF = "At the end of what both hold, only values differ that the cluster sets by itself."
 NOTHING = "No topic, config, ACL, user or quota is lost."
 
 

@@ -147,7 +147,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     the record, bytes are left over, or the number of records is not what the header says.
     Kafka's metadata loader stops or skips it. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
-    advice="""If other replicas hold the same bytes, the record was written so: look for the
+    advice="""If other replicas hold the same bytes, the record was written that way: look for the
     version or the tool that wrote it. If they do not, this copy was changed with a matching CRC:
     do not start the node from it.""",
 )  # fmt: skip
@@ -155,14 +155,14 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
         others = _others(quorum, place)
         advice = (
-            f"{sentence(holding(others))} the same bytes, so it was written so: look for the Kafka version or the tool that wrote it."
+            f"{sentence(holding(others))} the same bytes, so the record was written that way: look for the Kafka version or the tool that wrote it."
             if others
             else "Compare this batch with the other replicas before this node starts."
         )
         yield _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips it. {advice}",
+            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips the record. {advice}",
             same_bytes_on=others,
         )
     for log in quorum.logs:

@@ -40,6 +40,11 @@ class _Claim:
     offset: int | None
     source: str
 
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return f"the {self.source} of replica {self.replica}"
+
 
 def _claims(quorum: Quorum) -> Iterator[_Claim]:
     for log in quorum.peers:
@@ -89,7 +94,7 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             offsets = [one.offset for one in (claim, right) if one.offset is not None]
             yield BadRow(
                 claim.replica,
-                f"Epoch {epoch} has two leaders: node {leader} by the {claim.source} of {claim.replica}, and node {usual} by the {right.source} of {right.replica}. "
+                f"Epoch {epoch} has two leaders: node {leader} by {claim.place}, and node {usual} by {right.place}. "
                 "Both may have accepted writes. "
                 "Keep both folders, and compare their logs from there on before any node starts.",
                 claim.path,
@@ -143,8 +148,9 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             holder = committed_holder(quorum, one.lacks_from)
             objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
             names = numbers(sorted(one.granting))
+            voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
-            text += f" {'Voter' if len(one.granting) == 1 else 'Voters'} {names} would elect it all the same, and {lacks} would be lost.{told} Start one that holds {them} first."
+            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} First start a voter that holds {them}."
         elif explained:
             text += " Its files were copied before these records were written."
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
@@ -340,7 +346,7 @@ def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     )
     return BadRow(
         one.replica,
-        f"The voters are {numbers(one.ids)} by {one.source} of {one.replica}. But they are {numbers(other.ids)} by {other.source} of {other.replica}. "
+        f"The voters are {numbers(one.ids)} by {one.place}. But they are {numbers(other.ids)} by {other.place}. "
         f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,
@@ -449,7 +455,7 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"The quorum-state of voter {log.evidence.node_id} is at epoch {epoch}, {counted(ahead, 'epoch')} above every log at hand. "
-            "The voter has asked for votes that often, and no leader was elected. "
+            "That many elections began, and no log at hand knows a leader of them. "
             "Look for a controller that cannot reach the others, or cannot fetch in time.",
             file.path if file else None,
             batch_leader_epoch=epoch,

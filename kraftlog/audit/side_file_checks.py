@@ -37,7 +37,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     log.label,
                     "The file leader-epoch-checkpoint is missing, so the copy is not whole. "
-                    "Nothing is to be done: Kafka writes it anew at its next start.",
+                    "Nothing needs to be done: Kafka writes it anew at its next start.",
                     severity="info",
                 )
             continue

@@ -38,8 +38,8 @@ _REPLACE = "Take the file of the same name, or an older snapshot, from another r
     "snapshot_header_first", "critical", "snapshot", "KIP-630 Snapshot Control Records",
     "the first record is a SnapshotHeader, and the only one",
     action="snapshot", over=coverage.snapshots,
-    meaning="""A checkpoint does not begin with its SnapshotHeader record, or holds more than
-    one. How new its state is cannot be told, and two snapshots may have been joined.""",
+    meaning="""A checkpoint does not begin with its SnapshotHeader record, or holds more than one.
+    Nothing tells how new its state is, and two snapshots may have been joined.""",
     advice="""Set the file aside and take the one of the same name, or an older one, from another
     replica. The node also starts without it where its log reaches back far enough: see
     log_start_covered.""",
@@ -52,7 +52,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} does not begin with a SnapshotHeader record. "
-                f"How new its state is cannot be told: do not trust it. {_REPLACE}",
+                f"Nothing tells how new its state is: do not trust it. {_REPLACE}",
                 one.path,
                 0,
                 evidence={"size_bytes": one.evidence.size_bytes},
@@ -82,7 +82,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
             continue
         peer = _complete_peer(quorum, one)
         at_hand = (
-            f"Replica {peer.replica} has it complete ({peer.evidence.size_bytes:,} bytes): copy that file."
+            f"Replica {peer.replica} has the complete file ({peer.evidence.size_bytes:,} bytes): copy that file."
             if peer
             else ""
         )
@@ -249,7 +249,7 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     one.replica,
                     f"Snapshot {one.evidence.name} says that its last record is of {_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset {one.end_offset - 1}. "
-                    "Retention by time goes by that time, and the file may have been changed. "
+                    "Retention by time uses that time, and the file may have been changed. "
                     "Compare its state with the log's.",
                     one.path,
                     offset=one.end_offset - 1,
@@ -446,7 +446,7 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             one.replica,
             f"The file {evidence.name} ({size}) is {what}. "
-            "Kafka removes it at its next start: nothing is to be done.",
+            "Kafka removes it at its next start: nothing needs to be done.",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={

@@ -86,7 +86,10 @@ def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str
             evidence,
         )
     if same:
-        return f"{sentence(holding(same))} the same bytes, so its leader wrote it so.", evidence
+        return (
+            f"{sentence(holding(same))} the same bytes, so its leader wrote it that way.",
+            evidence,
+        )
     return "No other copy at hand holds that offset.", evidence
 
 

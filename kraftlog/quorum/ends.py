@@ -179,7 +179,7 @@ def _last_entry(index: IndexEvidence) -> int | None:
 
 def _of_producer_snapshots(log: LogView) -> Iterator[Witness]:
     for end in log.evidence.producer_ends[-1:]:
-        words = f"it holds a producer snapshot of offset {end}, where its log once ended"
+        words = f"its folder holds a producer snapshot of offset {end}, where its log once ended"
         yield Witness(end, words, f"{log.evidence.folder}/{end:020d}.snapshot")
 
 
@@ -200,5 +200,5 @@ def _of_snapshots(log: LogView, own: list[SnapshotView], end: int) -> Iterator[W
     """
     ahead = sorted({one.end_offset for one in own if one.is_complete and one.end_offset > end})
     if len(ahead) > 1:
-        words = f"it holds {len(ahead)} snapshots that end behind its log"
+        words = f"its folder holds {len(ahead)} snapshots that end after its log"
         yield Witness(ahead[-1], words, None)

@@ -18,6 +18,8 @@ Members = tuple[tuple[int, str | None], ...]
 """(voter id, directory id), sorted; directory ids are None where the source does not know them."""
 
 
+LEADER = "the leader"
+"""In place of a replica, of what a describe says."""
 _DIGITS = 10
 """Of the largest node id."""
 
@@ -38,6 +40,14 @@ class VoterSet:
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(sorted({one for one, _ in self.members}))
+
+    @property
+    def place(self) -> str:
+        """Where it is written, in words."""
+        if self.replica == LEADER:
+            return "kafka-metadata-quorum describe"
+        article = "" if self.source.startswith("the ") else "the "
+        return f"{article}{self.source} of replica {self.replica}"
 
 
 def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
@@ -133,7 +143,7 @@ def by_describe(described: Described | None) -> Iterator[VoterSet]:
     if described is not None and described.voters:
         members = tuple((voter, None) for voter in described.voters)
         seen = (described.leader_epoch or 0, described.high_watermark or 0)
-        yield VoterSet(members, "the describe", "the leader", None, None, seen)
+        yield VoterSet(members, "the describe", LEADER, None, None, seen)
 
 
 def current(candidates: Iterable[VoterSet]) -> VoterSet | None:

@@ -247,7 +247,7 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(raw[12 + struct.unpack_from(">i", raw, 8)[0] :])
 
 
-@fault("snapshot_footer_last", "critical", "1", says="2 has it complete")
+@fault("snapshot_footer_last", "critical", "1", says="2 has the complete file")
 def _(nodes: list[Node]) -> None:
     stored = [healthy_log()[1], healthy_log()[3]]
     raw = snapshot(stored, 1, START_MS + 3000, footer=False)

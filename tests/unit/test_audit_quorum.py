@@ -128,8 +128,8 @@ def rows_of(root: Path, name: str) -> list[BadRow]:
 @pytest.mark.parametrize(
     ("bases", "says"),
     [
-        ([(5, 1)], "At offset 4, replica 3 has no record, and 1 has PRODUCER_IDS_RECORD("),
-        ([(4, 0)], "At offset 5, replica 3 has no record, and 1 has TOPIC_RECORD(name=b"),
+        ([(5, 1)], "At offset 4, replica 3 has no record, and replica 1 has PRODUCER_IDS_RECORD("),
+        ([(4, 0)], "At offset 5, replica 3 has no record, and replica 1 has TOPIC_RECORD(name=b"),
         ([(4, 0), (5, 1)], "At offset 4, replica 3 has other bytes with the same records"),
         ([(4, 1), (5, 0)], "At offset 4, replica 3 has TOPIC_RECORD(name=b, topicId="),
     ],

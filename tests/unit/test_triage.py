@@ -153,13 +153,13 @@ def test_what_others_hold_at_the_same_place(tmp_path: Path) -> None:
     assert words == f"Replicas 2 and 3 hold {rest}fetch the log again."
     assert evidence == {"same_bytes_on": [], "other_bytes_on": ["2", "3"]}
     words, evidence = at_same_place(found, found.by_label["2"], row)
-    assert words == "Replica 3 holds the same bytes, so its leader wrote it so."
+    assert words == "Replica 3 holds the same bytes, so its leader wrote it that way."
     assert evidence == {"same_bytes_on": ["3"], "other_bytes_on": ["1"]}
     for node in nodes[1:]:
         replace_batch(node, 7, lambda one: other.raw())
     found = quorum_of(tmp_path)
     words, evidence = at_same_place(found, found.by_label["2"], row)
-    assert words == "Replicas 1 and 3 hold the same bytes, so its leader wrote it so."
+    assert words == "Replicas 1 and 3 hold the same bytes, so its leader wrote it that way."
     nodes[2].segment(6).unlink()
     nodes[1].segment(6).unlink()
     found = quorum_of(tmp_path)

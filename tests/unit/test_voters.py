@@ -58,6 +58,7 @@ def test_by_quorum_state(tmp_path: Path) -> None:
     path = str(nodes[0].folder / "quorum-state")
     assert voters_of(tmp_path) == VoterSet(THREE, "quorum-state", "1", path, None, (2, 0))
     assert voters_of(tmp_path).ids == (1, 2, 3)
+    assert voters_of(tmp_path).place == "the quorum-state of replica 1"
 
 
 def test_by_configuration(tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ def test_by_a_describe() -> None:
     members: Members = ((1, None), (3, None))
     only = VoterSet(members, "the describe", "the leader", None, None, (5, 40))
     assert list(by_describe(told)) == [only]
+    assert only.place == "kafka-metadata-quorum describe"
     (bare,) = by_describe(Described(None, voters=(1, 3)))
     assert bare.seen == (0, 0)
     assert list(by_describe(Described(40, 2, 5))) == []

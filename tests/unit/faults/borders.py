@@ -259,7 +259,7 @@ def emptied(ms: int) -> Damage:
 
 
 fault(
-    "log_end_lost", "info", "3", 0, says="its log was copied first. Copy it again",
+    "log_end_lost", "info", "3", 0, says="its log was copied first. Copy the node again",
     sound=lambda nodes: copied_at(nodes[2].segment(0), START_MS - 1),
 )(emptied(START_MS - 1))  # fmt: skip
 fault(

@@ -183,7 +183,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    LOST, "critical", "1", 6, says="2 snapshots that end behind its log",
+    LOST, "critical", "1", 6, says="2 snapshots that end after its log",
     also="snapshot_epoch_agrees",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
