@@ -326,7 +326,7 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
-    assert told(tmp_path, "1")[1] == "nothing is lost; the other voters are a majority meanwhile"
+    assert told(tmp_path, "1")[1].startswith("nothing is lost; the other voters are a majority")
 
 
 def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -> None:
