@@ -142,7 +142,9 @@ def called(action: argparse.Action) -> str:
     name = action.option_strings[-1] if action.option_strings else ""
     if action.nargs == 0:
         return name
-    value = "|".join(map(str, action.choices or ())) or str(action.metavar or action.dest.upper())
+    shown = action.metavar or action.dest.upper()
+    names = shown if isinstance(shown, str) else " ".join(shown)
+    value = "|".join(map(str, action.choices or ())) or names
     if isinstance(action, argparse._SubParsersAction):
         value = str(action.metavar or "COMMAND")
     more = " …" if action.nargs in ("+", "*") else ""
