@@ -155,6 +155,7 @@ def test_epochs_that_nobody_holds_are_no_leaders_without_a_commit(tmp_path: Path
     nodes[0].append(leader_change(12, 5, 1, LATER), leader_change(13, 6, 1, LATER))
     (row,) = rows_of(tmp_path, "newest_leader_commits")
     assert row.evidence["leaders_without_commit"] == 2
+    assert " 2 leaders in a row came no further, from epoch 5 on." in row.message
 
 
 def test_what_a_leader_has_committed_is_not_judged_without_a_voter(tmp_path: Path) -> None:

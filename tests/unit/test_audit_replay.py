@@ -6,22 +6,26 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult
+from kraftlog.audit.state_history import EQUALS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
+    START_MS,
     TRANSACTION,
     Batch,
     Node,
     audit,
     change_isr,
     found,
+    healthy_log,
     partition,
     producer_ids,
     quorum,
     remove_topic,
     replace_batch,
+    snapshot,
     topic,
 )
 from tests.unit.faults.table import LATER, everywhere
@@ -117,3 +121,18 @@ def test_partitions_go_with_their_topic(tmp_path: Path, gone: int, left: set[str
     assert state.health is not None
     assert set(state.health.single) == left
     assert state.health.partition_count == 2
+
+
+def test_a_snapshot_that_ends_where_a_hole_does_is_the_base(tmp_path: Path) -> None:
+    """Nothing but a no-op is missing before offset 4, where the snapshot ends and the log goes on.
+    The state is known there again, and said to be.
+    """
+    made = snapshot(healthy_log()[1:2], 1, START_MS + 2000)
+    for node in holed(tmp_path):
+        node.checkpoint(6, 1).unlink()
+        node.checkpoint(4, 1).write_bytes(made)
+    result = audit(tmp_path)
+    (row,) = found(result, CHECK)
+    assert row.row.offset == 12
+    begun = f"1: {4:020d}-0000000001.checkpoint is where the replay begins again"
+    assert reason(result, EQUALS) == ("skipped", begun)

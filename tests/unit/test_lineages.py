@@ -6,7 +6,7 @@ from pathlib import Path
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.lineages import MAIN, Lineage, lineage_of, lineages
+from kraftlog.quorum.lineages import MAIN, Lineage, lineage_of, lineages, stretches
 from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     LIMITS,
@@ -73,3 +73,16 @@ def test_a_copy_that_goes_on_inside_a_batch_of_the_others_shares_nothing(tmp_pat
     replace_batch(nodes[2], 4, lambda one: inside.raw())
     own = [5 if base == 4 else base for base in BASES]
     assert told(lineages(read(tmp_path)))["3"] == (0, own)
+
+
+def test_a_snapshot_beyond_every_log_is_a_stretch_of_its_own(tmp_path: Path) -> None:
+    """The logs end at 4, and the snapshot of offset 6 says what holds there: nothing leads to it."""
+    for node in quorum(tmp_path):
+        node.segment(6).unlink()
+        held = [one.raw() for one in healthy_log() if one.base < 4]
+        node.segment(0).write_bytes(b"".join(held))
+    found = stretches(lineages(read(tmp_path))[0])
+    assert [(one.start_offset, one.end_offset) for one in found] == [(0, 4), (6, 6)]
+    assert found[0].base is None
+    assert found[1].base is not None
+    assert found[1].base.end_offset == 6

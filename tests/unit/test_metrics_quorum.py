@@ -500,6 +500,7 @@ def test_the_cleaner_drops_only_what_is_over_a_limit(tmp_path: Path) -> None:
     assert reasons(Retention(max_bytes=total - 1)) == [by_size, None]
     assert reasons(Retention(max_ms=6000)) == [None, None]
     assert reasons(Retention(max_ms=5999)) == ["metadata.max.retention.ms", None]
+    assert reasons(Retention(max_ms=0)) == ["metadata.max.retention.ms", None]
     # Size is asked first, and the newest stays, however large it is.
     assert reasons(Retention(max_bytes=0, max_ms=0)) == [by_size, None]
 

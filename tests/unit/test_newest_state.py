@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kraftlog.audit.health_checks import _stopped
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.state import Change, State
@@ -163,3 +164,8 @@ def test_of_an_election_whose_time_no_calendar_holds_no_time_is_told(tmp_path: P
     everywhere(quorum(tmp_path), *RUNNING, unclean, ms=1 << 60)
     (one,) = [row for row in audit(tmp_path).findings if row.check == "elections_clean"]
     assert "Broker 2 was elected (still marked as recovering): a-0." in one.row.message
+
+
+def test_what_is_stopped_is_counted() -> None:
+    assert _stopped([7]) == "Broker 7 was stopped or unregistered"
+    assert _stopped([7, 8]) == "Brokers 7 and 8 were stopped or unregistered"

@@ -4,6 +4,7 @@ written at.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from kraftlog.state.declare import KEEP, ReplayFault, coded
 from kraftlog.state.replay import Origin, Replay
-from kraftlog.state.shapes import KNOWN_LEVELS, newer_level
+from kraftlog.state.shapes import KNOWN_LEVELS, newer_level, sorted_directories
 from kraftlog.state.state import State
 from kraftlog.state.versions import with_origins
 from kraftlog.state.write import Versions, image_record, image_records, losses
@@ -356,3 +357,13 @@ def test_versions_that_stood_before_a_fold_say_what_had_begun_them() -> None:
 
 def test_an_empty_state_is_written_as_nothing() -> None:
     assert canonical_lines(State()) == []
+
+
+def test_directories_are_in_the_order_of_java_s_uuids() -> None:
+    """Two signed numbers of 64 bits each: what begins with a set bit is the less of two."""
+    ascending = [(0x80, 0), (0x80, 0x7F), (0, 0x80), (0, 0xFF), (0, 0), (0, 0x7F), (0x7F, 0x80)]
+    texts = [
+        urlsafe_b64encode(bytes([most, *bytes(7), least, *bytes(7)])).decode()[:22]
+        for most, least in ascending
+    ]
+    assert sorted_directories([*reversed(texts)]) == texts
