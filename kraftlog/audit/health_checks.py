@@ -581,7 +581,7 @@ def _no_range(quorum: Quorum, found: Health) -> Reason:
     "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
     "metadata.version is what every registered node supports, and all support the same",
     action="watch", nothing=_no_range,
-    meaning="""The finalised metadata.version is below what every registered node supports (an
+    meaning="""The finalized metadata.version is below what every registered node supports (an
     upgrade was not finished), or cannot rise because of the nodes that are named. This is a
     warning where a registered node does not support the level that holds: that node would refuse
     to start.""",

@@ -106,7 +106,7 @@ def possible_level(state: StateView, data: Data) -> Data:
 
 
 def newer_level(data: Data) -> str | None:
-    """What of a finalised feature is newer than the Kafka that is known here, in words."""
+    """What of a finalized feature is newer than the Kafka that is known here, in words."""
     name, level = data["name"], data["featureLevel"]
     known = KNOWN_LEVELS.get(name)
     if known is None:
