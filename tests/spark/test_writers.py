@@ -75,12 +75,13 @@ def held(lake: str) -> int | None:
 
 
 def contents(lake: str) -> dict[str, list[str]]:
-    """All rows of all tables but what they say of clocks."""
+    """All rows of all tables but what they say of clocks, and of where the lake lies."""
     found = {}
     for name in all_tables():
         table = Lake(lake).read(name)
         kept = [one for one in table.column_names if one not in TIMES.get(name, ())]
-        found[name] = sorted(map(repr, table.select(kept).to_pylist()))
+        rows = table.select(kept).to_pylist()
+        found[name] = sorted(repr(one) for one in rows if one.get("setting") != "lake")
     return found
 
 

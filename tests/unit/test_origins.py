@@ -240,7 +240,10 @@ def test_slow_links_are_held_against_the_least_timeout_at_hand(
 # --- on the command line -------------------------------------------------------------------------
 
 
-def test_the_command_tells_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tells_every_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # a row a line, however long the folder's name is
     nodes = quorum(tmp_path)
     settings(nodes[0], metadata_max_retention_bytes="7")
     asked = ["settings", "--input", str(tmp_path), "--lag-offsets", "5"]
