@@ -8,8 +8,7 @@ from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.command import add_format, add_input, command
-from kraftlog.commands.values import local_path
+from kraftlog.commands.command import add_conf, add_format, add_input, command
 from kraftlog.config import Options, Source, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
@@ -29,7 +28,7 @@ Row = dict[str, Any]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    add_conf(parser)
     add_options(parser)
     parser.add_argument(
         "--each", nargs="+", action="extend", metavar="ROOT", help="each root is its own quorum"

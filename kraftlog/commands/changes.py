@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from kraftlog.commands.command import add_format, command
+from kraftlog.commands.command import add_format, add_roots, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
@@ -40,9 +40,7 @@ _TITLES = {
 def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--lake", metavar="FOLDER", help="a lake with two runs or more")
-    where.add_argument(
-        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
-    )
+    add_roots(where)
     parser.add_argument("--run", type=int, metavar="N", help="the later run; default: the newest")
     parser.add_argument(
         "--since", type=int, metavar="N", help="the earlier run; default: the one before that"

@@ -13,6 +13,8 @@ from textwrap import dedent, indent
 from types import ModuleType
 from typing import Any
 
+from kraftlog.commands.values import local_path
+
 Arguments = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace], int]
 DESCRIBE_HELP = "saved output of kafka-metadata-quorum describe"
@@ -105,18 +107,28 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help=what)
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add what most commands over a quorum's copies take: `--input`, `--quorum-describe`,
-    `--format`.
-    """
+def add_roots(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
+    """`--input`: the folders that replicas are looked for in; all of them, where it is repeated."""
     parser.add_argument(
         "--input",
         nargs="+",
         action="extend",
-        required=True,
+        required=required,
         metavar="ROOT",
         help="folders with replicas",
     )
+
+
+def add_conf(parser: argparse.ArgumentParser) -> None:
+    """`--conf`: the file of options."""
+    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add what most commands over a quorum's copies take: `--input`, `--quorum-describe`,
+    `--format`.
+    """
+    add_roots(parser, required=True)
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kraftlog.commands.command import DESCRIBE_HELP, add_format, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.values import time_ms
 from kraftlog.config import load_options
@@ -37,9 +37,7 @@ WHAT is {FORMS}.
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="+", metavar="WHAT", help="what to explain: see above")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument(
-        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
-    )
+    add_roots(where)
     where.add_argument("--lake", metavar="FOLDER", help="a lake that holds the quorum")
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     parser.add_argument(

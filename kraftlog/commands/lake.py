@@ -6,8 +6,7 @@ want to see.
 
 import argparse
 
-from kraftlog.commands.command import Arguments, command, family
-from kraftlog.commands.values import local_path
+from kraftlog.commands.command import Arguments, add_conf, command, family
 from kraftlog.pipeline.arguments import add_options, options_in
 
 _ENOUGH = 2
@@ -16,7 +15,7 @@ _ENOUGH = 2
 
 def _takes(*names: str) -> Arguments:
     def arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+        add_conf(parser)
         add_options(parser, only=frozenset(names))
 
     return arguments

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from kraftlog.commands.command import DESCRIBE_HELP, add_format, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
 from kraftlog.commands.plan_input import fault_rows, read_quorum
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
@@ -59,9 +59,7 @@ RAISES = "tells_the_application"
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument(
-        "--input", nargs="+", action="extend", metavar="ROOT", help="folders with replicas"
-    )
+    add_roots(where)
     where.add_argument("--lake", metavar="FOLDER", help="a lake: the state of its newest run")
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)

@@ -4,15 +4,14 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from kraftlog.commands.command import command
+from kraftlog.commands.command import add_conf, command
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
-from kraftlog.commands.values import local_path
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    add_conf(parser)
     add_options(parser)
     add_pull_options(parser.add_argument_group("a running quorum, pulled first"))
 

@@ -8,8 +8,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import local_path
+from kraftlog.commands.command import add_conf, add_format, command
 from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -22,7 +21,7 @@ Row = dict[str, Any]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    add_conf(parser)
     add_options(parser)
     add_format(parser)
 

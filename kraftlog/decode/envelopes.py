@@ -3,7 +3,8 @@
 In: a window of record batches. Out: its records sections, unpacked where they are compressed, and
 the `Frames` in them, with the batches that are for the interpreter as a whole. A record's boundary
 is known only from the one before it: so many batches are walked in step, a few long ones in a plain
-loop; from there on every step is one array operation over all records. Source: Kafka's DefaultRecord (KIP-98).
+loop; from there on every step is one array operation over all records. Source: Kafka's
+DefaultRecord (KIP-98).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from kraftlog.decode.vector import Bytes, Cursors, Marks, Numbers
+from kraftlog.decode.vector import Bytes, Cursors, Marks, Numbers, gather
 from kraftlog.errors import DecodeError
 from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE, PREFIX_SIZE
 from kraftlog.log.codecs import unpack
@@ -160,11 +161,11 @@ def _walked(sections: Sections, starts: Numbers, counts: Numbers) -> tuple[Numbe
     place = (np.cumsum(counts) - counts)[longest_first]
     at, left = starts[longest_first], -counts[longest_first]
     positions = np.empty(int(counts.sum()), np.int64)
-    done = 0
+    raw, done = sections.raw, 0
     while (going := int(np.searchsorted(left, -done))) >= _AT_ONCE:
         here = at[:going]
         positions[place[:going] + done] = here
-        here += _steps(sections, here)
+        here += _steps(sections.buffer, raw, here)
         done += 1
     for one in range(going):
         first, after = int(place[one]) + done, int(place[one] - left[one])
@@ -194,21 +195,16 @@ def _step_sizes() -> npt.NDArray[np.uint16]:
 _STEP_SIZES = _step_sizes()
 
 
-def _steps(sections: Sections, here: Numbers) -> Numbers:
-    """From each of some records to the one behind it."""
-    pairs = _pairs(sections.buffer)
-    steps = _STEP_SIZES.take(pairs[np.minimum(here, len(pairs) - 1)]).astype(np.int64)
+def _steps(buffer: bytes, raw: Bytes, here: Numbers) -> Numbers:
+    """From each of some records to the one behind it; `raw` is the buffer as numpy sees it."""
+    pairs = gather(raw, np.minimum(here, len(raw) - 2), 2).view("<u2")
+    steps = _STEP_SIZES.take(pairs).astype(np.int64)
     if not steps.all():
         for lane in np.flatnonzero(steps == 0).tolist():
             at = int(here[lane])
-            _, after = _walked_singly(sections.buffer, at, 1)
+            _, after = _walked_singly(buffer, at, 1)
             steps[lane] = after - at if after >= 0 else _ASTRAY
     return steps
-
-
-def _pairs(buffer: bytes) -> npt.NDArray[np.uint16]:
-    """Each byte with the one behind it, as a number."""
-    return np.ndarray((len(buffer) - 1,), "<u2", buffer, strides=(1,))
 
 
 def _walked_singly(buffer: bytes, at: int, count: int) -> tuple[list[int], int]:

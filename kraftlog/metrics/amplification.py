@@ -3,10 +3,9 @@
 In: versions of brokers (one lineage), the shared log, offsets and sizes of the partition changes.
 Out: rows of the table `event_amplification`. KIP-630 imagined one FenceBroker event of 8 bytes; as
 shipped, a PartitionChangeRecord per affected partition goes with it. A burst is the event's batch
-and those next to it that were appended within BURST_GAP_MS of each other; several events in one burst
-share its partition changes, each its own. Source: KIP-630 "Type of
-State Machines and Operations", "Loading State and Frequency of Compaction", "Amount of Data
-Replicated".
+and those next to it that were appended within BURST_GAP_MS of each other; several events in one
+burst share its partition changes, each its own. Source: KIP-630 "Type of State Machines and
+Operations", "Loading State and Frequency of Compaction", "Amount of Data Replicated".
 """
 
 from collections.abc import Iterable, Iterator, Mapping

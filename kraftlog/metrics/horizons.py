@@ -2,8 +2,8 @@
 replicas would have to do if its log were compacted and the horizon were told with each fetch.
 
 In: the deletions of the shared log, and the replicas' ends. Out: rows of the table
-`tombstone_horizons`. The leader is the copy of who leads the newest epoch. Source: KIP-630 "Rejected
-Alternatives: Just fix the tombstone GC issue with log compaction".
+`tombstone_horizons`. The leader is the copy of who leads the newest epoch. Source: KIP-630
+"Rejected Alternatives: Just fix the tombstone GC issue with log compaction".
 """
 
 from collections.abc import Iterable, Iterator

@@ -23,9 +23,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What an audit says of one input: findings and checks, the verdict's row, whether each node may
-    be restarted (`restart_rows`), and what it went by (`setting_rows`). Of one that could not be done there is no verdict, and
-    `error` is its sentence.
+    """What an audit says of one input: findings and checks, the verdict's row, whether each node
+    may be restarted (`restart_rows`), and what it went by (`setting_rows`). Of one that could not
+    be done there is no verdict, and `error` is its sentence.
     """
 
     rows: list[Row]

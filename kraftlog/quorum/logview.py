@@ -20,7 +20,9 @@ from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, Replic
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """A leader epoch of a log. `certain` is False where batches before its first one are missing."""
+    """A leader epoch of a log. `certain` is False where batches before its first one are
+    missing.
+    """
 
     epoch: int
     start_offset: int

@@ -152,9 +152,8 @@ def setting_rows(quorum: Quorum, options: Options) -> Iterator[Row]:
     the settings of each node: all numbers, and those texts that are set.
     """
     for name in option_names():
-        text = HIDDEN if name in SECRETS else _text(getattr(options, name))
-        if getattr(options, name) in (None, ""):
-            text = None
+        value = getattr(options, name) if getattr(options, name) != "" else None
+        text = HIDDEN if value is not None and name in SECRETS else _text(value)
         yield _row(name, text, options.origins.get(name, Origin(Source.ARGUMENT)))
     yield from _of_quorum(quorum)
     for log in quorum.logs:

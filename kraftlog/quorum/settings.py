@@ -1,8 +1,8 @@
 """The settings that the KIPs name and those that Kafka ships, declared: names, defaults, limits.
 
-The one home of these names and numbers; which of them a run goes by is `quorum.origins`. Source: KIP-630 "Proposed
-Changes", "Topic Configuration", KIP-630 v19 "Configurations", KIP-392, KIP-1219; Kafka's
-KRaftConfigs, QuorumConfig and MetadataLogConfig (4.3.1).
+The one home of these names and numbers; which of them a run goes by is `quorum.origins`. Source:
+KIP-630 "Proposed Changes", "Topic Configuration", KIP-630 v19 "Configurations", KIP-392, KIP-1219;
+Kafka's KRaftConfigs, QuorumConfig and MetadataLogConfig (4.3.1).
 """
 
 import re

@@ -60,8 +60,8 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All three answers; `sentence` is the first in a few words, `may` the first by replica, `order`
-    says how to restart several.
+    """All three answers; `sentence` is the first in a few words, `may` the first by replica,
+    `order` says how to restart several.
     """
 
     sentence: str
@@ -106,7 +106,7 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
 def _copies(
     restart: Sequence[Row], asked: Sequence[tuple[Action, Sequence[Row]]]
 ) -> Iterator[Todo]:
-    """What is to be copied again: nodes of whom nothing is known, and no finding asks for anything."""
+    """What is to be copied again: nodes of whom nothing is known, and no finding asks anything."""
     told = {row["replica"] for _, rows in asked for row in rows}
     unknown = _restart([row for row in restart if row["replica"] not in told], wait=False)
     text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
@@ -134,7 +134,7 @@ def _sentence(
     if names:
         is_one = names.rpartition(" ")[2] == names.partition(" ")[2]
         verb = "loses" if is_one else "lose"
-        told.append(f"{names[0].upper()}{names[1:]} {verb} records that were never committed.")
+        told.append(f"{sentence(names)} {verb} records that were never committed.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")

@@ -46,7 +46,8 @@ class TypeCount:
 class PageData:
     """Everything on the page; without a lake, but for what needs every record decoded.
 
-    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`; `scale` is what was read, in words.
+    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`; `scale`
+    is what was read, in words.
     """
 
     version: str

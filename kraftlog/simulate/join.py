@@ -3,9 +3,10 @@ becomes of the node if the connection breaks or the node stops there.
 
 In: a follower's `Disk`, what the leader holds and its sizes, a link and limits. Out: `JoinStep`s in
 order. Pure. Source: KIP-630 "Changes to Leader Election", "Handling Fetch Request" and "Fetching
-Snapshots", KIP-595 "Fetch", KIP-996, KIP-1219; of Kafka 4.3.1 QuorumState.initialize, KafkaRaftClient
-(how followers and observers poll, and take answers: validateLeaderOnlyRequest,
-maybeHandleCommonResponse, handleVoteRequest) and KafkaRaftLog (truncateToLatestSnapshot; a start deletes every `.part`).
+Snapshots", KIP-595 "Fetch", KIP-996, KIP-1219; of Kafka 4.3.1 QuorumState.initialize,
+KafkaRaftClient (how followers and observers poll, and take answers: validateLeaderOnlyRequest,
+maybeHandleCommonResponse, handleVoteRequest) and KafkaRaftLog (truncateToLatestSnapshot; a start
+deletes every `.part`).
 """
 
 from collections.abc import Generator, Iterator, Mapping
