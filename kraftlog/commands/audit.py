@@ -8,7 +8,8 @@ from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.command import add_conf, add_format, add_input, command
+from kraftlog.commands.command import add_format, add_input, command
+from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, Source, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require

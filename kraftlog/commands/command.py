@@ -13,8 +13,6 @@ from textwrap import dedent, indent
 from types import ModuleType
 from typing import Any
 
-from kraftlog.commands.values import local_path
-
 Arguments = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace], int]
 DESCRIBE_HELP = "saved output of kafka-metadata-quorum describe"
@@ -117,11 +115,6 @@ def add_roots(parser: argparse._ActionsContainer, *, required: bool = False) -> 
         metavar="ROOT",
         help="folders with replicas",
     )
-
-
-def add_conf(parser: argparse.ArgumentParser) -> None:
-    """`--conf`: the file of options."""
-    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,8 @@ want to see.
 
 import argparse
 
-from kraftlog.commands.command import Arguments, add_conf, command, family
+from kraftlog.commands.command import Arguments, command, family
+from kraftlog.commands.values import add_conf
 from kraftlog.pipeline.arguments import add_options, options_in
 
 _ENOUGH = 2

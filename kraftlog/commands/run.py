@@ -4,8 +4,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from kraftlog.commands.command import add_conf, command
+from kraftlog.commands.command import command
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
+from kraftlog.commands.values import add_conf
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
 

@@ -8,7 +8,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.commands.command import add_conf, add_format, command
+from kraftlog.commands.command import add_format, command
+from kraftlog.commands.values import add_conf
 from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in

@@ -1,4 +1,4 @@
-"""Values on the command line: paths of this machine, times, record types."""
+"""Values on the command line: paths of this machine, the file of options, times, record types."""
 
 import argparse
 import difflib
@@ -23,6 +23,11 @@ def local_path(text: str) -> Path:
             f"{text} is not a path of this machine, and this option needs one; to copy from or to a store, use its own tool"
         )
     return Path(text)
+
+
+def add_conf(parser: argparse.ArgumentParser) -> None:
+    """`--conf`: the file of options."""
+    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
 
 
 def time_ms(text: str | None) -> int | None:
