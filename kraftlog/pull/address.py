@@ -3,6 +3,7 @@
 In: HOST:PORT,… as Kafka's tools take it. Out: addresses. Knows no library.
 """
 
+from ipaddress import AddressValueError, IPv6Address
 from typing import NamedTuple
 
 from kraftlog.errors import KraftlogError, UsageError
@@ -13,7 +14,7 @@ class PullError(KraftlogError):
 
 
 class Unreachable(PullError):
-    """Nobody answers at an address, or the connection broke: worth another try."""
+    """Nobody answers at an address, the connection broke, or nobody leads yet: worth another try."""
 
 
 class Address(NamedTuple):
@@ -34,9 +35,21 @@ def read_addresses(text: str) -> tuple[Address, ...]:
     for part in text.split(","):
         host, _, port = part.strip().rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16
+        if not is_port or not _is_host(host):
             raise UsageError(
                 f"{part.strip()!r} is not HOST:PORT; name controllers as c1:9093,c2:9093"
             )
         found.append(Address(host, int(port)))
     return tuple(found)
+
+
+def _is_host(text: str) -> bool:
+    """A name or an IPv4 address has no colon, an IPv6 address has some."""
+    if ":" not in text:
+        return bool(text)
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True

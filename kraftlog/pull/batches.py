@@ -21,12 +21,14 @@ After = tuple[int, int] | None
 class Run:
     """The first `count` batches continue the log; `problem` says what is wrong with the next one.
 
-    `starts` are (epoch, offset) where an epoch begins; `end_position` is where the run ends.
+    `starts` are (epoch, offset) where an epoch begins; `last_position` is where the last batch of
+    the run begins, `end_position` where it ends.
     """
 
     count: int
     base_offset: int
     end_offset: int
+    last_position: int
     end_position: int
     starts: tuple[tuple[int, int], ...]
     problem: str | None
@@ -64,10 +66,10 @@ def run_of(batches: Batches, after: After, below: int | None = None) -> Run:
     first = np.flatnonzero(np.diff(epochs[:count], prepend=before))
     starts = tuple((int(epochs[at]), int(base[at])) for at in first.tolist())
     last = count - 1
-    size = int(headers["length"][last]) + PREFIX_SIZE
-    position = int(batches.positions[last]) + size if count else int(batches.positions[0])
+    size = int(headers["length"][last]) + PREFIX_SIZE if count else 0
+    at = int(batches.positions[max(last, 0)])
     end = int(ends[last]) if count else due
-    return Run(count, int(base[0]), end, position, starts, problem)
+    return Run(count, int(base[0]), end, at, at + size, starts, problem)
 
 
 def whole_batches(

@@ -132,7 +132,7 @@ class Connection:
             raise PullError(f"{self.address}: {why}; see security.protocol") from error
         if isinstance(error, errors.RequestTimedOutError | errors.KafkaTimeoutError):
             raise Unreachable(f"{self.address}: no answer came in time") from error
-        if isinstance(error, errors.InvalidReceiveError):
+        if isinstance(error, errors.KafkaProtocolError):
             why = "its answer is not Kafka's; does this listener want TLS, as in SSL or SASL_SSL?"
             raise PullError(f"{self.address}: {why}") from error
         if isinstance(error, KraftlogError):

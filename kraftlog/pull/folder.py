@@ -23,6 +23,7 @@ from kraftlog.log.directory import LogFile, find_replicas
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.sidefiles import read_meta_properties
+from kraftlog.log.storage import open_file
 from kraftlog.pull.address import PullError
 from kraftlog.pull.batches import After, WholeBatches, run_of
 from kraftlog.pull.files import free_name, open_own, rename, replace_file, write_all
@@ -36,6 +37,9 @@ SEGMENT_BYTES = 1 << 30
 """Where a new segment begins, as Kafka does by default; the leader's own borders are not sent."""
 
 META_PROPERTIES, DESCRIBE, LOCK = "meta.properties", "quorum-describe", ".lock"
+BEFORE_THE_IDENTITY = frozenset({LOCK, f"{META_PROPERTIES}.part"})
+"""What a pull leaves that is killed before its folder says what it is."""
+
 IDENTITY = """\
 # Pulled by kraftlog from the leader of a running quorum. It is no node's disk, and no node can
 # start on it: node.id -1 is the observer that it was fetched as, which no quorum counts.
@@ -45,7 +49,8 @@ IDENTITY = """\
 @dataclass
 class PulledFolder:
     """What the folder holds of the log: `vector` its epochs and its end; `committed` is the offset
-    below which it is known to be committed.
+    below which it is known to be committed; `last_batch` are the bytes of the last one that lay
+    there when it was opened.
     """
 
     path: Path
@@ -54,6 +59,7 @@ class PulledFolder:
     entries: list[tuple[int, int]] = field(default_factory=list)
     end_offset: int = 0
     segment: Path | None = None
+    last_batch: bytes = b""
 
     @property
     def log(self) -> Path:
@@ -207,7 +213,8 @@ def refuse_foreign(path: Path) -> None:
     inside = list(path.iterdir())
     if any(one.is_symlink() for one in (path, *inside, *(path / names.LOG_FOLDER).glob("*"))):
         raise UsageError(f"{path}: it is, or holds, a symbolic link; name a new folder as --out")
-    if {one.name for one in inside} - {LOCK} and not (path / META_PROPERTIES).exists():
+    is_ours = (path / META_PROPERTIES).exists()
+    if not is_ours and {one.name for one in inside} - BEFORE_THE_IDENTITY:
         raise UsageError(f"{path}: it holds other things; name a new folder as --out")
 
 
@@ -272,7 +279,7 @@ _ANEW = "name a new folder as --out"
 
 def _read_segment(folder: PulledFolder, file: LogFile) -> int:
     """Take in a segment's batches; the position after the last good one."""
-    position = 0
+    position = last = 0
     for found in walk_file(file, Limits()):
         if not isinstance(found, Window):
             break
@@ -282,10 +289,14 @@ def _read_segment(folder: PulledFolder, file: LogFile) -> int:
         ):
             break
         run = run_of(found.batches, folder.after)
+        last = run.last_position if run.count else last
         folder.entries.extend(run.starts)
         folder.end_offset, position = run.end_offset, run.end_position
         if run.problem is not None:
             break
+    if position:
+        with open_file(file.path) as handle:
+            folder.last_batch = handle.read(last, position - last)
     return position
 
 

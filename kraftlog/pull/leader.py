@@ -114,12 +114,17 @@ class LeaderClient:
         return self._of_leader(ask, _code_of_piece, "FetchSnapshot")
 
     def describe(self) -> Description:
-        """What the leader knows of all replicas."""
+        """What the leader knows of all replicas, once it knows what is committed: a new one does
+        when a majority has fetched from it (KIP-595, "Leader Progress").
+        """
 
         def ask(connection: Asked) -> Description:
             found = self._describe(connection)
             if not found.error_code and found.leader != self.leader:
                 raise Unreachable(f"{connection.address}: it has just lost the quorum")
+            if not found.error_code and found.high_watermark < 0:
+                why = "it has just been elected, and does not know yet what is committed"
+                raise Unreachable(f"{connection.address}: {why}")
             return found
 
         return self._of_leader(ask, lambda answer: answer.error_code, "DescribeQuorum")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kraftlog.plain import offsets_text
-from kraftlog.pull.address import PullError
+from kraftlog.pull.address import PullError, Unreachable
 from kraftlog.pull.assembler import Assembler, AssemblyError, transfer
 from kraftlog.pull.batches import After, WholeBatches, whole_batches
 from kraftlog.pull.describe import describe_text
@@ -21,6 +21,7 @@ from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 from kraftlog.simulate.snapshot_server import Ask, Piece
+from kraftlog.wire import INT64
 
 ROUNDS = 10
 """So often a new leader, or a snapshot that goes while it is fetched, is put up with."""
@@ -49,6 +50,7 @@ class Puller:
         for _ in range(ROUNDS):
             described = self.leader.describe()
             self._identify()
+            self._recognise()
             self._take_snapshot()
             requests = self._take_log(described.log_end_offset)
             is_whole = self.folder.after == (self.folder.last_epoch, described.log_end_offset)
@@ -61,7 +63,7 @@ class Puller:
                 return described
             whole = described
         if whole is None:
-            raise PullError("the quorum changes its leader too often to be pulled; try again")
+            raise Unreachable("the quorum changes its leader too often to be pulled; try again")
         return whole
 
     def _identify(self) -> None:
@@ -69,6 +71,20 @@ class Puller:
         if self.folder.cluster_id is None:
             self.folder.name_cluster(self.leader.name_cluster())
         self.leader.cluster_id = self.folder.cluster_id
+
+    def _recognise(self) -> None:
+        """Not every user may know the cluster's id. Without it the leader's log says whose it is:
+        it holds our last batch, or says that it does not.
+        """
+        ours, self.folder.last_batch = self.folder.last_batch, b""
+        if self.folder.cluster_id is not None or not ours:
+            return
+        (offset,) = INT64.unpack_from(ours)
+        answer = self.leader.fetch(offset, self.folder.last_epoch)
+        if answer.records and not answer.records.startswith(ours):
+            raise PullError(
+                f"the leader holds another batch at offset {offset} than {self.folder.path}, in the same epoch: it is of another cluster; name a new folder as --out"
+            )
 
     # --- the snapshot ----------------------------------------------------------------------------
 

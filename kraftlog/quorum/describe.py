@@ -14,6 +14,9 @@ from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 
+UNKNOWN = "-1"
+"""The HighWatermark of a leader that has just been elected, and does not know it yet."""
+
 _LINE = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -23,7 +26,7 @@ def read_described(text: str, path: str | None = None) -> Described:
     Raises ValueError where it is no output of the tool: nothing may be concluded from it."""
     found = {name: value.strip() for name, value in _LINE.findall(text)}
     mark = _number(found.get("HighWatermark"))
-    if mark is None:
+    if mark is None and found.get("HighWatermark") != UNKNOWN:
         raise ValueError(
             "it has no line HighWatermark with a number, so that it is not the output of kafka-metadata-quorum.sh describe --status"
         )

@@ -223,6 +223,8 @@ def test_describe_is_read_in_both_of_its_forms() -> None:
     newer = 'HighWatermark: 5\nCurrentVoters: [{"id": 1, "endpoints": []}]\n'
     assert read_described(newer).voters == (1,)
     assert read_described("ClusterId:\nHighWatermark: 5\n").cluster_id == ""
+    # A leader that has just been elected does not know it.
+    assert read_described("LeaderId: 2\nHighWatermark: -1\n") == Described(None, 2)
     with pytest.raises(ValueError, match="no line HighWatermark"):
         read_described("nothing of the kind")
 

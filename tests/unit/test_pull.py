@@ -5,10 +5,14 @@ real.
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import random
 import shutil
+import signal
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +22,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.decode.interpreter import read_message
 from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.log import crc
 from kraftlog.message.catalogue import request_specs
 from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
@@ -27,15 +32,17 @@ from kraftlog.pull.snapshot_messages import decode_piece
 from kraftlog.state.encode import encode_message
 from tests.fake_controller import (
     CLUSTER_ID,
+    DESCRIBE_CLUSTER,
     DESCRIBE_QUORUM,
     FETCH,
     FETCH_SNAPSHOT,
+    VERSIONS,
     FakeController,
     serving,
 )
 from tests.golden.cases import PARTITION
 from tests.golden.cases import Replica as Golden
-from tests.pulled import assert_same_bytes, described, ends, log_bytes, pull, pull_once
+from tests.pulled import assert_same_bytes, batches, described, ends, log_bytes, pull, pull_once
 
 SOURCE = Golden("combined", "1").folder
 ISOLATED = Golden("isolated", "2").folder
@@ -216,6 +223,73 @@ def test_a_torn_end_is_cut_and_comes_again(tmp_path: Path) -> None:
             assert segment.read_bytes() == whole
 
 
+def killed_at(step: int, address: str, out: Path) -> bool:
+    """Pull in a process of its own, which is killed before its n-th change of a file, in the middle
+    of one that writes; False where the pull was over before.
+    """
+    child = os.fork()
+    if child == 0:
+        left = itertools.count(step, -1)
+        write = os.write
+
+        def torn(handle: int, content: memoryview) -> int:
+            if next(left) <= 0:
+                write(handle, content[: len(content) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return write(handle, content)
+
+        def changes(event: str, found: tuple[object, ...]) -> None:
+            if event in CHANGES and str(found[0]).startswith(str(out)) and next(left) <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        os.write = torn  # type: ignore[assignment]
+        sys.addaudithook(changes)
+        try:
+            pull_once(address, out)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+CHANGES = ("open", "os.mkdir", "os.rename", "os.remove", "os.truncate")
+
+
+def begun(before: str, tmp_path: Path) -> tuple[FakeController | None, FakeController]:
+    """Who was pulled before, and who leads now."""
+    if before == "an end that is taken back":
+        other = FakeController(Golden("isolated", "1").folder)
+        return FakeController(ISOLATED, epoch=1, high_watermark=176), other
+    if before == "a log that is begun anew":
+        short, later = short_and_later(tmp_path)
+        return FakeController(short), FakeController(later)
+    return None, FakeController(SOURCE)
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize(
+    "before", ["nothing", "an end that is taken back", "a log that is begun anew"]
+)
+def test_a_pull_that_is_killed_at_any_change_of_a_file(before: str, tmp_path: Path) -> None:
+    """The next pull into its folder ends it, and what was pulled before is still there."""
+    earlier, leads = begun(before, tmp_path)
+    with serving(leads) as address, serving(earlier or leads) as first:
+        for step in itertools.count():
+            out = tmp_path / str(step)
+            if earlier is not None:
+                pull_once(first, out)
+            kept = [raw for _, _, raw in batches(out / PARTITION)]
+            was_killed = killed_at(step, address, out)
+            pull_once(address, out)
+            assert_same_bytes(out, leads.folder)
+            assert ends(out) == ends(leads.folder)
+            assert not list(out.rglob("*.part"))
+            held = b"".join(one.read_bytes() for one in out.rglob("*.log*"))
+            assert all(raw in held for raw in kept)
+            if not was_killed:
+                break
+    assert step > 20
+
+
 def test_damage_below_what_was_committed_is_told_and_left_as_it_is(tmp_path: Path) -> None:
     with serving(FakeController(SOURCE)) as address:
         pull_once(address, tmp_path)
@@ -292,8 +366,6 @@ def changed_batch(position: int, value: bytes) -> Callable[[int, int, bytes], by
 
 
 def _first_batches() -> list[tuple[int, int, bytes]]:
-    from tests.pulled import batches
-
     return list(batches(SOURCE / PARTITION))[:2]
 
 
@@ -507,7 +579,8 @@ def test_nothing_that_was_committed_is_cut(
     }
 
 
-def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
+def short_and_later(tmp_path: Path) -> tuple[Path, Path]:
+    """The beginning of a log, and what is left when the leader has dropped more than that."""
     short = tmp_path / "short"
     shutil.copytree(SOURCE, short)
     for one in (short / PARTITION).iterdir():
@@ -518,15 +591,20 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
     for one in (later / PARTITION).iterdir():
         if one.name.startswith(("00000000000000000000", "00000000000000000038")):
             one.unlink()
-    out = tmp_path / "out"
-    with serving(FakeController(short, epoch=2)) as address:
-        pull_once(address, out)
-    kept = log_bytes(out)
     # The leader has lost 70 to 97 as well: what it holds begins at its only snapshot.
     segment = later / PARTITION / "00000000000000000070.log"
     segment.rename(segment.with_name("00000000000000000098.log"))
     segment = segment.with_name("00000000000000000098.log")
     segment.write_bytes(log_bytes(later, 98))
+    return short, later
+
+
+def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
+    short, later = short_and_later(tmp_path)
+    out = tmp_path / "out"
+    with serving(FakeController(short, epoch=2)) as address:
+        pull_once(address, out)
+    kept = log_bytes(out)
     with serving(FakeController(later, epoch=2)) as address:
         pull_once(address, out)
     assert ends(out) == (98, ends(SOURCE)[1])
@@ -590,6 +668,46 @@ def test_a_pulled_folder_is_nobodys_disk(
 
 
 # --- Whose folder, whose quorum ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_without_a_cluster_id_the_last_batch_says_whose_log_it_is(
+    is_other: bool, tmp_path: Path
+) -> None:
+    """Many users may not know it. The other quorum has the same epochs, and other records."""
+    versions = {key: span for key, span in VERSIONS.items() if key != DESCRIBE_CLUSTER}
+    short, _ = short_and_later(tmp_path)
+    out, leads = tmp_path / "out", tmp_path / "leads"
+    shutil.copytree(SOURCE, leads)
+    for segment in (leads / PARTITION).glob("*.log") if is_other else ():
+        segment.write_bytes(b"".join(map(moved_in_time, batches_of(segment))))
+    with serving(FakeController(short, versions=versions)) as address:
+        pull_once(address, out)
+    before = {one: one.read_bytes() for one in out.rglob("*") if one.is_file()}
+    with serving(FakeController(leads, versions=versions)) as address:
+        if not is_other:
+            pull_once(address, out)
+            assert ends(out) == ends(SOURCE)
+            return
+        with pytest.raises(PullError, match="it is of another cluster; name a new folder"):
+            pull_once(address, out)
+    assert {one: one.read_bytes() for one in out.rglob("*") if one.is_file()} == before
+
+
+def batches_of(segment: Path) -> list[bytes]:
+    raw, found = segment.read_bytes(), []
+    while raw:
+        size = 12 + int.from_bytes(raw[8:12], "big")
+        found.append(raw[:size])
+        raw = raw[size:]
+    return found
+
+
+def moved_in_time(batch: bytes) -> bytes:
+    """The same batch, written a second later."""
+    first, last = struct.unpack_from(">qq", batch, 27)
+    changed = batch[21:27] + struct.pack(">qq", first + 1000, last + 1000) + batch[43:]
+    return batch[:17] + struct.pack(">I", crc.value(changed)) + changed
 
 
 def test_another_cluster_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -677,6 +795,43 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     assert "cannot be written" in capsys.readouterr().err
 
 
+# --- A leader that has just been elected ------------------------------------------------------
+
+
+@dataclass
+class JustElected(FakeController):
+    """It does not know what is committed, and learns it with its n-th describe."""
+
+    knows_at: int = 3
+
+    def answer(self, api_key: int, version: int, body: bytes) -> bytes:
+        if api_key == DESCRIBE_QUORUM:
+            self.knows_at -= 1
+            self.high_watermark = -1 if self.knows_at > 0 else None
+        return super().answer(api_key, version, body)
+
+
+def test_a_pull_waits_until_the_leader_knows_what_is_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(JustElected(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+    assert "below offset 120 all is committed" in capsys.readouterr().err
+    assert described(tmp_path)["HighWatermark"] == "120"
+
+
+def test_a_leader_that_never_knows_it_is_one_sentence(tmp_path: Path) -> None:
+    """What was known of the folder stays."""
+    with serving(FakeController(SOURCE)) as address:
+        pull_once(address, tmp_path)
+    with (
+        serving(JustElected(SOURCE, knows_at=1 << 30)) as address,
+        pytest.raises(Unreachable, match="does not know yet what is committed"),
+    ):
+        pull_once(address, tmp_path, patience=0.0)
+    assert described(tmp_path)["HighWatermark"] == "120"
+
+
 # --- Who answers ------------------------------------------------------------------------------
 
 
@@ -698,14 +853,20 @@ def test_a_broker_that_does_not_say_where_controllers_are(
     assert "brokers do not hand out the metadata log" in capsys.readouterr().err
 
 
-def test_a_server_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A web server, say."""
+@pytest.mark.parametrize(
+    "says",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x10" + bytes(16), b"\0\0\0\x04\0\0\0\x01"],
+    ids=["of the web", "of nothing", "of too little"],
+)
+def test_a_server_of_another_kind(
+    says: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import socketserver
     import threading
 
     class Talker(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.request.sendall(says)
             self.request.recv(1 << 16)
             self.request.recv(1)
 
@@ -715,7 +876,10 @@ def test_a_server_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is not Kafka's" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["c1", "c1:", ":9093", "c1:0", "c1:70000", "c1:9093,", "c1:x"])
+@pytest.mark.parametrize(
+    "text",
+    ["c1", "c1:", ":9093", "c1:0", "c1:70000", "c1:9093,", "c1:x", "c1:9093:1", "http://c1:9093"],
+)
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="HOST:PORT"):
         read_addresses(text)
