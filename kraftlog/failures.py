@@ -18,6 +18,7 @@ from typing import Any
 
 from kraftlog import __version__
 from kraftlog.errors import KraftlogError
+from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import missing
 from kraftlog.plain import in_line, printable, tell
 
@@ -59,7 +60,8 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     """
     before = _answer_interrupts()
     try:
-        return work()
+        with seldom_looked_for():
+            return work()
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): end quietly, as other tools do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
