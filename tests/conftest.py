@@ -1,5 +1,6 @@
 """What all tests share: one Spark session, as its start and first queries cost most of a run."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kraftlog.garbage import THRESHOLDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +22,13 @@ settings.load_profile("kraftlog")
 # and ends the process.
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
+
+
+def pytest_collection_finish() -> None:
+    """The thousands of tests stay to the end: nobody need look for cycles among them again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
 
 
 @pytest.fixture(scope="session")

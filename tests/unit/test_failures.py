@@ -254,8 +254,8 @@ import signal, sys, time
 from kraftlog.failures import guarded
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def work():
-    print("at work", flush=True)
     try:
+        print("at work", flush=True)
         time.sleep(60)
     finally:
         time.sleep(float(sys.argv[1]))

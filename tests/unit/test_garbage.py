@@ -11,13 +11,16 @@ from kraftlog.garbage import THRESHOLDS
 def test_seldom_while_a_command_works_and_as_before_after_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    before, seen = gc.get_threshold(), []
+    tests_own, seen = gc.get_threshold(), []
+    gc.set_threshold(701, 11, 12)
 
     def work() -> int:
         seen.append(gc.get_threshold())
         return 1 // 0
 
-    assert guarded(work) == FAILED
-    assert (seen, gc.get_threshold()) == ([THRESHOLDS], before)
-    assert before != THRESHOLDS
+    try:
+        assert guarded(work) == FAILED
+        assert (seen, gc.get_threshold()) == ([THRESHOLDS], (701, 11, 12))
+    finally:
+        gc.set_threshold(*tests_own)
     assert capsys.readouterr().err.startswith("kraftlog: ")
