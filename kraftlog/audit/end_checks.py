@@ -11,7 +11,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, numbers, replicas_text
 from kraftlog.plain import offsets_are, sentence
-from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -57,9 +57,7 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     """
     found, end = witnesses(log, quorum.snapshots_of(log.label)), log.end_offset or 0
     return (
-        bool(found)
-        and _explained(quorum, log, end)
-        and not _may_be_unwritten(quorum, log, end, found)
+        bool(found) and copied_first(quorum, log) and not _may_be_unwritten(quorum, log, end, found)
     )
 
 
@@ -89,7 +87,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     # A node with a voter's id is told as one, whatever its directory id says.
     by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
     role = "voter" if by_id else quorum.role(log.evidence)
-    explained = _explained(quorum, log, end)
+    explained = copied_first(quorum, log)
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
@@ -107,26 +105,6 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
             "role": role,
         },
     )
-
-
-def _explained(quorum: Quorum, log: LogView, end: int) -> bool:
-    stamp = _time_at(quorum, log, end)
-    return stamp is not None and copy_explains(quorum, log, stamp)
-
-
-def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
-    """When the record at an offset was written, by another copy or by the node's own time index."""
-    for log in quorum.logs:
-        index = log.index_at(offset)
-        if index >= 0 and log is not lost:
-            return int(log.evidence.log.max_timestamps[log.rows[index]])
-    times = [
-        int(index.values[at])
-        for index in lost.evidence.indexes
-        if index.time
-        for at in (index.offsets >= offset).nonzero()[0][:1]
-    ]
-    return min(times, default=None)
 
 
 def _committed(quorum: Quorum, start: int, end: int) -> str:

@@ -19,9 +19,8 @@ from kraftlog.audit.triage import called, numbers
 from kraftlog.plain import counted, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
-from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.ends import witnesses
-from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
@@ -116,7 +115,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
         for one in candidates(quorum)
         if one.lacks_from is not None
         and one.wins
-        and _copied_before(quorum, one.log, one.lacks_from)
+        and copied_before(quorum, one.log, one.lacks_from)
     ]
     judged = tuple(label for label in found.judged if label not in dict(early))
     return replace(found, judged=judged, gaps=(*found.gaps, *early))
@@ -139,7 +138,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
-        explained = one.wins and _copied_before(quorum, one.log, one.lacks_from)
+        explained = one.wins and copied_before(quorum, one.log, one.lacks_from)
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
@@ -171,21 +170,6 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
                 "missing_voters": list(bounds.missing_voters),
             },
         )
-
-
-def _copied_before(quorum: Quorum, candidate: LogView, lacks_from: int) -> bool:
-    """Whether what this voter lacks was written after its files were copied."""
-    stamps = [
-        int(log.evidence.log.max_timestamps[log.rows[log.index_at(lacks_from)]])
-        for log in quorum.logs
-        if log.index_at(lacks_from) >= 0 and log is not candidate
-    ]
-    stamps += [
-        one.last_contained_timestamp or 0
-        for one in quorum.credible_snapshots
-        if one.end_offset > lacks_from and not stamps
-    ]
-    return bool(stamps) and all(copy_explains(quorum, candidate, stamp) for stamp in stamps)
 
 
 @check(

@@ -20,3 +20,41 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
         return False
     modified = log.evidence.segments[-1].modified_ms
     return modified < data_ms <= modified + quorum.thresholds.copy_skew_ms
+
+
+def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
+    """Whether what a copy lacks from an offset on was written after its files were copied."""
+    stamps = [
+        int(other.evidence.log.max_timestamps[other.rows[other.index_at(lacks_from)]])
+        for other in quorum.logs
+        if other.index_at(lacks_from) >= 0 and other is not log
+    ]
+    stamps += [
+        one.last_contained_timestamp or 0
+        for one in quorum.credible_snapshots
+        if one.end_offset > lacks_from and not stamps
+    ]
+    return bool(stamps) and all(copy_explains(quorum, log, stamp) for stamp in stamps)
+
+
+def copied_first(quorum: Quorum, log: LogView) -> bool:
+    """Whether what stood behind the end of a log was written after the log was copied: then files
+    that tell of more were copied later.
+    """
+    stamp = _time_at(quorum, log, log.end_offset or 0)
+    return stamp is not None and copy_explains(quorum, log, stamp)
+
+
+def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
+    """When the record at an offset was written, by another copy or by the node's own time index."""
+    for log in quorum.logs:
+        index = log.index_at(offset)
+        if index >= 0 and log is not lost:
+            return int(log.evidence.log.max_timestamps[log.rows[index]])
+    times = [
+        int(index.values[at])
+        for index in lost.evidence.indexes
+        if index.time
+        for at in (index.offsets >= offset).nonzero()[0][:1]
+    ]
+    return min(times, default=None)

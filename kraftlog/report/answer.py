@@ -14,6 +14,7 @@ from kraftlog.audit.triage import head
 from kraftlog.plain import listed, sentence
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
+from kraftlog.simulate.restart import NEVER_COMMITTED
 
 Row = dict[str, Any]
 
@@ -130,11 +131,14 @@ def _sentence(
         told.append("Each node may be restarted, one at a time.")
     elif any(one.may in (YES, LOSES) for one in nodes):
         told.append("Each other node may be restarted, one at a time.")
-    names = ", ".join(one.nodes for one in nodes if one.may == LOSES)
+    losing = [one for one in nodes if one.may == LOSES]
+    names = ", ".join(one.nodes for one in losing)
     if names:
         is_one = names.rpartition(" ")[2] == names.partition(" ")[2]
         verb = "loses" if is_one else "lose"
-        told.append(f"{sentence(names)} {verb} records that were never committed.")
+        is_known = all(one.why.endswith(NEVER_COMMITTED) for one in losing)
+        which = "that were never committed" if is_known else "by it"
+        told.append(f"{sentence(names)} {verb} records {which}.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")

@@ -14,12 +14,16 @@ from functools import cached_property
 
 from kraftlog.audit.triage import called
 from kraftlog.plain import offsets_text
+from kraftlog.quorum.copies import copied_before, copied_first
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Outcome
 from kraftlog.simulate.rows import Plans
+
+NEVER_COMMITTED = "none of them was committed"
+"""How the reason of a loss ends that nobody needs to mind."""
 
 
 class Safety(StrEnum):
@@ -92,7 +96,7 @@ class _Judge:
     def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What speaks against a restart, the worst first."""
         if votes:
-            yield from ((Safety.UNSAFE, why, start) for why, start in self._forgotten(log))
+            yield from self._forgotten(log)
         boot = self.plans.boots[log.label]
         if not boot.boots:
             yield Safety.UNSAFE, f"it would not start: {boot.reason}", None
@@ -100,13 +104,26 @@ class _Judge:
         cut = boot.discarded_from_offset
         if cut is not None:
             yield from self._discarded(log, votes, cut, boot.reason or "")
-        if votes and len(self.quorum.holders) < self.quorum.bounds.majority:
+        if votes and self._are_few and not self._is_beside_the_leader(log):
             why = "less than a majority of the voters was copied: nothing shows what this one lacks"
             yield Safety.UNKNOWN, why, None
         alone = self._alone_from(log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
             why = f"what it holds from offset {alone} on may have been committed, and others have lost it; if it is down already, start it first"
             yield Safety.UNKNOWN, why, None
+
+    @property
+    def _are_few(self) -> bool:
+        """Whether less than a majority of the voters was copied."""
+        return len(self.quorum.holders) < self.quorum.bounds.majority
+
+    def _is_beside_the_leader(self, log: LogView) -> bool:
+        """Whether the leader's log was pulled, and shows that this copy lacks nothing but what was
+        written after it.
+        """
+        end = log.end_offset or 0
+        is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
+        return self.quorum.pulled is not None and is_whole
 
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log."""
@@ -126,27 +143,44 @@ class _Judge:
         start = sorted(held, reverse=True)[majority - 1]
         return start if max(start, self.quorum.bounds.lower) < end else None
 
-    def _forgotten(self, log: LogView) -> Iterator[tuple[str, int | None]]:
+    def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
+        end = log.end_offset or 0
         for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
-            end = log.end_offset or 0
-            yield f"it has lost its log from offset {end} on: {one.words}", end
+            if copied_first(self.quorum, log):
+                why = "its log was copied before the files beside it, while the node was writing"
+                yield Safety.UNKNOWN, why, None
+            else:
+                why = f"it has lost its log from offset {end} on: {one.words}"
+                yield Safety.UNSAFE, why, end
+        yield from ((Safety.UNSAFE, why, start) for why, start in self._misremembered(log))
+
+    def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         state = log.evidence.state_file
         if state is None:
             yield "its quorum-state is missing or unreadable, so it could vote twice", None
         elif (log.last_epoch or 0) > state.leader_epoch:
             yield "its quorum-state is older than its log, so it could vote twice", None
-        outcome = self._outcomes.get(log.label)
-        if outcome and outcome.can_win and outcome.lacks_committed_from_offset is not None:
-            lacks = outcome.lacks_committed_from_offset
+        lacks = self._elected_without(log.label)
+        if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
         yield from self._guarded(log)
+
+    def _elected_without(self, label: str) -> int | None:
+        """Where what is committed begins that a voter lacks, and could be elected without; None
+        where it was written after its files were copied.
+        """
+        one = self._outcomes.get(label)
+        lacks = one.lacks_committed_from_offset if one is not None and one.can_win else None
+        if lacks is None or copied_before(self.quorum, self.quorum.by_label[label], lacks):
+            return None
+        return lacks
 
     def _guarded(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         """What only this voter's own vote keeps from being lost, whatever it holds itself."""
         for one in self._outcomes.values():
-            lacks = one.lacks_committed_from_offset
-            if one.can_win and lacks is not None and log.label in one.refused_by:
+            lacks = self._elected_without(one.candidate)
+            if lacks is not None and log.label in one.refused_by:
                 other = called(self.quorum, self.quorum.by_label[one.candidate])
                 yield (
                     f"while it is down, {other} could be elected without what is committed from offset {lacks} on; if it is down already, start it first",
@@ -179,7 +213,7 @@ class _Judge:
         if fates:
             start = min(start for start, _ in fates)
             if any(fate == Fate.UNCOMMITTED for _, fate in fates):
-                why = f"records from offset {start} on are cut; none of them was committed"
+                why = f"records from offset {start} on are cut; {NEVER_COMMITTED}"
                 yield Safety.LOSES, why, start
             else:
                 why = f"records from offset {start} on are cut, and may have been committed"
@@ -196,6 +230,8 @@ class _Judge:
         if cut >= (log.end_offset or 0):
             return  # bytes that are no record batch
         own_snapshot = self.quorum.own_snapshot_end(log.label)
+        if own_snapshot >= (log.end_offset or 0):
+            return  # of what is thrown away, nothing is missing in the state
         committed = min(self.quorum.bounds.lower, log.end_offset or 0)
         if votes and cut < committed and own_snapshot < committed:
             yield Safety.UNSAFE, f"its start throws committed records away: {reason}", cut
@@ -204,16 +240,32 @@ class _Judge:
 
     def _why_safe(self, log: LogView, votes: bool) -> str:
         lower, end = self.quorum.bounds.lower, log.end_offset or 0
+        cut = self.plans.boots[log.label].discarded_from_offset
+        if cut is not None and cut < end:
+            return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
         if not votes:
             return "nothing is lost; what is missing comes from the leader"
+        if end < lower and copied_before(self.quorum, log, end):
+            return f"nothing is lost: what is missing from offset {end} on was written after its files were copied{self._others}"
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader"
         alone = self._alone_from(log)
         if alone is not None:
             return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
+        if self._others:
+            return f"nothing is lost{self._others}"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
             return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
         return "nothing is lost; the other voters are a majority while the node is down"
+
+    @property
+    def _others(self) -> str:
+        """Where the leader was pulled, and few others copied: who says whether the quorum goes on
+        while the node is down.
+        """
+        if self.quorum.pulled is None or not self._are_few:
+            return ""
+        return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does

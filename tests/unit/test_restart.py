@@ -1,6 +1,7 @@
 """`plan restart`: which nodes may start, what they lose, and whose copies would tell."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows
 from tests.golden.cases import DATA
@@ -119,7 +122,8 @@ def test_a_start_that_cuts_what_its_own_snapshot_holds_loses_nothing_committed(
     stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
     overwrite(nodes[0].segment(6), AT[9] + 70, b"\x55")
-    assert answers(tmp_path)["1"].safety == Safety.LOSES
+    why = "nothing is lost: its own snapshot holds what its start throws away from offset 0 on"
+    assert told(tmp_path, "1") == (Safety.SAFE, why, None)
     nodes[0].checkpoint(12, 2).rename(nodes[0].checkpoint(11, 2))
     assert answers(tmp_path)["1"].safety == Safety.UNSAFE
 
@@ -336,3 +340,105 @@ def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -
     safety, reason, start = told(tmp_path, "3")
     assert (safety, start) == (Safety.UNKNOWN, None)
     assert reason.startswith("what it holds from offset 8 on may have been committed, and others")
+
+
+# --- Copies of a quorum that runs ----------------------------------------------------------------
+
+COPIED_MS = START_MS + 9_500
+"""After the last record of the copies, and before what the leader wrote next."""
+
+
+def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
+    """Voters that were copied while their quorum ran, each a record later than the one before; then
+    the leader was pulled, which had committed one more, and said so.
+    """
+    more = [
+        Batch(base, 2, (NO_OP,), None, START_MS + 10_000 + 500 * (base - 12))
+        for base in range(12, 15)
+    ]
+    nodes = quorum(root)
+    for number, node in enumerate(nodes):
+        if number:
+            node.append(*more[:number])
+        copied_at(node, COPIED_MS + 500 * number)
+    if is_pulled:
+        live = Node(root, 9)
+        live.write([*healthy_log(), *more])
+        (live.folder / "quorum-state").unlink()
+        live.meta(node_id=-1, directory=9)
+        (live.home / "quorum-describe").write_text(
+            "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
+        )
+    return nodes
+
+
+def copied_at(node: Node, ms: int) -> None:
+    for path in node.folder.glob("*.log"):
+        os.utime(path, ns=(ms * 10**6, ms * 10**6))
+
+
+def beside_the_leader(root: Path) -> dict[str, Restart]:
+    found = find_replicas([str(root)])
+    evidence = collect(found, LIMITS, Redactor(None), described_beside(found))
+    return {one.replica: one for one in restarts(Quorum(evidence))}
+
+
+def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Path) -> None:
+    """All of them end below what is committed, as each was copied before it was written."""
+    copied_live(tmp_path)
+    found = beside_the_leader(tmp_path)
+    assert {one.safety for one in found.values()} == {Safety.SAFE}
+    written = (
+        "nothing is lost: what is missing from offset {} on was written after its files were copied"
+    )
+    assert {label: one.reason for label, one in found.items()} == {
+        str(node): written.format(end) for node, end in ((1, 12), (2, 13), (3, 14))
+    }
+
+
+def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path) -> None:
+    """The same copies, but their files were written to after what they lack."""
+    for node in copied_live(tmp_path):
+        copied_at(node, START_MS + 60_000)
+    found = beside_the_leader(tmp_path)
+    why = "it could be elected without what is committed from offset 14 on"
+    assert (found["3"].safety, found["3"].reason) == (Safety.UNSAFE, why)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_one_disk_beside_the_pulled_leader(is_late: bool, tmp_path: Path) -> None:
+    """The leader shows what it lacks; the other disks are not needed unless it lacks what was
+    written before it was copied.
+    """
+    nodes = copied_live(tmp_path)
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    if is_late:
+        copied_at(nodes[0], START_MS + 60_000)
+    one = beside_the_leader(tmp_path)["1"]
+    if is_late:
+        assert (one.safety, one.needs) == (Safety.UNKNOWN, (2, 3))
+        return
+    assert one.safety == Safety.SAFE
+    assert one.reason.startswith("nothing is lost: what is missing from offset 12 on was written")
+    assert one.reason.endswith(
+        "see in quorum-describe that the voters which keep up are a majority without it"
+    )
+
+
+def test_a_log_that_was_copied_before_its_index_tells_nothing(tmp_path: Path) -> None:
+    nodes = copied_live(tmp_path)
+    nodes[0].epochs([(1, 0), (2, 8), (3, 14)])
+    found = beside_the_leader(tmp_path)["1"]
+    why = "its log was copied before the files beside it, while the node was writing"
+    assert (found.safety, found.reason) == (Safety.UNKNOWN, why)
+
+
+def test_only_a_tail_is_said_to_be_never_committed(tmp_path: Path) -> None:
+    """A broker that throws a damaged end away fetches it again."""
+    quorum(tmp_path)
+    observer = Node(tmp_path, 9)
+    observer.write(healthy_log())
+    overwrite(observer.segment(6), AT[9] + 70, b"\x55")
+    rows = list(rows_of(tmp_path).values())
+    assert answer_of(rows, None, []).sentence.endswith("Broker 9 loses records by it.")

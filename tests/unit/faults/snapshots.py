@@ -88,6 +88,18 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3001))
 
 
+@fault("snapshot_timestamp_agrees", "info", "1", 5, says="the time of offset 7, which the leader")
+def _(nodes: list[Node]) -> None:
+    """A leader of Kafka may take the time of a batch that it has not committed yet (KAFKA-20913)."""
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 5000))
+
+
+@fault("snapshot_timestamp_agrees", "warning", "1", 5, says="the file may have been changed")
+def _(nodes: list[Node]) -> None:
+    """The next epoch has another leader."""
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 6000))
+
+
 @fault("snapshot_leftover", "info", "1", says="a deleted snapshot")
 def _(nodes: list[Node]) -> None:
     path = nodes[0].checkpoint(6, 1)
