@@ -20,6 +20,7 @@ ROOMS = (
     "errors",
     "plain",  # what may be shown
     "parts",
+    "garbage",
     "failures",
     "wire",
     "message",
