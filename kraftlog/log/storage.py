@@ -104,7 +104,11 @@ class RemoteBytes:
 
 
 def local_path(path: str) -> str:
-    """A local path without its file:// scheme and without a trailing slash."""
+    """A local path without its file:// scheme and without a trailing slash.
+
+    Raises UsageError for an empty one: a variable without a value must not mean the whole disk."""
+    if not path:
+        raise UsageError("an empty path was given: name a folder or a file")
     if path.startswith("file://"):
         path = path.removeprefix("file://")
     return path.rstrip("/") or "/"

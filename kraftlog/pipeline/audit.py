@@ -31,12 +31,15 @@ from kraftlog.tables.reports import (
     VERDICTS,
 )
 
+_TABLES = (FINDINGS, VERDICTS, SETTINGS, RESTART_PLAN, JUDGED, CHECK_RESULTS)
+"""What an audit writes, in this order; what one of them lacks is written again."""
+
 
 def audit(run: Run, told: Told | None = None) -> int:
     """Audit the newest run, once; returns the exit code, of an earlier audit of the same
     run too. What the run has `told` of the shared history is not folded again.
     """
-    if run.lacks(FINDINGS.name, CHECK_RESULTS.name):
+    if run.lacks(*(one.name for one in _TABLES)):
         quorum = Quorum(with_state(run.quorum, run.records, told))
         result = audit_of(quorum)
         settings = list(setting_rows(quorum, run.options))
@@ -83,14 +86,9 @@ def _write(
     verdicts = [_verdict_row(result, findings, results, run.run_id)]
     plan = [{**one, "run_id": run.run_id, "lost": _text(one["lost"])} for one in restart]
     judged = [{"run_id": run.run_id, **row} for row in judged_rows(told)]
-    tables = [
-        (FINDINGS, findings),
-        (VERDICTS, verdicts),
-        (SETTINGS, [{"run_id": run.run_id, **row} for row in settings]),
-        (RESTART_PLAN, plan),
-        (JUDGED, judged),
-    ]
-    for spec, rows in (*tables, (CHECK_RESULTS, results)):
+    settings = [{"run_id": run.run_id, **row} for row in settings]
+    told_of_all = (findings, verdicts, settings, plan, judged, results)
+    for spec, rows in zip(_TABLES, told_of_all, strict=True):
         run.lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run.number)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.pipeline.run import lake_of
+from kraftlog.pipeline.run import lake_key, lake_of
 from kraftlog.pipeline.writing import expire_all, publish, writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lease import at_work, held
@@ -27,12 +27,14 @@ class Checked:
 def check(options: Options) -> Checked:
     """What is damaged or missing.
 
-    Raises LakeError where there is no lake, or a run is at work on it."""
+    Raises LakeError where there is no lake or not its key, or a run is at work on it."""
     lake = lake_of(options)
     state = state_of(lake.root)
     if state.owner is not None:
         raise LakeError(f"{lake.root}: {at_work(state)}; check again when it has ended")
     last = state.published[-1] if state.published else None
+    if last is not None:
+        lake_key(lake)
     found = list(damages(lake, all_tables().values(), last, deep=options.verify))
     if found:
         told = [f"{lake.path(one.table)}: {one.what}" for one in found]

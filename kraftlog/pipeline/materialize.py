@@ -17,6 +17,7 @@ from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
+from kraftlog.tables.reports import JUDGED
 from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, TableSpec, state_tables
 
 _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
@@ -25,9 +26,9 @@ _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 
 def materialize(run: Run) -> Told | None:
     """Write `replicas`, `epochs` and the history tables, once per run; what that has told of the
-    shared history, for its judgement.
+    shared history, for its judgement. Where only that is missing, it is told again.
     """
-    if not run.lacks(*state_tables(), *_PER_RUN):
+    if not run.lacks(*state_tables(), *_PER_RUN, JUDGED.name):
         return None
     lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages
     since = grown_from(lake, found[0]) if run.lacks("partitions") else None

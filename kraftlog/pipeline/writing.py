@@ -6,8 +6,9 @@ the next one goes on where it stopped.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -54,8 +55,8 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         state_of(root)
     with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
+        mended = _made_whole(lake_of(options), lease, options, reads_input)
         lake = lake_of(options)
-        mended = _made_whole(lake, lease, options, reads_input)
         yield lake
         _tell_lost(lake, mended.ids)
         publish(lake, lease, options, is_anew=mended.is_anew)
@@ -107,6 +108,11 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
     published = lease.state.published
     last = published[-1] if published else None
     found = list(damages(lake, all_tables().values(), last, deep=options.verify))
+    if reads_input:
+        cut = [one.spec for one in found if not one.has_log and lake.cut_broken_end(one.table)]
+        found = [one for one in found if one.spec not in cut]
+        found += damages(lake, cut, last, deep=options.verify)
+    lake = _above_all_tokens(lake, lease, [one.table for one in found if not one.has_log])
     if lease.is_taken_over:
         tell(f"{lake.root}: the run before this one was killed; its work is taken over")
         broken = {one.table for one in found if not one.has_log}
@@ -123,6 +129,17 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
     finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
     ids = mend(lake, found, max(finished, last.run if last else 0))
     return _Mended(ids, is_anew=True)
+
+
+def _above_all_tokens(lake: Lake, lease: Lease, broken: Collection[str]) -> Lake:
+    """A register that has lost its newest entries counts its owners anew, and tables remember a
+    higher one: go on above it. Where that one lives, the register has moved on, and we end.
+    """
+    known = lake.newest_token(one for one in all_tables() if one not in broken)
+    if known < lease.token:
+        return lake
+    lease.say(token=known + 1)
+    return replace(lake, token=lease.token)
 
 
 def _tell_lost(lake: Lake, mended: pa.Array) -> None:

@@ -30,6 +30,7 @@ from kraftlog.plain import in_line
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.torn import cut_broken_end
 
 _APPLICATION = "kraftlog"
 _WRITER = "kraftlog.writer"
@@ -162,6 +163,18 @@ class Lake:
         if not self.exists(name):
             return 0
         return self.open(name).transaction_version(_APPLICATION) or 0
+
+    def newest_token(self, names: Iterable[str]) -> int:
+        """The highest token of those who have written some tables; 0 for nobody's."""
+        found = (
+            self.open(name).transaction_version(_WRITER) for name in names if self.exists(name)
+        )
+        return max((one or 0 for one in found), default=0)
+
+    def cut_broken_end(self, name: str) -> bool:
+        """Cut the log of a table back to its last whole commit; whether more was there."""
+        self._forget(name)
+        return cut_broken_end(self.path(name))
 
     def marks(self, names: Iterable[str]) -> dict[str, Mark]:
         """How far each table has come; those that are not there are left out."""

@@ -134,7 +134,13 @@ def _acquired(
     began = time.monotonic()
     watched, watched_since, is_told = -1, began, False
     while True:
-        state = register.read()
+        try:
+            state = register.read()
+        except LakeError:
+            if not register.shorten():
+                raise
+            tell(f"{register.path}: its newest entry was broken, and the one before it counts")
+            continue
         if state is None:
             first = State(0, LAYOUT, 1, owner, time.time())
             if register.create(first):

@@ -3,11 +3,14 @@
 In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies there and what to do.
 """
 
+import re
+
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import Entry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
+from kraftlog.plain import printable
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
 from kraftlog.tables.register import REGISTER, Register, State
@@ -15,6 +18,10 @@ from kraftlog.tables.spec import decoded_tables
 
 KEY_FILE = "_redaction.key"
 _TOLD = 3
+_NOT_AS_IT_STANDS = re.compile(r"%[0-9A-Fa-f]{2}|[?#\\\x00-\x1f\x7f\ud800-\udfff]")
+"""What delta-rs takes for something else in a path of this machine: it would write its commits to
+another folder than we the files, to none, or not find them again.
+"""
 _LITTLE_PATIENCE = {"max_retries": "1", "retry_timeout": "5s", "connect_timeout": "5s"}
 
 
@@ -24,6 +31,10 @@ def require_place(root: str) -> None:
         require_store(root)
         # The client that commits is another one, with an environment of its own.
         asked(root, lambda: DeltaTable.is_deltatable(f"{root}/{REGISTER}", _LITTLE_PATIENCE))
+    elif found := _NOT_AS_IT_STANDS.search(root):
+        raise LakeError(
+            f"{printable(root)}: Delta cannot keep a lake where a path holds {found[0]!a}; name another folder"
+        )
     entry = entry_of(root)
     if entry is None:
         return

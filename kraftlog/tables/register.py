@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
@@ -18,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from kraftlog.errors import LakeError
 from kraftlog.plain import in_line
+from kraftlog.tables.torn import cut_broken_end
 
 REGISTER = "_lake"
 LAYOUT = 3
@@ -27,6 +29,8 @@ lakes of the first have no register.
 """
 
 _LOOKS, _PAUSE = 3, 0.2
+_BROKEN = (DeltaError, OSError, LookupError, ValueError, TypeError, ArithmeticError)
+"""What reading a register meets that is damaged, or that somebody has changed."""
 _KEY = "kraftlog"
 _SCHEMA = pa.schema([pa.field("note", pa.string())])
 
@@ -92,14 +96,18 @@ class Register:
                 return max(told, key=lambda one: one.version)
             except TableNotFoundError:
                 return None
-            except (DeltaError, OSError, KeyError, ValueError, TypeError) as error:
+            except _BROKEN as error:
                 # The owner may have deleted old entries of the log while we were listing it.
                 if not left:
                     raise LakeError(
-                        f"{self.path}: the register of the lake is damaged; name an empty folder with --lake, where a run builds everything anew from the input"
+                        f"{self.path}: the register of the lake is damaged; the next run mends its end, and where it cannot, name an empty folder with --lake"
                     ) from error
                 time.sleep(_PAUSE)
         raise AssertionError("the last look returns or raises")
+
+    def shorten(self) -> bool:
+        """Take its newest entries away where they are none; whether there were any."""
+        return cut_broken_end(self.path)
 
     def create(self, state: State) -> bool:
         """Begin a lake; False where another process has just done so."""
@@ -152,8 +160,18 @@ def _properties(state: State) -> CommitProperties:
 def _state(text: str) -> State:
     given = json.loads(text)
     owner, published = given.pop("owner"), given.pop("published")
-    return State(
+    state = State(
         **given,
         owner=None if owner is None else Owner(**owner),
         published=tuple(Published(**one) for one in published),
     )
+    # Whoever shares the lake may have written it.
+    for moment in (state.renewed, *([state.owner.since] if state.owner else [])):
+        datetime.fromtimestamp(moment, UTC)
+    for number in (state.version, state.layout, state.token, *(one.run for one in state.published)):
+        if not isinstance(number, int):
+            raise TypeError
+    for one in state.published:
+        if not {*map(type, one.versions.values()), *map(type, one.files.values())} <= {int}:
+            raise TypeError
+    return state

@@ -257,6 +257,15 @@ def test_files_say_what_they_are(tmp_path: Path) -> None:
     assert first.modified_ns == (folder / SEGMENT).stat().st_mtime_ns
 
 
+@pytest.mark.parametrize("command", [["audit", "--input", ""], ["records", ""], ["state", ""]])
+def test_a_variable_without_a_value_is_not_the_whole_disk(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert said == "kraftlog: an empty path was given: name a folder or a file\n"
+
+
 def test_roots_that_hold_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such folder"):
         find_replicas([str(tmp_path / "absent")])

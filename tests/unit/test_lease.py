@@ -2,10 +2,12 @@
 taken for dead writes nothing any more. On a local disk; `test_object_store` has the same on S3.
 """
 
+import json
 import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import Lease, held, holding
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import TableSpec, decoded_tables
+from kraftlog.tables.torn import cut_broken_end
 
+Row = dict[str, Any]
 FILES = decoded_tables()["files"]
 BATCHES = decoded_tables()["batches"]
 ROWS = pa.Table.from_pylist([{"path": "/a"}], schema=FILES.schema)
@@ -187,3 +191,72 @@ def test_a_damaged_register_is_one_sentence(tmp_path: Path) -> None:
         one.write_text("{")
     with pytest.raises(LakeError, match="the register of the lake is damaged"), hold(str(tmp_path)):
         pass
+
+
+def newest_entry(root: Path, table: str = "_lake") -> Path:
+    return max((root / table / "_delta_log").glob("*.json"))
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_register_whose_end_a_power_cut_has_torn_goes_on(
+    left: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of nothing, of half of the entry, of several entries."""
+    told: list[str] = []
+    for _ in range(3):
+        with hold(str(tmp_path)) as lease:
+            lease.say(cluster_id="theirs")
+    entries = sorted((tmp_path / "_lake" / "_delta_log").glob("*.json"))
+    for one in entries[-1 - left :]:
+        os.truncate(one, 0 if left == 0 else one.stat().st_size // 2)
+    with hold(str(tmp_path), lease=0.1, wait=60, told=told) as lease:
+        assert lease.state.cluster_id == "theirs"
+        assert lease.state.version == int(newest_entry(tmp_path).stem)
+    assert told[0] == f"{tmp_path}/_lake: its newest entry was broken, and the one before it counts"
+
+
+def test_only_the_end_of_a_log_is_cut(tmp_path: Path) -> None:
+    """Never the only commit, nor a broken one in the middle; what is whole stays as it is."""
+    for _ in range(2):
+        with hold(str(tmp_path)):
+            pass
+    log = tmp_path / "_lake" / "_delta_log"
+    entries = sorted(log.glob("*.json"))
+    assert not cut_broken_end(str(log.parent)), "all are whole"
+    entries[1].write_text("")
+    assert not cut_broken_end(str(log.parent)), "those that follow are whole"
+    for one in entries:
+        one.write_bytes(bytes(100))
+    assert not cut_broken_end(str(log.parent)), "nothing would be left"
+    assert sorted(log.glob("*.json")) == entries
+    assert not cut_broken_end(str(tmp_path / "none"))
+
+
+TAMPERED: dict[str, Callable[[Row], None]] = {
+    "since": lambda state: state["owner"].update(since=1e300),
+    "heard": lambda state: state.update(renewed="yesterday"),
+    "never": lambda state: state.update(renewed=float("nan")),
+    "token": lambda state: state.update(token="many"),
+    "host": lambda state: state.update(owner=["a", "b"]),
+    "runs": lambda state: state.update(published=[{"run": "x", "versions": {}, "files": {}}]),
+    "files": lambda state: state.update(
+        published=[{"run": 1, "versions": {}, "files": {"a": "b"}}]
+    ),
+    "list": lambda state: state.update(published=7),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_register_that_somebody_has_changed_is_one_sentence(what: str, tmp_path: Path) -> None:
+    with hold(str(tmp_path)) as lease:
+        lease.say()
+        entry = newest_entry(tmp_path)
+        lines = [json.loads(line) for line in entry.read_text().splitlines()]
+        (commit,) = (one["commitInfo"] for one in lines if "commitInfo" in one)
+        state = json.loads(commit["kraftlog"])
+        TAMPERED[what](state)
+        commit["kraftlog"] = json.dumps(state)
+        entry.write_text("\n".join(map(json.dumps, lines)))
+        with pytest.raises(LakeError, match="the register of the lake is damaged"):
+            Register(str(tmp_path)).read()
+        lease.lost = True

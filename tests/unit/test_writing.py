@@ -82,6 +82,28 @@ def test_a_folder_of_other_things_is_refused(quorum: Path, tmp_path: Path) -> No
     assert "name an empty folder" in said
 
 
+@pytest.mark.parametrize(
+    "name", ["a?b", "a#b", "a%20b", "%71uorum", "100%41", "a\\b", "a\nb", "\x7f", "\udcff"]
+)
+def test_a_path_that_delta_reads_as_another_one_is_refused(
+    name: str, quorum: Path, tmp_path: Path
+) -> None:
+    """It would keep its log elsewhere: even below the input, as `%71uorum` is `quorum` to it."""
+    said = refused(quorum, tmp_path / name / "lake")
+    assert "Delta cannot keep a lake where a path holds" in said
+    assert "name another folder" in said
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "größe", "%zz", "[x]", "a*b", "~", "'\""])
+def test_other_names_of_folders_hold_a_lake(name: str, quorum: Path, tmp_path: Path) -> None:
+    lake = tmp_path / name / "lake"
+    for _ in range(2):
+        begin(quorum, lake)
+    assert state_of(str(lake)).token == 2
+    assert [one.name for one in (tmp_path / name).iterdir()] == ["lake"]
+
+
 def test_a_file_is_refused(quorum: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "is a file; name a folder" in refused(quorum, tmp_path / "file")
