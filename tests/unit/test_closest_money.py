@@ -181,7 +181,7 @@ def test_an_offline_partition_is_read_by_nobody() -> None:
     assert (every["bytes_per_day"], every["offline_count"]) == (3 * GB, 3)
     rows = list(partition_rows(cluster, RACK_AWARE, traffic, 1))
     assert rows[0]["leader"] is rows[0]["preferred_read_replica"] is None
-    (row, *_) = topic_rows(select_all(cluster, RACK_AWARE))
+    (row, *_) = topic_rows(select_all(cluster, RACK_AWARE)).to_pylist()
     assert row["preferred_read_replicas"] == [(0, None), (1, -1)]
     assert row["closest_replicas"] == [(0, None), (1, 1)]
     assert (row["cross_zone_share_before"], row["cross_zone_share_after"]) == (0, 0)

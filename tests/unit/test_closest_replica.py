@@ -47,6 +47,7 @@ from kraftlog.simulate.selectors import (
     Node,
     PartitionView,
     RackAwareReplicaSelector,
+    ReplicaSelector,
     ReplicaView,
     SeedRackAwareSelector,
     TopicPartition,
@@ -217,6 +218,16 @@ def cluster(*partitions: tuple[str, list[int], list[int], int]) -> Cluster:
     return Cluster(BROKERS, found)
 
 
+RACK_AWARE = RackAwareReplicaSelector()
+
+
+def of_topic(quorum: Cluster, selector: ReplicaSelector, rack: str) -> Row:
+    """What the consumers of a rack read of the only topic."""
+    rows = topic_rows(select_all(quorum, selector)).to_pylist()
+    (found,) = [one for one in rows if one["client_rack"] == rack]
+    return found
+
+
 def test_counts_per_rack_and_topic() -> None:
     quorum = cluster(
         ("t", [1, 2], [1, 2], 1),
@@ -229,7 +240,7 @@ def test_counts_per_rack_and_topic() -> None:
     assert quorum.without_rack == [5]
     found = {
         (row["client_rack"], row["topic"]): row
-        for row in topic_rows(select_all(quorum, RackAwareReplicaSelector()))
+        for row in topic_rows(select_all(quorum, RackAwareReplicaSelector())).to_pylist()
     }
     assert len(found) == 6
     far = ("cross_zone_share_before", "cross_zone_share_after")
@@ -257,8 +268,8 @@ def test_counts_per_rack_and_topic() -> None:
 
 def test_as_drafted_a_replica_outside_the_isr_may_be_read() -> None:
     quorum = cluster(("t", [1, 2], [1], 1))
-    assert select_all(quorum, SeedRackAwareSelector())["b", "t"].local_count == 1
-    assert select_all(quorum, RackAwareReplicaSelector())["b", "t"].local_count == 0
+    assert of_topic(quorum, SeedRackAwareSelector(), "b")["local_count"] == 1
+    assert of_topic(quorum, RackAwareReplicaSelector(), "b")["local_count"] == 0
 
 
 def test_totals() -> None:
@@ -266,7 +277,26 @@ def test_totals() -> None:
     rows = list(rack_rows(found))
     assert [row["client_rack"] for row in rows] == ["a", "b", "c", "*"]
     assert (rows[-1]["leader_local_share"], rows[-1]["local_share"]) == (0.3333, 0.6667)
-    assert list(rack_rows({})) == []
+
+
+@pytest.mark.parametrize("bare", ["partitions", "racks"])
+def test_where_nothing_is_to_be_chosen(bare: str) -> None:
+    brokers = {1: Broker(1, None, False)} if bare == "racks" else BROKERS
+    partitions = [] if bare == "partitions" else [Partition("t", 0, [1], [1], 1)]
+    found = select_all(Cluster(brokers, partitions), RACK_AWARE)
+    assert list(rack_rows(found)) == topic_rows(found).to_pylist() == []
+
+
+def test_topics_and_partitions_are_told_in_order() -> None:
+    lying = [("u", 1), ("t", 2), ("u", 0), ("t", 10)]
+    partitions = [Partition(name, at, [1, 2], [1, 2], 1 + at % 2) for name, at in lying]
+    rows = topic_rows(select_all(Cluster(BROKERS, partitions), RACK_AWARE)).to_pylist()
+    told = [(one["client_rack"], one["topic"], one["preferred_read_replicas"]) for one in rows]
+    assert told == [
+        ("a", "t", [(2, -1), (10, -1)]), ("a", "u", [(0, -1), (1, 1)]),
+        ("b", "t", [(2, 2), (10, 2)]), ("b", "u", [(0, 2), (1, -1)]),
+        ("c", "t", [(2, -1), (10, -1)]), ("c", "u", [(0, -1), (1, -1)]),
+    ]  # fmt: skip
 
 
 def test_a_selector_of_ones_own_may_fail() -> None:
@@ -287,7 +317,7 @@ def test_a_selector_of_ones_own_may_fail() -> None:
         select_all(quorum, Broken())
     with pytest.raises(UsageError, match="not a replica of the partition"):
         select_all(quorum, Stranger())
-    assert select_all(quorum, Nobody())["b", "t"].by_broker == {1: 1}
+    assert of_topic(quorum, Nobody(), "b")["partitions_by_broker"] == [(1, 1)]
 
 
 def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
@@ -304,8 +334,10 @@ def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
     lying = [([1, 2], 1), ([1, 2], 2), ([1, 2], 1), ([1, 2], 9), ([2, 1], 1), ([1, 2], 1)]
     partitions = [Partition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)]
     quorum = Cluster(brokers, partitions)
-    assert select_all(quorum, ByNumber())["a", "t"].by_broker == {1: 2, 2: 3}
-    assert select_all(quorum, RackAwareReplicaSelector()) == select_all(quorum, Asked())
+    assert of_topic(quorum, ByNumber(), "a")["partitions_by_broker"] == [(1, 2), (2, 3)]
+    (one, other) = (topic_rows(select_all(quorum, each)) for each in (RACK_AWARE, Asked()))
+    assert one.equals(other)
+    assert one.num_rows == 2
 
 
 # --- The command --------------------------------------------------------------------------------
@@ -387,16 +419,11 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     for name, rows in given.items():
         spec = state_tables()[name]
         lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
-    rows = list(replica_selection.rows(Run(load_options(), lake, pytest.fail)))
+    found = replica_selection.rows(Run(load_options(), lake, pytest.fail))
+    assert isinstance(found, pa.Table)
     assert [
         (row["client_rack"], row["topic"], row["leader_local_count"], row["local_count"])
-        for row in rows
-        if isinstance(row, dict)
+        for row in found.to_pylist()
     ] == [("a", "t", 1, 1), ("b", "t", 0, 1)]
-    assert (
-        pa.Table.from_pylist(
-            [{"run_id": "r", **row} for row in rows if isinstance(row, dict)],
-            schema=replica_selection.spec.schema,
-        ).num_rows
-        == 2
-    )
+    columns = [one for one in replica_selection.spec.schema if one.name != "run_id"]
+    assert found.cast(pa.schema(columns)).num_rows == 2
