@@ -46,3 +46,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
     return getattr(import_module("kraftlog.api"), name)
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes."""
+    return [*__all__, "__version__"]

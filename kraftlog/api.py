@@ -23,6 +23,7 @@ from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.commands.explain import file_history, first_told
 from kraftlog.commands.plan_join import BANDWIDTH, joined
 from kraftlog.commands.plan_replicas import furthest_image
+from kraftlog.commands.values import record_types
 from kraftlog.config import Options, load_options
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, versioned
@@ -89,8 +90,11 @@ def open(  # the name that readers of files expect; this module opens no file it
     """The copies below some roots, as one quorum. Options are those of `conf/kraftlog.toml`, by
     name: `quorum_describe`, `lag_offsets` and so on.
 
-    Raises InputError where no copy lies there, UsageError for an option that does not exist.
+    Raises InputError where no copy lies there, UsageError for an option that does not exist, and
+    where no root is named.
     """
+    if not roots:
+        raise UsageError("no folder is named; open takes those that hold the copies")
     given = {"input": list(map(str, roots)), "reveal_secrets": reveal_secrets, **options}
     settings = load_options(given)
     return Copies(settings, tuple(find_replicas(settings.input)))
@@ -133,18 +137,19 @@ class Copy:
     ) -> Iterator[Row]:
         """One row per decoded record of segments and checkpoints, and one with `fault` per place
         that cannot be read.
+
+        Raises UsageError for a type that no record has.
         """
-        wanted = RecordFilter(
-            None if types is None else frozenset(types), from_offset, to_offset, key=key
-        )
+        wanted = RecordFilter(_types(types), from_offset, to_offset, key=key)
         return record_rows([self.replica], self.copies.limits, self.copies.redactor, wanted)
 
     def arrow(self, types: Iterable[str] | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The same records in columns, some of one type at a time: the type, and what the table
         `records` holds of it. Millions a minute.
+
+        Raises UsageError for a type that no record has.
         """
-        wanted = None if types is None else frozenset(types)
-        limits = self.copies.limits
+        wanted, limits = _types(types), self.copies.limits
         for file in record_files([self.replica]):
             for found in walk_file(file, limits):
                 if not isinstance(found, Fault):
@@ -156,8 +161,10 @@ class Copy:
         """The state of all records below an offset, or before a time; at the log's end without
         either.
 
-        Raises InputError where it cannot be rebuilt.
+        Raises InputError where it cannot be rebuilt, UsageError where both are given.
         """
+        if at is not None and at_ms is not None:
+            raise UsageError("an image is taken at an offset or at a time, not at both")
         view = self.copies.view
         known = committed_in(view, self.label).offset if self.label in view.by_label else None
         coverage = scan(self.replica, self.copies.limits)
@@ -173,6 +180,9 @@ class Copies:
 
     def __repr__(self) -> str:
         return f"Copies({', '.join(repr(one.label) for one in self)})"
+
+    def __len__(self) -> int:
+        return len(self.replicas)
 
     def __iter__(self) -> Iterator[Copy]:
         return (Copy(self, one) for one in self.replicas)
@@ -301,6 +311,13 @@ class Copies:
         """
         link, given = Link(bytes_per_second, round_trip_ms), (chunk_bytes, fetch_bytes, timeout_ms)
         return joined(self.view, follower, leader, link, given, _dialect(dialect)).rows
+
+
+def _types(given: Iterable[str] | None) -> frozenset[str] | None:
+    """A name alone is meant as one type, not as its letters."""
+    if given is None:
+        return None
+    return record_types([given] if isinstance(given, str) else list(given)) or frozenset()
 
 
 def _dialect(name: str) -> Dialect:

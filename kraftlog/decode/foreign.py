@@ -15,14 +15,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kraftlog.decode.interpreter import read_message
 from kraftlog.decode.records import Header, read_header
-from kraftlog.errors import DecodeError, InputError
+from kraftlog.errors import DecodeError, InputError, UsageError
 from kraftlog.log import names
 from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, PREFIX_SIZE, TRANSACTIONAL
 from kraftlog.log.codecs import unpack
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Limits, Window, walk
-from kraftlog.log.storage import absolute, list_folder, open_file
+from kraftlog.log.storage import FileBytes, absolute, list_folder, open_file
 from kraftlog.message.spec import MessageSpec, parse_spec
 from kraftlog.wire import INT16, fixed
 
@@ -50,10 +50,10 @@ def read_partition(
 ) -> Iterator[ForeignRecord[T] | Fault]:
     """The records of a partition's folder, or of one segment.
 
-    Raises InputError where there is no segment."""
+    Raises InputError where there is no segment, or it cannot be read."""
     limits = limits or Limits()
     for segment in _segments(absolute(path)):
-        with open_file(segment) as file:
+        with _opened(segment) as file:
             for found in walk(file, 0, None, limits):
                 if isinstance(found, Fault):
                     yield found
@@ -61,12 +61,21 @@ def read_partition(
                     yield from _of_window(found, decoder, limits)
 
 
+def _opened(path: str) -> FileBytes:
+    try:
+        return open_file(path)
+    except OSError as error:
+        raise InputError(f"{path}: it cannot be read ({error.strerror or error})") from error
+
+
 def _segments(path: str) -> list[str]:
     if path.endswith(".log"):
         return [path]
-    found = sorted(
-        one.path for one in list_folder(path) if names.classify(one.name).kind == names.LOG
-    )
+    try:
+        inside = list_folder(path)
+    except OSError as error:
+        raise InputError(f"{path}: it cannot be listed ({error.strerror or error})") from error
+    found = sorted(one.path for one in inside if names.classify(one.name).kind == names.LOG)
     if not found:
         raise InputError(f"{path}: no segment (.log) lies in it")
     return found
@@ -129,9 +138,14 @@ def versioned(
     """A decoder of one side of a record (its key, or its value) whose bytes are a version and a
     message of it, as in `__consumer_offsets` and `__transaction_state`. `spec` is written as those
     of `schemas/` are: a mapping, or a file of JSON.
+
+    Raises UsageError where it lacks a key, SpecError where it contradicts itself.
     """
     given = json.loads(Path(spec).read_text("utf-8")) if isinstance(spec, str | Path) else spec
-    message = parse_spec({"kind": "other", "type": "OTHER", "id": -1, **given})
+    try:
+        message = parse_spec({"kind": "other", "type": "OTHER", "id": -1, **given})
+    except KeyError as error:
+        raise UsageError(f"the message is declared without {error}") from error
     return lambda data: None if data is None else _message(message, data)
 
 

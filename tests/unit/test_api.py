@@ -93,6 +93,43 @@ def plain(rows: Any) -> Any:
     )
 
 
+def test_a_notebook_completes_the_names() -> None:
+    assert set(dir(kraftlog)) == {*api.__all__, "__version__"}
+    assert len(kraftlog.open(str(ISOLATED))) == len(list((ISOLATED).iterdir()))
+
+
+def pairs(key: bytes | None, value: bytes | None) -> object:
+    return key, value
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda copy: kraftlog.open(), "no folder is named"),
+        (lambda copy: list(copy.records(types=["NOSUCH"])), "there is no record type 'NOSUCH'"),
+        (lambda copy: list(copy.arrow(types=["NOSUCH"])), "there is no record type 'NOSUCH'"),
+        (lambda copy: copy.image(at=5, at_ms=5), "at an offset or at a time"),
+        (lambda copy: list(kraftlog.read_partition("/no-such", pairs)), "/no-such: it cannot be"),
+        (lambda copy: list(kraftlog.read_partition("/no-such.log", pairs)), "it cannot be read"),
+        (
+            lambda copy: kraftlog.versioned({"name": "x", "fields": []}),
+            "declared without 'versions'",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(ask: Any, says: str) -> None:
+    with pytest.raises(kraftlog.KraftlogError, match=re.escape(says)):
+        ask(kraftlog.open(str(ISOLATED))["1"])
+
+
+def test_one_type_need_not_be_a_list() -> None:
+    copy = kraftlog.open(str(ISOLATED))["1"]
+    wanted = list(copy.records(types=["TOPIC_RECORD"]))
+    assert wanted
+    assert list(copy.records(types="TOPIC_RECORD")) == wanted
+    assert list(copy.records(types=[])) == []
+
+
 PLANS = ("boot", "election", "fetch", "snapshot", "replicas")
 
 
