@@ -13,7 +13,7 @@ from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import at_least
 from kraftlog.commands.plan_input import fault_rows, options_of, read_quorum
-from kraftlog.plain import counted, tell
+from kraftlog.plain import counted, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
@@ -56,7 +56,7 @@ def _run(chosen: argparse.Namespace) -> int:
     quorum = read_quorum(options, decodes=True)
     records = FileRecords(redactor_of(options), limits_of(options))
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
-    tell(_summary(rows) + at_risk_words(quorum, rows, records))
+    tell(_summary(rows) + _later(quorum, rows) + at_risk_words(quorum, rows, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 
@@ -76,6 +76,14 @@ def at_risk_words(quorum: Quorum, rows: list[dict[str, Any]], records: Records) 
         return ""
     cut = holder.label, start
     return f". {lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))}"
+
+
+def _later(quorum: Quorum, rows: list[dict[str, Any]]) -> str:
+    """What a pulled leader has committed since the disks were copied."""
+    end = max((row["acknowledged_end_offset"] for row in rows), default=quorum.bounds.lower)
+    if end >= quorum.bounds.lower:
+        return ""
+    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but written after the copies were made: copy again to know of them"
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:

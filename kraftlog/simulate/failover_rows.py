@@ -1,8 +1,8 @@
 """A quorum whose leader dies now → what each rule of truncation keeps, and loses to a second death.
 
 In: a `Quorum`, the label of the leader that dies. Out: one row per rule, new leader and follower of
-it. What is acknowledged is the offset below which the copies prove that all is committed. Source:
-KAFKA-1211, KIP-101, KIP-595.
+it. What is acknowledged is the offset below which the copies prove that all is committed, as far as
+it was written before they were made. Source: KAFKA-1211, KIP-101, KIP-595.
 
 Under the rule of the high watermark a follower that has just fetched knows the mark of the moment
 before, so at most where its last batch begins. A later fetch that brings nothing tells it more, and
@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kraftlog.errors import InputError
+from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -44,9 +45,10 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     left = [log for log in logs.values() if log.evidence.node_id != gone]
     wins = _wins(plans, plans.voters, {gone})
     cost = _cost(logs[dead], len(left), round_trip_ms)
-    acknowledged = dict.fromkeys(Rule, quorum.bounds.lower)
+    proven = _acknowledged(plans, logs.values())
+    acknowledged = dict.fromkeys(Rule, proven)
     heard = [_mark(plans, log) for log in left]
-    acknowledged[Rule.HELD_ACKNOWLEDGEMENTS] = min([quorum.bounds.lower, *heard])
+    acknowledged[Rule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
     for leader in left:
         for follower in left:
             if follower is leader or follower.evidence.node_id == leader.evidence.node_id:
@@ -57,6 +59,22 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
                 if rule == Rule.LEADER_EPOCH and not _leads_next(plans, row, gone):
                     row["lost_if_leader_dies_too"] = 0
                 yield {"dies": dead, **row, **can_lead, "cost_ms_per_day": _cost_of(rule, cost)}
+
+
+def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
+    """What is proven to be committed. Where the leader was pulled after the disks were copied, that
+    is more than any copy can hold: then as far as a majority of the copies reaches.
+    """
+    quorum, lower = plans.quorum, plans.quorum.bounds.lower
+    reached: dict[int | None, int] = {}
+    for log in logs:
+        end, node = plans.committed_reach(log), log.evidence.node_id
+        if end < lower and not copied_before(quorum, log, end):
+            return lower
+        reached[node] = max(end, reached.get(node, 0))
+    ends = sorted(reached.values(), reverse=True)
+    majority = quorum.bounds.majority
+    return min(lower, ends[majority - 1]) if len(ends) >= majority else lower
 
 
 def _wins(

@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
@@ -306,6 +307,39 @@ def quorum(root: Path) -> list[Node]:
     for node in nodes:
         node.write(healthy_log())
     return nodes
+
+
+COPIED_MS = START_MS + 9_500
+"""After the last record of the copies, and before what the leader wrote next."""
+
+
+def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
+    """Voters that were copied while their quorum ran, each a record later than the one before; then
+    the leader was pulled, which had committed one more, and said so.
+    """
+    more = [
+        Batch(base, 2, (NO_OP,), None, START_MS + 10_000 + 500 * (base - 12))
+        for base in range(12, 15)
+    ]
+    nodes = quorum(root)
+    for number, node in enumerate(nodes):
+        if number:
+            node.append(*more[:number])
+        copied_at(node, COPIED_MS + 500 * number)
+    if is_pulled:
+        live = Node(root, 9)
+        live.write([*healthy_log(), *more])
+        (live.folder / "quorum-state").unlink()
+        live.meta(node_id=-1, directory=9)
+        (live.home / "quorum-describe").write_text(
+            "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
+        )
+    return nodes
+
+
+def copied_at(node: Node, ms: int) -> None:
+    for path in node.folder.glob("*.log"):
+        os.utime(path, ns=(ms * 10**6, ms * 10**6))
 
 
 def audit(

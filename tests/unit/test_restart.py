@@ -1,7 +1,6 @@
 """`plan restart`: which nodes may start, what they lose, and whose copies would tell."""
 
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,8 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    copied_at,
+    copied_live,
     healthy_log,
     leader_change,
     overwrite,
@@ -343,38 +344,6 @@ def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -
 
 
 # --- Copies of a quorum that runs ----------------------------------------------------------------
-
-COPIED_MS = START_MS + 9_500
-"""After the last record of the copies, and before what the leader wrote next."""
-
-
-def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
-    """Voters that were copied while their quorum ran, each a record later than the one before; then
-    the leader was pulled, which had committed one more, and said so.
-    """
-    more = [
-        Batch(base, 2, (NO_OP,), None, START_MS + 10_000 + 500 * (base - 12))
-        for base in range(12, 15)
-    ]
-    nodes = quorum(root)
-    for number, node in enumerate(nodes):
-        if number:
-            node.append(*more[:number])
-        copied_at(node, COPIED_MS + 500 * number)
-    if is_pulled:
-        live = Node(root, 9)
-        live.write([*healthy_log(), *more])
-        (live.folder / "quorum-state").unlink()
-        live.meta(node_id=-1, directory=9)
-        (live.home / "quorum-describe").write_text(
-            "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
-        )
-    return nodes
-
-
-def copied_at(node: Node, ms: int) -> None:
-    for path in node.folder.glob("*.log"):
-        os.utime(path, ns=(ms * 10**6, ms * 10**6))
 
 
 def beside_the_leader(root: Path) -> dict[str, Restart]:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraftlog.cli import main
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
@@ -25,7 +26,15 @@ from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
 from tests.failover_model import Cluster
 from tests.failover_model import Node as Model
-from tests.unit.audit_logs import START_MS, Batch, Node, leader_change, producer_ids
+from tests.unit.audit_logs import (
+    START_MS,
+    Batch,
+    Node,
+    copied_at,
+    copied_live,
+    leader_change,
+    producer_ids,
+)
 from tests.unit.audit_logs import quorum as healthy
 
 
@@ -194,3 +203,23 @@ def test_what_a_rule_costs_at_the_rates_of_the_log(tmp_path: Path) -> None:
     vector, held = 1 * 9600 * 2 * 0.0003, 10 * 9600 * 0.0003
     assert (vector, held) == (pytest.approx(5.76), pytest.approx(28.8))
     assert costs == {"high_watermark": 0.0, "leader_epoch": 5.8, "held_acknowledgements": 28.8}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_the_pulled_leader_wrote_after_the_copies_is_not_at_risk(
+    is_late: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Copies to 12, 13 and 14, and a leader that has committed 14 since. Where their files were
+    written to later than that, it counts.
+    """
+    for node in copied_live(tmp_path):
+        if is_late:
+            copied_at(node, START_MS + 60_000)
+    assert main(["plan", "failover", "--input", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    if is_late:
+        assert "(below offset 15) is kept" in told
+        assert "written after" not in told
+        return
+    assert "All that the copies prove committed (below offset 13) is kept" in told
+    assert "Offsets 13 to 14 are committed too, but written after the copies were made" in told
