@@ -179,6 +179,7 @@ def test_an_offline_partition_is_read_by_nobody() -> None:
     traffic = evenly([("t", 0), ("t", 1)], RACKS, 6 * GB)
     (*_, every) = rack_rows(select_all(cluster, RACK_AWARE, traffic), traffic, 1)
     assert (every["bytes_per_day"], every["offline_count"]) == (3 * GB, 3)
+    assert every["leader_local_share"] == every["local_share"] == 0.3333
     rows = list(partition_rows(cluster, RACK_AWARE, traffic, 1))
     assert rows[0]["leader"] is rows[0]["preferred_read_replica"] is None
     (row, *_) = topic_rows(select_all(cluster, RACK_AWARE)).to_pylist()
@@ -230,6 +231,8 @@ def test_how_late_a_high_watermark_comes(tmp_path: Path) -> None:
     assert (rows["waits"]["batch_count"], rows["waits"]["mean_ms"]) == (9, 500)
     assert rows["waits"]["waits_whole_share"] == 1
     assert (rows["at_once"]["mean_ms"], rows["at_once"]["max_ms"]) == (0, 0)
+    (waits, _) = watermark_rows(read(tmp_path), 1000)
+    assert (waits["mean_ms"], waits["waits_whole_share"]) == (1000, 1)
     (waits, _) = watermark_rows(read(tmp_path), 2000)
     assert (waits["mean_ms"], waits["p99_ms"], waits["waits_whole_share"]) == (1000, 1000, 0)
 

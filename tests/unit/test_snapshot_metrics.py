@@ -2,6 +2,7 @@
 against figures worked out by hand, and the KIPs' own.
 """
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,21 @@ def test_the_four_metrics_of_a_replica(tmp_path: Path) -> None:
     assert (row["end_offset"], row["snapshot_age_ms"]) == (11, 1000)
     assert row["snapshot_count"] == 2
     assert row["snapshots_size_bytes"] == len(raw) + node.checkpoint(6, 1).stat().st_size
+
+
+def test_the_two_ends_of_what_a_metric_may_be(tmp_path: Path) -> None:
+    """One voter of three, whose log goes on after its snapshot: all of that may be committed, and
+    none. Its batches span 3 s, and the file lay there 4 s after the last record that it contains.
+    """
+    node = quorum(tmp_path)[0]
+    for other in "23":
+        shutil.rmtree(tmp_path / other)
+    finished = (START_MS + 7000) * 10**6
+    os.utime(node.checkpoint(6, 1), ns=(finished, finished))
+    row = metrics(tmp_path)["1"]
+    assert (row["snapshot_lag_min"], row["snapshot_lag_max"]) == (0, 6)
+    generation = [row[f"gen_snapshot_latency_ms_{end}"] for end in ("min", "max", "median")]
+    assert generation == [3000, 4000, 3000]
 
 
 def test_a_replica_without_a_snapshot_lags_by_its_whole_log(tmp_path: Path) -> None:
