@@ -141,7 +141,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run)
         side,
         run.start,
         f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and both sides committed theirs. "
-        "A new quorum was formed beside an old one. "
+        "A new quorum was formed beside an old one, or voters were started with older copies of their disks. "
         "Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
         f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {who} in epoch {epoch}. "

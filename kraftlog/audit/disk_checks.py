@@ -6,7 +6,7 @@ known, and nothing is judged. Source: sentry-charts#1954, KIP-630 "Motivation", 
 "When to Increase the LogStartOffset".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
@@ -16,8 +16,9 @@ from kraftlog.quorum.growth import DAY_MS, days_to_fill
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
+    CLEANED_EVERY_MS,
     Limits,
-    bytes_since,
+    bytes_since_snapshot,
     kept_bytes,
     kept_snapshots,
     limits_of,
@@ -28,6 +29,7 @@ from kraftlog.quorum.retention import (
     shipped_drops,
 )
 from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS
+from kraftlog.quorum.snapshots import SnapshotView
 
 
 def _with_retention(quorum: Quorum) -> list[LogView]:
@@ -64,11 +66,19 @@ def retention(quorum: Quorum) -> Iterator[BadRow]:
     share = 1 + quorum.thresholds.retention_over_percent / 100
     for log in _with_retention(quorum):
         limits = limits_of(log.evidence)
-        since = bytes_since(log, quorum.own_snapshot_end(log.label))
-        if since > limits.between_bytes * share:
+        since = bytes_since_snapshot(quorum, log)
+        if since > limits.between_bytes * share * _counts(quorum, log):
             yield _no_snapshot(quorum, log, limits, since)
         else:
             yield from _not_dropped(quorum, log, limits, share)
+
+
+def _counts(quorum: Quorum, log: LogView) -> int:
+    """How often a node may have begun to count since its newest snapshot: what it had written
+    before a start is not counted again, and each election may stand for one.
+    """
+    end = quorum.own_snapshot_end(log.label)
+    return 2 + sum(one.start_offset >= end for one in log.epoch_starts)
 
 
 def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> BadRow:
@@ -85,13 +95,25 @@ def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> Ba
     )
 
 
+def _due(
+    log: LogView, held: Sequence[SnapshotView], limits: Limits, looked: int
+) -> tuple[int, list[str]]:
+    """(bytes of the log and its snapshots, why the oldest snapshots should be gone), by what lay
+    there when Kafka last looked at its limits.
+    """
+    then = [one for one in held if (one.last_contained_timestamp or 0) <= looked]
+    columns = log.evidence.log
+    size = int(columns.sizes[log.rows[columns.max_timestamps[log.rows] <= looked]].sum())
+    drops = [one for one in shipped_drops(then, size, limits, looked) if one]
+    return size + sum(one.evidence.size_bytes for one in then), drops
+
+
 def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> Iterator[BadRow]:
-    held, now = kept_snapshots(quorum, log.label), newest_ms_of(log)
-    drops = [one for one in shipped_drops(held, log_bytes(log), limits, now) if one]
+    held, looked = kept_snapshots(quorum, log.label), (newest_ms_of(log) or 0) - CLEANED_EVERY_MS
+    size, drops = _due(log, held, limits, looked)
     if not drops:
         return
-    size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
-    age = (now or 0) - (held[0].last_contained_timestamp or now or 0)
+    age = looked - (held[0].last_contained_timestamp or looked)
     over = (
         size > limits.max_bytes * share if drops[0] == KEPT_BYTES else age > limits.max_ms * share
     )

@@ -123,7 +123,7 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
     if leader is None:
         return
     holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
-    if len(holders) < quorum.bounds.majority:
+    if len(holders) < quorum.bounds.majority and not _has_committed(quorum, epoch):
         lacking = [
             log for voter, logs in quorum.holders.items() if voter not in holders for log in logs
         ]
@@ -132,6 +132,17 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
             yield _not_replicated(quorum, epoch, leader, holders, lacking)
     elif _wrote_nothing(quorum):
         yield _nothing_written(quorum, epoch, leader)
+
+
+def _has_committed(quorum: Quorum, epoch: int) -> bool:
+    """Whether the committed bound, by a snapshot or a describe, reaches into an epoch: a copy that
+    ends before it has lost records, or was made earlier.
+    """
+    return any(
+        one.epoch == epoch and one.certain and one.start_offset < quorum.bounds.lower
+        for log in quorum.peers
+        for one in log.epoch_starts
+    )
 
 
 def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:

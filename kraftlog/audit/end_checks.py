@@ -266,7 +266,8 @@ def _on_other_disks(quorum: Quorum) -> list[int]:
 )  # fmt: skip
 def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     """Whether each log ends where a batch of the others does: what follows cannot be fetched
-    otherwise.
+    otherwise. A log that ends in another epoch is of another history there: it is cut at its
+    beginning before anything is sent.
     """
     for log in quorum.peers:
         end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
@@ -277,6 +278,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
             and end < quorum.tail_starts.get(one.label, one.end_offset or 0)
             and (index := one.index_at(end)) >= 0
             and int(one.base[index]) < end
+            and (log.is_empty or int(one.epochs[index]) == log.last_epoch)
         ]
         told = any(one.end_offset == end for one in quorum.snapshots_of(log.label))
         # A snapshot that ends there is the cause: `snapshot_batch_aligned` tells.

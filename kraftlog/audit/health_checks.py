@@ -507,7 +507,7 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         others = [value for name, value in able.items() if name != ("controller", controller)]
         blocks = highest == lowest and highest < min(others, default=highest)
         unregister = (
-            "Or unregister it with Admin.unregisterController."
+            f"{'Or unregister' if blocks else 'Unregister'} it with Admin.unregisterController{'' if blocks else ', if it is gone'}."
             if level >= UNREGISTERS_CONTROLLERS
             else "It can be unregistered only from metadata.version 33 (4.4-IV2) on."
         )

@@ -11,11 +11,13 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
+from kraftlog.log import names
 from kraftlog.plain import counted
-from kraftlog.quorum.ends import reached_by
+from kraftlog.quorum.ends import last_cut, reached_by
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 
 @check(
@@ -51,8 +53,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 evidence={"problem": file.problem},
             )
             continue
-        snapshot_ends = {one.end_offset for one in quorum.snapshots_of(log.label)}
-        told = list(_entry_problems(log, file.value, snapshot_ends))
+        told = list(_entry_problems(log, file.value, quorum.snapshots_of(log.label)))
         told += _missing_entries(log, file.value, file.modified_ms)
         for entry, word, text in told[:20]:
             yield BadRow(
@@ -71,7 +72,9 @@ Entry = tuple[int, int]
 Told = tuple[Entry, str, str]
 
 
-def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int]) -> Iterator[Told]:
+def _entry_problems(
+    log: LogView, entries: list[Entry], snapshots: list[SnapshotView]
+) -> Iterator[Told]:
     vector = {one.epoch: one for one in log.epoch_starts}
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
@@ -86,22 +89,27 @@ def _entry_problems(log: LogView, entries: list[Entry], snapshot_ends: set[int])
             continue  # the next entry follows the one before it
         if goes_back:
             yield entry, "order", f"has entries in the wrong order: {follows}"
-        elif epoch in vector and not _fits(log, vector[epoch], offset, index == 0, snapshot_ends):
+        elif epoch in vector and not _fits(log, vector[epoch], offset, index == 0, snapshots):
             begins = vector[epoch].start_offset
             text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
             yield entry, "wrong", f"has a wrong entry: {text}"
         previous = entry
 
 
-def _fits(log: LogView, known: EpochStart, offset: int, first: bool, ends: set[int]) -> bool:
+def _fits(
+    log: LogView, known: EpochStart, offset: int, first: bool, snapshots: list[SnapshotView]
+) -> bool:
     """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin
-    inside an epoch.
+    inside an epoch. Where snapshots were being deleted during the copy, the one that the file was
+    cut at may be gone, or have come after the others were copied.
     """
     if offset == known.start_offset or not known.certain:
         return True
     if known.start_offset == log.start_offset and offset < known.start_offset:
         return True
-    return first and offset in ends and log.epoch_end(known.epoch)[1] >= offset > known.start_offset
+    deleting = any(one.kind == names.CHECKPOINT_DELETED for one in log.evidence.snapshots)
+    is_cut = deleting or any(one.end_offset == offset for one in snapshots)
+    return first and is_cut and log.epoch_end(known.epoch)[1] >= offset > known.start_offset
 
 
 def _in_hole(log: LogView, offset: int) -> bool:
@@ -174,6 +182,8 @@ def _index_problem(
         return {"surplus_bytes": index.surplus_bytes}, 0, text
     back = np.flatnonzero(np.diff(index.offsets) < 0) + 1
     bad, text = _time_entries(log, segment, index) if index.time else _entries(log, segment, index)
+    if _are_of_cut_tail(log, index, {*bad.tolist(), *back.tolist()}):
+        return None
     if len(back) and (not len(bad) or back[0] < bad[0]):
         bad, text = back, "goes back to an offset below that of the entry before it"
     if not len(bad):
@@ -184,6 +194,16 @@ def _index_problem(
     entry = {"entry": first, "offset": int(index.offsets[first]), name: value}
     words = f"entry {first} (offset {entry['offset']}, {name} {value}) {text}"
     return entry, len(bad), words
+
+
+def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> bool:
+    """Whether the entries that are wrong may be those of a tail that Kafka has cut: the last ones,
+    which new entries have not reached yet.
+    """
+    first, end = min(wrong, default=0), log.end_offset or 0
+    behind = range(first, len(index.offsets))
+    left = all(one in wrong or int(index.offsets[one]) >= end for one in behind)
+    return first > 0 and left and last_cut(log, index) is not None
 
 
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:

@@ -148,16 +148,21 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:
-    """(log, index of its batch) of each log that holds the last offset of a snapshot, uncommitted
-    tails left out.
+    """(log, index of its batch) of each log that holds the last offset of a snapshot, the replica's
+    own first. Uncommitted tails are left out, and where the replica's own log is one of them, logs
+    that differ from it below that offset: that finding is of the logs.
     """
-    end = one.end_offset
-    logs = quorum.logs if one.replica not in quorum.foreign else ()
+    end, is_in_own = one.end_offset, False
+    logs = quorum.peers if one.replica not in quorum.foreign else ()
     for log in sorted(logs, key=lambda log: log.label != one.replica):
         index = log.index_at(end - 1) if end > 0 else -1
-        own = log.label not in quorum.foreign
-        if index >= 0 and own and end <= quorum.tail_starts.get(log.label, end):
-            yield log, index
+        if index < 0 or end > quorum.tail_starts.get(log.label, end):
+            continue
+        if log.label == one.replica:
+            is_in_own = True
+        elif is_in_own and quorum.surely_agree(quorum.by_label[one.replica], log) < end:
+            continue
+        yield log, index
 
 
 @check(
@@ -443,25 +448,21 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
     (KAFKA-19541).""",
 )  # fmt: skip
 def leftover(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _deleted(quorum)
     for one in quorum.every_snapshot:
         evidence = one.evidence
-        if evidence.kind not in (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED):
+        if evidence.kind != names.CHECKPOINT_PART:
             continue
         peer = next((s for s in quorum.snapshots if s.id == one.id and s.is_complete), None)
         size = counted(evidence.size_bytes, "byte")
-        if peer is not None and evidence.kind == names.CHECKPOINT_PART:
+        if peer is not None:
             size += f" of the {peer.evidence.size_bytes:,} that {peer.replica} has"
         idle = _idle_ms(quorum, one)
         if idle is not None:
             size += f", last written {idle / 1000:,.0f} s before the newest record at hand"
-        what = (
-            "a snapshot that was never finished"
-            if evidence.kind == names.CHECKPOINT_PART
-            else "a deleted snapshot that waits to be removed"
-        )
         yield BadRow(
             one.replica,
-            f"The file {evidence.name} ({size}) is {what}. "
+            f"The file {evidence.name} ({size}) is a snapshot that was never finished. "
             "Kafka removes it at its next start: nothing needs to be done.",
             one.path,
             other_replica=peer.replica if peer else None,
@@ -473,12 +474,38 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+def _deleted(quorum: Quorum) -> Iterator[BadRow]:
+    """One row per replica: a busy node deletes a dozen snapshots at a time."""
+    for replica in quorum.replicas:
+        found = [one for one in replica.snapshots if one.kind == names.CHECKPOINT_DELETED]
+        if not found:
+            continue
+        size = counted(sum(one.size_bytes for one in found), "byte")
+        first = found[0].name
+        what = (
+            f"The file {first} ({size}) is a deleted snapshot that waits to be removed"
+            if len(found) == 1
+            else f"{len(found)} deleted snapshots ({size}) wait to be removed, {first} and others"
+        )
+        yield BadRow(
+            replica.label,
+            f"{what}. Kafka does so within a minute, or at its next start: nothing needs to be done.",
+            found[0].path,
+            evidence={
+                "size_bytes": sum(one.size_bytes for one in found),
+                "complete_size_bytes": None,
+                "idle_ms": None,
+                "paths": [one.path for one in found],
+            },
+        )
+
+
 def _idle_ms(quorum: Quorum, one: SnapshotView) -> int | None:
     """For how long nothing has come of an unfinished snapshot; None where its file carries a newer
     time than all records, as after a copy that did not keep times.
     """
     now = newest_ms(quorum)
-    if one.evidence.kind != names.CHECKPOINT_PART or now is None:
+    if now is None:
         return None
     return now - one.evidence.modified_ms if now > one.evidence.modified_ms else None
 

@@ -107,8 +107,11 @@ def _no_voters(quorum: Quorum, found: Health) -> Reason:
     on it, and remove it after that.""",
 )  # fmt: skip
 def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    """Voters that came again after they were removed, and those that will."""
+    """Voters that came again after they were removed, and are voters still; and those that will."""
+    now = {(one["voterId"], one["voterDirectoryId"]) for one in found.voters}
     for (voter, directory), (left, back) in sorted(found.past.voters_back.items()):
+        if (voter, directory) not in now:
+            continue
         passed = back.timestamp - left.timestamp
         by_itself = _joins(quorum, voter, directory) or passed <= quorum.thresholds.rejoin_ms
         how = (
@@ -126,7 +129,6 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             back_offset=back.offset,
             passed_ms=passed,
         )
-    now = {(one["voterId"], one["voterDirectoryId"]) for one in found.voters}
     for (voter, directory), left in sorted(found.past.voters_removed.items()):
         if (voter, directory) not in now and _joins(quorum, voter, directory):
             yield row(

@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import bytes_since, log_bytes, newest_ms
+from kraftlog.quorum.retention import bytes_since_snapshot, log_bytes, newest_ms
 from kraftlog.quorum.settings import (
     BETWEEN,
     INTERVAL,
@@ -103,8 +103,7 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
 
 def _bytes_since(beside: Beside, limit: int) -> str | None:
     log = beside.log
-    since = beside.quorum.own_snapshot_end(log.label)
-    size = bytes_since(log, since)
+    size = bytes_since_snapshot(beside.quorum, log)
     if size <= limit * SLACK:
         return None
     return f"{size:,} bytes were written since the newest snapshot: none is being taken"

@@ -38,7 +38,8 @@ def candidates(quorum: Quorum) -> list[Candidate]:
     found = []
     for voter, log, key in standing:
         granting = frozenset({voter, *(other for other, _, theirs in standing if theirs <= key)})
-        reached = min(key[1], quorum.tail_starts.get(log.label, key[1]))
+        goes_on = quorum.departs(log) == (log.end_offset or 0)
+        reached = key[1] if goes_on else min(key[1], quorum.departs(log))
         lacks = reached if reached < lower else None
         found.append(
             Candidate(voter, log, lacks, granting, len(granting) >= quorum.bounds.majority)

@@ -1,8 +1,8 @@
 """The history that the replicas hold together: one sequence of batches, each taken from the copies
 that agree on it.
 
-In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails are left
-out; where copies differ, the majority's batch is taken. So each content is replayed once, and one
+In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails and
+second histories are left out; where copies differ, the majority's batch is taken. So each content is replayed once, and one
 altered copy does not spoil the state of all. Source: KIP-630 "Overview", KAFKA-1211.
 """
 
@@ -62,9 +62,8 @@ def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
 
 
 def _counted(quorum: Quorum, log: LogView, index: int) -> tuple[Longs, ...]:
-    """A copy's batches but those of its uncommitted tail."""
-    tail = quorum.tail_starts.get(log.label)
-    count = len(log.rows) if tail is None else int((log.base < tail).sum())
+    """A copy's batches but those of its uncommitted tail or second history."""
+    count = int((log.base < quorum.departs(log)).sum())
     return (
         log.base[:count],
         log.last[:count] + 1,

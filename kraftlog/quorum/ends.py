@@ -157,10 +157,48 @@ def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
                 yield Witness(reached, words, index.path)
             continue
         last = _last_entry(index)
-        if index.time or last is None or last < end:
+        if index.time or last is None or last < end or _is_left_by_truncation(log, index):
             continue
         if int(index.values[-1]) >= segments[index.base_offset].size_bytes:
             yield Witness(last + 1, f"{name} lists a batch of offset {last}", index.path)
+
+
+def last_cut(log: LogView, index: IndexEvidence) -> int | None:
+    """Where Kafka may have cut a segment that it has not closed since: a cut leaves a producer
+    snapshot there, and so does a start.
+    """
+    if not index.padding_bytes:
+        return None
+    ends = log.evidence.producer_ends
+    inside = (one for one in ends if index.base_offset < one <= (log.end_offset or 0))
+    return max(inside, default=None)
+
+
+INDEX_INTERVAL = 4096
+"""log.index.interval.bytes: so many bytes are appended before another index entry is due."""
+
+
+def _is_left_by_truncation(log: LogView, index: IndexEvidence) -> bool:
+    """Whether entries behind the end of a log may be of a tail that Kafka itself cut. It forgets
+    them, but leaves their bytes in the file, where new entries write over them one by one.
+
+    Either the log was cut (a producer snapshot says so) where no entry was due since, or the time
+    index dates the entries to before the log's last batch, so that they are not what followed it.
+    Source: OffsetIndex.truncateTo, LogSegment.truncateTo, UnifiedLog.rebuildProducerState.
+    """
+    end, cut = log.end_offset or 0, last_cut(log, index)
+    if log.is_empty or index.base_offset >= end or not index.padding_bytes:
+        return False
+    if cut is not None:
+        since = log.evidence.log.sizes[log.rows[log.base >= cut]]
+        if int(since[:-1].sum()) <= INDEX_INTERVAL:
+            return True
+    newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
+    times = [
+        one for one in log.evidence.indexes if one.time and one.base_offset == index.base_offset
+    ]
+    beyond = [int(one.values[at]) for one in times for at in np.flatnonzero(one.offsets >= end)]
+    return bool(beyond) and max(beyond) < newest
 
 
 def reached_by(index: IndexEvidence) -> int:

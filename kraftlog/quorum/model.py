@@ -7,6 +7,7 @@ Leader Election", KAFKA-1211.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -133,7 +134,34 @@ class Quorum:
         own_end = self.own_snapshot_end(comparison.one.label)
         if is_uncommitted_tail(comparison.one, comparison.other, run, own_end):
             return self.fate(comparison, run) == Fate.COMMITTED
-        return self._is_committed_apart(comparison, run)
+        return self._is_committed_apart(comparison, run) or self._is_left_behind(comparison, run)
+
+    def _is_left_behind(self, comparison: Comparison, run: Run) -> bool:
+        """The same where voters went on without what they had committed, as after older copies of
+        their disks were put back: a snapshot of its own tells what the side of the older epoch had
+        committed, a majority or a snapshot what the other has.
+        """
+        one, other = comparison.one, comparison.other
+        is_older = (one.last_epoch or 0) < (other.last_epoch or 0)
+        if run.equal_after or run.same_epoch_at is not None or not is_older:
+            return False
+        elected = (one.epoch_starts, other.epoch_starts)
+        if not any(start.start_offset == run.start for starts in elected for start in starts):
+            return False
+        goes_on = self._own_majority(other, run.start) or self._is_in_snapshot(other, run.start)
+        return bool(goes_on) and self._is_in_snapshot(one, run.start)
+
+    def _is_in_snapshot(self, log: LogView, offset: int) -> bool:
+        """Whether a snapshot of the replica itself, of a state that its log leads up to, contains
+        an offset.
+        """
+        return any(
+            one.is_complete
+            and one.end_offset > offset
+            and (index := log.index_at(one.end_offset - 1)) >= 0
+            and (int(log.epochs[index]), int(log.last[index])) == (one.epoch, one.end_offset - 1)
+            for one in self.snapshots_of(log.label)
+        )
 
     def _is_committed_apart(self, comparison: Comparison, run: Run) -> bool:
         """The same where the epochs do not tell which side is older, as when a quorum is formed
@@ -191,13 +219,30 @@ class Quorum:
     @cached_property
     def tail_starts(self) -> dict[str, int]:
         """For each replica with an uncommitted tail, the lowest offset at which one begins."""
+        return self._starts(self.is_tail)
+
+    @cached_property
+    def fork_starts(self) -> dict[str, int]:
+        """For each replica with a second history, the offset at which it begins."""
+        return self._starts(self.is_second_history)
+
+    def _starts(self, is_meant: Callable[[Comparison, Run], bool]) -> dict[str, int]:
         starts: dict[str, int] = {}
         for comparison in self.differing:
             for run in comparison.runs:
-                if self.is_tail(comparison, run):
+                if is_meant(comparison, run):
                     label = comparison.one.label
                     starts[label] = min(starts.get(label, run.start), run.start)
         return starts
+
+    def departs(self, log: LogView) -> int:
+        """Where a log leaves the history that the quorum goes on with: its end, or where its
+        uncommitted tail or its second history begins.
+        """
+        end = log.end_offset or 0
+        return min(
+            end, *(found.get(log.label, end) for found in (self.tail_starts, self.fork_starts))
+        )
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
@@ -297,10 +342,6 @@ class Quorum:
         held = [one for one in logs if leader is not None and one.evidence.node_id == leader]
         return max(held, key=lambda one: one.end_offset or 0, default=newest)
 
-    def _tail_start(self, log: LogView) -> int:
-        """Where the part of a log begins that is no evidence of what is committed."""
-        return self.tail_starts.get(log.label, log.end_offset or 0)
-
     def contradiction(self, snapshot: SnapshotView) -> str | None:
         """Why the logs refuse a snapshot's id; None where they do not."""
         end, epoch = snapshot.end_offset, snapshot.epoch
@@ -308,14 +349,14 @@ class Quorum:
         logs = [one for one in self.peers if not one.is_empty]
         for log in logs if end > 0 and snapshot.replica not in self.foreign else ():
             index = log.index_at(end - 1)
-            if index >= 0 and end <= self._tail_start(log):
+            if index >= 0 and end <= self.departs(log):
                 is_held = True
                 if int(log.epochs[index]) != epoch:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
             newer = log.epoch_end(epoch)[1]
-            if (log.last_epoch or 0) > epoch and newer < min(end, self._tail_start(log)):
+            if (log.last_epoch or 0) > epoch and newer < min(end, self.departs(log)):
                 return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return (

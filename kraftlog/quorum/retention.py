@@ -26,6 +26,9 @@ from kraftlog.quorum.settings import (
 )
 from kraftlog.quorum.snapshots import SnapshotView
 
+CLEANED_EVERY_MS = 60_000
+"""So often a node compares what it keeps with its limits (KafkaRaftClient, MetadataLogConfig)."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -98,9 +101,24 @@ def log_bytes(log: LogView) -> int:
     return sum(one.size_bytes for one in log.evidence.segments)
 
 
-def bytes_since(log: LogView, offset: int) -> int:
-    """Bytes of the batches from an offset on."""
-    return int(log.evidence.log.sizes[log.rows[log.base >= offset]].sum())
+def bytes_since_snapshot(quorum: Quorum, log: LogView) -> int:
+    """Bytes of the batches from the replica's newest snapshot on that a snapshot could hold by now:
+    what is not committed waits for other voters, and is in none.
+    """
+    since = log.base >= quorum.own_snapshot_end(log.label)
+    meant = log.rows[since & (log.base < _may_be_committed(quorum, log))]
+    return int(log.evidence.log.sizes[meant].sum())
+
+
+def _may_be_committed(quorum: Quorum, log: LogView) -> int:
+    """How far a log can be committed by the ends of the voters at hand; of a voter that was not
+    copied no end is known.
+    """
+    end = log.end_offset or 0
+    reached = sorted(max(one.end_offset or 0 for one in logs) for logs in quorum.holders.values())
+    at = len(reached) + len(quorum.bounds.missing_voters) - quorum.bounds.majority
+    by_most = reached[at] if 0 <= at < len(reached) else end
+    return min(end, by_most, quorum.tail_starts.get(log.label, end))
 
 
 def log_bytes_per_day(log: LogView) -> float | None:

@@ -89,7 +89,7 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     nodes = tuple(_restart(restart, criticals > 0))
     actions = [action for action, _ in asked]
     return Answer(
-        _sentence(nodes, criticals, actions, verdict),
+        _sentence(restart, criticals, actions, verdict),
         nodes,
         {row["replica"]: _may(row, criticals > 0) for row in restart},
         _order(restart) if not criticals else None,
@@ -116,29 +116,29 @@ def _copies(
 
 
 def _sentence(
-    nodes: Sequence[Nodes], criticals: int, asked: Sequence[Action], verdict: Row | None
+    restart: Sequence[Row], criticals: int, asked: Sequence[Action], verdict: Row | None
 ) -> str:
     """May I restart, in a few words. No node is said to be safe while a finding is critical."""
     if criticals:
         what = "the critical finding is" if criticals == 1 else "the critical findings are"
         return f"Restart nothing before {what} settled."
+    who: dict[str, list[str]] = {}
+    for row in restart:
+        who.setdefault(_may(row, wait=False), []).append(row["who"])
     told = []
     for may, words in ((NO, "Do not restart {}."), (UNKNOWN, "Do not restart {} yet.")):
-        names = ", ".join(one.nodes for one in nodes if one.may == may)
-        if names:
-            told.append(words.format(names))
+        if may in who:
+            told.append(words.format(nodes_text(who[may])))
     if not told:
         told.append("Each node may be restarted, one at a time.")
-    elif any(one.may in (YES, LOSES) for one in nodes):
+    elif YES in who or LOSES in who:
         told.append("Each other node may be restarted, one at a time.")
-    losing = [one for one in nodes if one.may == LOSES]
-    names = ", ".join(one.nodes for one in losing)
-    if names:
-        is_one = names.rpartition(" ")[2] == names.partition(" ")[2]
-        verb = "loses" if is_one else "lose"
-        is_known = all(one.why.endswith(NEVER_COMMITTED) for one in losing)
+    if LOSES in who:
+        verb = "loses" if len(who[LOSES]) == 1 else "lose"
+        reasons = [str(row["reason"]) for row in restart if row["who"] in who[LOSES]]
+        is_known = all(one.endswith(NEVER_COMMITTED) for one in reasons)
         which = "that were never committed" if is_known else "by it"
-        told.append(f"{sentence(names)} {verb} records {which}.")
+        told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} records {which}.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")

@@ -11,7 +11,7 @@ from typing import Any
 from kraftlog.audit.loss_words import loss_rows
 from kraftlog.audit.run import Finding
 from kraftlog.audit.triage import called, head
-from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 
@@ -52,7 +52,9 @@ def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
     state = quorum.evidence.state
     if one.lost_from is None:
         return None
-    if one.lost_from < (quorum.by_label[one.replica].end_offset or 0):
+    lacks = {other.log.label: other.lacks_from for other in candidates(quorum) if other.wins}
+    is_own = one.lost_from < (quorum.by_label[one.replica].end_offset or 0)
+    if is_own and lacks.get(one.replica) != one.lost_from:
         return one.replica, one.lost_from
     holder = committed_holder(quorum, one.lost_from)
     cut = None if holder is None else (holder.label, one.lost_from)

@@ -27,7 +27,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
-from tests.unit.faults.cases import free, joiner, only_raft, retained
+from tests.unit.faults.cases import LOOKED, free, joiner, only_raft, retained
 from tests.unit.faults.health import FIRST, RUNNING, broker, level, value
 from tests.unit.faults.table import LATER, everywhere
 
@@ -130,12 +130,11 @@ def inside_a_batch(nodes: list[Node], more: int) -> None:
 def full_disk(nodes: list[Node], more: int) -> None:
     """Nothing is free; a batch is torn, and a snapshot was never finished."""
     retained(metadata_max_retention_bytes=100 + more)(nodes)
-    nodes[0].append(Batch(12, 2, (NO_OP,) * (5 + more), None, LATER))
-    for node in nodes[1:]:
-        node.append(Batch(12, 2, (NO_OP,) * (5 + more), None, LATER))
+    for node in nodes:
+        node.append(Batch(13, 2, (NO_OP,) * (5 + more), None, LOOKED))
     path = nodes[0].segment(6)
     path.write_bytes(path.read_bytes()[: -7 - more])
-    part = nodes[0].folder / f"{17 + more:020d}-{2:010d}-4711.checkpoint.part"
+    part = nodes[0].folder / f"{18 + more:020d}-{2:010d}-4711.checkpoint.part"
     part.write_bytes(nodes[0].checkpoint(6, 1).read_bytes()[: 90 + more])
     before = START_MS // 1000
     os.utime(part, (before, before))

@@ -44,6 +44,8 @@ from tests.unit.audit_logs import (
     topic,
     voters_batch,
 )
+from tests.unit.faults.cases import led_by
+from tests.unit.faults.ends import ends_inside, went_on_from_backups
 
 LATER = START_MS + 60_000
 
@@ -498,3 +500,31 @@ def test_a_clock_that_went_back_says_nothing_against_a_snapshot(tmp_path: Path) 
     assert [one.row.message for one in found(result, "snapshot_within_committed")] == []
     (held,) = [one for one in result.results if one.check == "snapshot_equals_replay"]
     assert (held.result, held.is_gap) == ("passed", False)
+
+
+def test_what_a_snapshot_shows_to_be_committed_was_committed_by_its_leader(tmp_path: Path) -> None:
+    """Two of three voters lack the newest epoch, and a snapshot in it says that they once had it:
+    they have lost it, and nothing is wrong with the leader's way to them.
+    """
+    nodes = quorum(tmp_path)
+    led_by(1)(nodes)
+    assert found(audit(tmp_path), "newest_leader_commits")
+    stored = [healthy_log()[one] for one in (1, 3, 8)]
+    nodes[0].checkpoint(13, 3).write_bytes(snapshot(stored, 3, START_MS + 20_000))
+    result = audit(tmp_path)
+    assert not found(result, "newest_leader_commits")
+    lacking = found(result, "voter_holds_committed_data")
+    assert [one.row.replica for one in lacking] == ["2", "3"]
+
+
+def test_two_histories_are_one_finding_of_the_logs(tmp_path: Path) -> None:
+    """Each snapshot is held against the log that its own replica has."""
+    went_on_from_backups(quorum(tmp_path))
+    result = audit(tmp_path)
+    critical = {one.check for one in result.findings if one.severity == "critical"}
+    assert critical == {"committed_data_consistent", "voter_holds_committed_data"}
+
+
+def test_a_log_that_ends_in_another_epoch_is_cut_before_anything_is_sent(tmp_path: Path) -> None:
+    ends_inside(quorum(tmp_path), 3)
+    assert not found(audit(tmp_path), "log_ends_on_batch")

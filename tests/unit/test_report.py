@@ -226,6 +226,19 @@ def test_a_yes_says_what_comes_before_it() -> None:
     assert answer_of(rows, missing, [warned | {"severity": "info"}]).sentence == yes
 
 
+def test_nodes_that_may_not_be_restarted_are_named_together() -> None:
+    rows = [
+        restart("controller 1", "unsafe", "while it is down, controller 2 could be elected"),
+        restart("controller 2", "unsafe", "it could be elected"),
+        restart("controller 3", "loses", "records are cut", order=1, lost_from=4),
+        restart("broker 11", "loses", "records are cut", order=2, lost_from=9),
+    ]
+    assert answer_of(rows, VERDICT, []).sentence == (
+        "Do not restart controllers 1 and 2. Each other node may be restarted, one at a time. "
+        "Controller 3 and broker 11 lose records by it."
+    )
+
+
 def test_the_table_of_the_replicas_says_what_the_answer_says() -> None:
     rows = (
         restart("controller 1", "safe", "nothing is lost", order=1),

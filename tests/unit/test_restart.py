@@ -37,7 +37,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
-from tests.unit.faults.ends import cut
+from tests.unit.faults.ends import cut, went_on_from_backups
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -411,3 +411,16 @@ def test_only_a_tail_is_said_to_be_never_committed(tmp_path: Path) -> None:
     overwrite(observer.segment(6), AT[9] + 70, b"\x55")
     rows = list(rows_of(tmp_path).values())
     assert answer_of(rows, None, []).sentence.endswith("Broker 9 loses records by it.")
+
+
+def test_who_could_be_elected_over_another_history_loses_that_history(tmp_path: Path) -> None:
+    """Voters that went on from older copies of their disks have a history of their own: what their
+    election costs is what the other one holds.
+    """
+    went_on_from_backups(quorum(tmp_path))
+    rows = rows_of(tmp_path)
+    for label in ("2", "3"):
+        assert rows[label]["reason"].startswith("it could be elected without what is committed")
+        assert rows[label]["lost_from"] == 12
+        (lost,) = rows[label]["lost"]
+        assert (lost["table"], lost["names"]) == ("topics", ["theirs"])

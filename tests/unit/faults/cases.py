@@ -44,9 +44,14 @@ def two_snapshots(node: Node) -> None:
     node.checkpoint(12, 2).write_bytes(raw)
 
 
-def retained(**values: object) -> Damage:
+LOOKED = healthy_log()[-1].ms + 60_000
+"""The newest record of a node that looked at its limits when it held `healthy_log`."""
+
+
+def retained(ms: int = LOOKED, **values: object) -> Damage:
     def damage(nodes: list[Node]) -> None:
         two_snapshots(nodes[0])
+        everywhere(nodes, NO_OP, ms=ms)
         settings(nodes[0], **values)
 
     return damage
@@ -57,13 +62,18 @@ fault(
     sound=retained(metadata_max_retention_bytes=100_000),
 )(retained(metadata_max_retention_bytes=100))  # fmt: skip
 fault(
+    "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.bytes)",
+    sound=retained(LOOKED - 1, metadata_max_retention_bytes=100),
+)(retained(metadata_max_retention_bytes=100))  # fmt: skip
+"""Kafka looks once a minute: what has come since then may lie there."""
+fault(
     "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.ms)",
     sound=retained(metadata_max_retention_ms=4000),
 )(retained(metadata_max_retention_ms=3999))  # fmt: skip
-"""The older snapshot is 6 s older than the newest record: half as much again is let pass."""
+"""The older snapshot was 6 s older than the newest record: half as much again is let pass."""
 fault(
     "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
-    sound=retained(metadata_log_max_record_bytes_between_snapshots=1),
+    sound=retained(metadata_log_max_record_bytes_between_snapshots=100),
 )(lambda nodes: settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=1))  # fmt: skip
 
 
@@ -81,6 +91,34 @@ fault("disk_has_room", "warning", "2", says="is full in", sound=free(10**6))(fre
 
 
 # --- elections -----------------------------------------------------------------------------------
+
+
+def unsnapshotted(between: int, *writers: int) -> Damage:
+    """Sixty no-ops on the logs of some voters."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.node_id in writers:
+                node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER) for n in range(60)))
+        settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=between)
+
+    return damage
+
+
+SINCE = sum(len(one.raw()) for one in healthy_log() if one.base >= 6)
+"""Bytes since the snapshot. An epoch has begun since, so that the node may have counted anew twice;
+and half as much again is let pass.
+"""
+fault(
+    "retention_keeps_up", "warning", "1", says="has taken no snapshot for 4,",
+    sound=unsnapshotted(SINCE, 1),
+)(unsnapshotted(SINCE, 1, 2))  # fmt: skip
+"""What is on one voter of three is in no snapshot."""
+fault(
+    "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
+    sound=unsnapshotted(-(-2 * SINCE // 9)),
+)(unsnapshotted(2 * SINCE // 9 - 1))  # fmt: skip
+
 
 fault(
     "leaders_last", "warning", offset=8, says="8 leaders in a row led for less than 60 s",
@@ -185,6 +223,17 @@ def removed(*more: int, ms: int = LATER) -> Damage:
 fault(
     "voters_removed_stay_away", "info", says="is a voter again", sound=removed(1, 2)
 )(removed(1, 2, 3, ms=LATER + 60_001))  # fmt: skip
+
+
+def removed_again(nodes: list[Node]) -> None:
+    removed(1, 2, 3)(nodes)
+    for node in nodes:
+        node.append(voters(FIRST + 3, 1, 2))
+
+
+fault(
+    "voters_removed_stay_away", "warning", says="is a voter again", sound=removed_again
+)(removed(1, 2, 3))  # fmt: skip
 fault(
     "voters_removed_stay_away", "warning", says="as a controller does by itself", sound=removed()
 )(removed(1, 2, 3, ms=LATER + 60_000))  # fmt: skip

@@ -19,7 +19,7 @@ from tests.unit.audit_logs import (
     topic,
     uvarint,
 )
-from tests.unit.faults.table import AT, LATER, fault
+from tests.unit.faults.table import AT, END_POSITION, LATER, fault
 
 LOST = "log_end_lost"
 
@@ -97,6 +97,76 @@ def _index(node: Node, *entries: tuple[int, int]) -> None:
 def _(nodes: list[Node]) -> None:
     _index(nodes[2], (9, AT[9]), (11, AT[11]))
     cut(nodes[2], AT[11])
+
+
+def _preallocated(node: Node, entries: list[tuple[int, int]], *times: tuple[int, int]) -> None:
+    """Indexes as a running node has them: zeros behind their entries."""
+    _index(node, *entries)
+    raw = b"".join(struct.pack(">qi", ms, offset - 6) for offset, ms in times)
+    for suffix, more in ((".index", b""), (".timeindex", raw)):
+        path = node.segment(6).with_suffix(suffix)
+        path.write_bytes((path.read_bytes() if path.exists() else b"") + more + bytes(96))
+
+
+FURTHER = [(9, AT[9]), (40, END_POSITION + 9000)]
+"""The last entry is of a batch that is not there any more."""
+
+
+def _truncated(node: Node, at: int, more: int = 0) -> None:
+    """Kafka has cut the log there, where other records stand by now."""
+    _closed(node, at)
+    _preallocated(node, FURTHER)
+    node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER) for n in range(more)))
+
+
+MUCH = 4096 // len(Batch(0, 2, (NO_OP,)).raw()) + 2
+"""So many no-ops that an index entry has come due since, and one more."""
+fault(
+    LOST, "critical", "3", 12, says="lists a batch of offset 40",
+    sound=lambda nodes: _truncated(nodes[2], 12),
+)(lambda nodes: _preallocated(nodes[2], FURTHER))  # fmt: skip
+fault(
+    LOST, "critical", "3", 12, says="lists a batch of offset 40",
+    sound=lambda nodes: _truncated(nodes[2], 10),
+)(lambda nodes: _truncated(nodes[2], 6))  # fmt: skip
+"""The producer snapshot where the segment was rolled tells of no cut."""
+
+
+def _grown(nodes: list[Node], more: int) -> None:
+    _truncated(nodes[2], 12, more)
+    _preallocated(nodes[2], [(9, AT[9]), (400, END_POSITION + 90_000)])
+
+
+fault(
+    LOST, "critical", "3", 12 + MUCH, says="lists a batch of offset 400",
+    sound=lambda nodes: _grown(nodes, MUCH - 1),
+)(lambda nodes: _grown(nodes, MUCH))  # fmt: skip
+fault(
+    LOST, "critical", "3", 12, says="lists a batch of offset 40",
+    sound=lambda nodes: _preallocated(nodes[2], FURTHER, (40, healthy_log()[-1].ms - 1)),
+)(lambda nodes: _preallocated(nodes[2], FURTHER, (40, healthy_log()[-1].ms)))  # fmt: skip
+"""Entries that are older than the log's last batch are of a tail that was cut before it came."""
+
+ASTRAY = [(9, AT[9]), (10, AT[10] + 1)]
+
+
+def _astray(node: Node, end: int) -> None:
+    _closed(node, end)
+    _preallocated(node, ASTRAY)
+
+
+fault(
+    "index_agrees", "warning", "3", 10, says="entry 1 (offset 10, position",
+    sound=lambda nodes: _astray(nodes[2], 10),
+)(lambda nodes: _preallocated(nodes[2], ASTRAY))  # fmt: skip
+"""Bytes of entries behind the place of a cut stay until others are written over them."""
+
+
+@fault("index_agrees", "warning", "3", 10, says="entry 1 (offset 10, position")
+def _(nodes: list[Node]) -> None:
+    """Right entries follow: it is none of a tail that was cut."""
+    _closed(nodes[2], 10)
+    _preallocated(nodes[2], [*ASTRAY, (11, AT[11])])
 
 
 @fault(LOST, "critical", "1", 12, says="belongs to a segment that is gone")
@@ -262,6 +332,79 @@ fault(
     "committed_data_consistent", "critical", "3", 12,
     says="what only the other side holds is lost. Only replica 3 has: topic theirs. Replica 3",
 )(lambda nodes: _two_histories(nodes, topic("theirs", 77)))  # fmt: skip
+
+
+LOST_THERE = topic("theirs", 77)
+"""What one of two histories holds, and the other does not."""
+
+
+def _history(node: Node, epoch: int, leader: int, *values: bytes, snapshotted: bool = True) -> None:
+    """Offsets 12 to 14 of another epoch, and a snapshot of them."""
+    node.append(leader_change(12, epoch, leader, LATER), Batch(13, epoch, values, None, LATER))
+    node.epochs([(1, 0), (2, 8), (epoch, 12)])
+    node.quorum_state(leaderId=leader, leaderEpoch=epoch)
+    if snapshotted:
+        kept = tuple(one for one in values if one != NO_OP)
+        own = [Batch(0, epoch, kept, None, LATER)] if kept else []
+        stored = [*(healthy_log()[one] for one in (1, 3, 8)), *own]
+        node.checkpoint(13 + len(values), epoch).write_bytes(snapshot(stored, epoch, LATER))
+
+
+def _went_on_without(nodes: list[Node], snapshotted: bool) -> None:
+    """The voters go on from older copies of their disks; a broker holds what they had committed."""
+    for node in nodes:
+        _history(node, 4, 2, NO_OP, snapshotted=False)
+    broker = Node(nodes[0].home.parent, 9)
+    broker.write(healthy_log())
+    _history(broker, 3, 1, LOST_THERE, snapshotted=snapshotted)
+
+
+fault(
+    "committed_data_consistent", "critical", "9", 12,
+    says="Two histories: from offset 12 on, replicas 9 and 1 hold different records",
+    sound=lambda nodes: _went_on_without(nodes, snapshotted=False),
+)(lambda nodes: _went_on_without(nodes, snapshotted=True))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "9", 12, says="Only replica 9 has: topic theirs."
+)(lambda nodes: _went_on_without(nodes, snapshotted=True))  # fmt: skip
+"""A snapshot is only made of what is committed: without one, the broker's end is a tail."""
+
+
+def went_on_from_backups(nodes: list[Node]) -> None:
+    """Two of three voters go on from older copies of their disks, and the third is not started."""
+    _history(nodes[0], 4, 1, LOST_THERE, NO_OP)
+    for node in nodes[1:]:
+        _history(node, 3, 2, NO_OP)
+
+
+for label in ("2", "3"):
+    fault(
+        "voter_holds_committed_data", "critical", label, 12, also="committed_data_consistent",
+        says="offsets 12 to 14 would be lost. Lost: topic theirs.",
+    )(went_on_from_backups)  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "2", 13,
+    also="committed_data_consistent voter_holds_committed_data",
+    says="says epoch 2, but offset 13 is of epoch 3 in the log of 2",
+)(
+    lambda nodes: (
+        went_on_from_backups(nodes),
+        nodes[1].checkpoint(14, 3).rename(nodes[1].checkpoint(14, 2)),
+    )
+)  # fmt: skip
+
+
+def ends_inside(nodes: list[Node], epoch: int) -> None:
+    """Voter 3 ends at offset 13, where a batch of the others goes on to 15."""
+    for node in nodes[:2]:
+        node.append(Batch(12, 4, (NO_OP, NO_OP, NO_OP), None, LATER))
+    nodes[2].append(Batch(12, epoch, (NO_OP,), None, LATER))
+
+
+fault(
+    "log_ends_on_batch", "warning", "3", 13, says="inside the batch of offsets 12 to 14",
+    also="leader_change_starts_epoch log_matching committed_data_consistent",
+)(lambda nodes: ends_inside(nodes, 4))  # fmt: skip
 
 
 @fault(

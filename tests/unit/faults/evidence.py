@@ -173,7 +173,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "snapshot_headers_in_order": {"base_offset": int, "expected": int},
     "snapshot_leftover": {
         "size_bytes": int, "complete_size_bytes": (int, None),
-        "idle_ms": (int, None),
+        "idle_ms": (int, None), "paths": [str],
     },
     "snapshot_name_valid": {"form": str, "expected_name": str},
     "snapshot_not_too_often": {"close": int, "snapshots": int},

@@ -152,6 +152,10 @@ fault("leaders_balanced", "info", says="24 of the 25 partitions", sound=sound)(
 fault("controllers_are_voters", "warning", says="Controller 9 is registered", sound=sound)(
     cluster(*RUNNING, controller(1), controller(9, 15))
 )
+fault(
+    "controllers_are_voters", "info", says="Unregister it with Admin.unregisterController, if it",
+    sound=sound,
+)(cluster(level(33), *RUNNING[1:], controller(9, 33)))  # fmt: skip
 fault("features_recorded", "warning", says="no metadata.version", sound=sound)(
     cluster(broker(1, FIRST), broker(2, FIRST + 1))
 )

@@ -203,6 +203,30 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").unlink()
 
 
+def _begins_at(node: Node, offset: int, *deleted: int) -> None:
+    """The first entry is cut, and so many snapshots wait to be removed."""
+    node.epochs([(1, offset), (2, 8)])
+    path = node.checkpoint(6, 1)
+    for end in deleted:
+        path.with_name(f"{end:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 4, says="epoch 1 is said to begin at 4",
+    sound=lambda nodes: _begins_at(nodes[0], 4, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Where snapshots are being deleted, the file may be cut at one that is not there any more."""
+    _begins_at(nodes[0], 4)
+
+
+@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="epoch 2 is said to begin at 7")
+def _(nodes: list[Node]) -> None:
+    """The start of an epoch that begins inside the log is never cut."""
+    _begins_at(nodes[0], 4, 3)
+    nodes[0].epochs([(1, 4), (2, 7)])
+
+
 @fault("epoch_checkpoint_agrees", "warning", "1", 0, says="entry 1 0 follows 2 8")
 def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(2, 8), (1, 0)])

@@ -106,6 +106,13 @@ def _(nodes: list[Node]) -> None:
     path.with_name(f"{3:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
 
 
+@fault("snapshot_leftover", "info", "1", says="2 deleted snapshots")
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].checkpoint(6, 1)
+    for end in (2, 3):
+        path.with_name(f"{end:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
+
+
 def _of_epoch(node: Node, epoch: int) -> None:
     """The snapshot's second data batch in an epoch of its own."""
     path = node.checkpoint(6, 1)
