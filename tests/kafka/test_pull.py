@@ -269,6 +269,24 @@ def test_an_audit_of_the_pulled_log_alone_finds_nothing_wrong(
     assert all(row["crc_valid"] for row in judged)
 
 
+def test_disks_that_were_copied_before_the_pull_speak_against_no_restart(
+    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All disks end below what the leader has committed when it is pulled, and so does one alone;
+    nothing is wrong with any of them.
+    """
+    every = [one.id for one in quorum.controllers]
+    for chosen in (every, every[:1]):
+        folder = quorum.capture(tmp_path / str(len(chosen)), *chosen)
+        writer.write(50)
+        assert pull(quorum.bootstrap(), folder / "live") == 0
+        capsys.readouterr()
+        assert main(["audit", "--input", str(folder), "--fail-on", "critical"]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "Each node may be restarted, one at a time." in told
+        assert "was written after its files were copied" in told
+
+
 def test_a_log_start_that_moves_beyond_the_pulled_log(
     quorum: Quorum,
     writer: Writer,
