@@ -7,6 +7,7 @@ colours. `sentence`, `counted` and `offsets_text` are the small change of all se
 
 import re
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -51,6 +52,20 @@ def offsets_are(start: int, end: int) -> str:
 def listed(names: list[str]) -> str:
     """Names in a sentence: a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def some(labels: list[str], limit: int = 4) -> str:
+    """Labels in words, the first few of them."""
+    if len(labels) > limit + 1:  # "and 1 more" is no shorter than its name
+        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
+    return (
+        " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
+    )
+
+
+def numbers(ids: Iterable[int], limit: int = 9) -> str:
+    """Ids in words, as those of voters."""
+    return some([str(one) for one in ids], limit)
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import health_of
-from kraftlog.audit.triage import replicas_text, some
+from kraftlog.audit.triage import replicas_text
+from kraftlog.plain import some
 from kraftlog.quorum.addresses import (
     configured_places,
     contradictions,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kraftlog.plain import numbers
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -170,10 +171,10 @@ def _alone(quorum: Quorum) -> str:
 
 def missing_voters_text(quorum: Quorum) -> str:
     """Which voters have no copy at hand, in words."""
-    ids = [str(one) for one in quorum.bounds.missing_voters]
+    ids = quorum.bounds.missing_voters
     if len(ids) == 1:
         return f"no copy of voter {ids[0]} is at hand"
-    return f"no copies of voters {', '.join(ids[:-1])} and {ids[-1]} are at hand"
+    return f"no copies of voters {numbers(ids)} are at hand"
 
 
 def voters(quorum: Quorum) -> Coverage:

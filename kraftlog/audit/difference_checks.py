@@ -14,8 +14,8 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, numbers, replicas_text
-from kraftlog.plain import counted, natural, offsets_text, sentence
+from kraftlog.audit.triage import called, replicas_text
+from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
 from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum

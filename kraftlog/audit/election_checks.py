@@ -12,9 +12,8 @@ import numpy as np
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
-from kraftlog.audit.triage import some
 from kraftlog.log.batch import CONTROL
-from kraftlog.plain import counted
+from kraftlog.plain import counted, some
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.evidence import Longs

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
-from kraftlog.audit.triage import holding, intact_elsewhere, numbers, replicas_text
-from kraftlog.plain import offsets_are, sentence
+from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
+from kraftlog.plain import numbers, offsets_are, sentence
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView

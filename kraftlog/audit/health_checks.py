@@ -10,8 +10,7 @@ from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
-from kraftlog.audit.triage import numbers
-from kraftlog.plain import counted, sentence
+from kraftlog.plain import counted, numbers, sentence
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment

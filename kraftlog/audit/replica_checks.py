@@ -15,8 +15,8 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, numbers
-from kraftlog.plain import counted, offsets_text, sentence
+from kraftlog.audit.triage import called
+from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copied_before

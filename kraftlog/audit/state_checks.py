@@ -12,8 +12,8 @@ from typing import Any, Unpack
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check, Query, Scope, Severity, Words, check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.triage import at_same_place, replicas_text, some
-from kraftlog.plain import counted
+from kraftlog.audit.triage import at_same_place, replicas_text
+from kraftlog.plain import counted, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 

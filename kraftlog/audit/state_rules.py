@@ -6,7 +6,7 @@ but by `MassDeletion`. What a rule over partitions looks for, `state.suspects` m
 KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -282,13 +282,45 @@ class Window(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Gone:
+    """What went of one kind, and from which on it is close enough to the last one to count; a
+    removal takes the same time, however many went before.
+    """
+
+    rows: list[tuple[int, int, Change]] = field(default_factory=list)
+    start: int = 0
+    after_pauses: list[int] = field(default_factory=list)
+
+    def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
+        if self.rows and now - self.rows[-1][0] > _PAUSE_MS:
+            self.after_pauses.append(len(self.rows))
+        self.rows.append((now, offset, change))
+        while now - self.rows[self.start][0] > window_ms:
+            self.start += 1
+        if 2 * self.start > len(self.rows):
+            self.after_pauses = [one - self.start for one in self.after_pauses if one > self.start]
+            del self.rows[: self.start]
+            self.start = 0
+
+    def crowd(self, is_many: Callable[[int], bool]) -> int | None:
+        """Where the crowd begins: what went long before it is no part of it, as long as the crowd
+        alone is enough. None where all together are not enough.
+        """
+        end = len(self.rows)
+        if not is_many(end - self.start):
+            return None
+        few = bisect_left(self.after_pauses, True, key=lambda at: not is_many(end - at))
+        return max([self.start, *self.after_pauses[:few][-1:]])
+
+
+@dataclass(slots=True)
 class MassDeletion:
     """Watches how many objects of each kind go within a window of time; tells each window once, at
     its largest.
     """
 
     limits: Thresholds
-    _gone: dict[str, deque[tuple[int, int, Change]]] = field(default_factory=dict)
+    _gone: dict[str, _Gone] = field(default_factory=dict)
     _worst: dict[str, Window] = field(default_factory=dict)
 
     def see(
@@ -296,9 +328,8 @@ class MassDeletion:
     ) -> Iterator[Window]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
-            if now - self._gone[table][-1][0] > self.limits.mass_deletion_window_ms:
-                del self._worst[table]
-                self._gone[table].clear()
+            if now - self._gone[table].rows[-1][0] > self.limits.mass_deletion_window_ms:
+                del self._worst[table], self._gone[table]
                 yield worst
         for change in changes:
             if change.after is None and change.table in WATCHED:
@@ -306,25 +337,18 @@ class MassDeletion:
 
     def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
         table = change.table
-        gone = self._gone.setdefault(table, deque())
-        gone.append((now, offset, change))
-        while now - gone[0][0] > self.limits.mass_deletion_window_ms:
-            gone.popleft()
-        burst = list(gone)
+        gone = self._gone.setdefault(table, _Gone())
+        gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
         left = len(state.rows(table))
-        if not self._many(table, len(burst), left):
+        start = gone.crowd(lambda count: self._many(table, count, left))
+        if start is None:
             return
-        # What went long before the crowd is not part of it, as long as the crowd alone is enough.
-        for index in range(len(burst) - 1, 0, -1):
-            pause = burst[index][0] - burst[index - 1][0] > _PAUSE_MS
-            if pause and self._many(table, len(burst) - index, left):
-                burst = burst[index:]
-                break
+        removed = len(gone.rows) - start
         worst = self._worst.get(table)
-        if worst is None or len(burst) >= worst.removed:
-            total = left + len(burst)
-            first = tuple(change for _, _, change in burst[:NAMES_KEPT])
-            self._worst[table] = Window(table, burst[0][1], offset, len(burst), total, first)
+        if worst is None or removed >= worst.removed:
+            kept = gone.rows[start : start + NAMES_KEPT]
+            names = tuple(change for _, _, change in kept)
+            self._worst[table] = Window(table, kept[0][1], offset, removed, left + removed, names)
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits

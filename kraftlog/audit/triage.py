@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow
-from kraftlog.plain import natural, sentence
+from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -91,20 +91,6 @@ def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str
             evidence,
         )
     return "No other copy at hand holds that offset.", evidence
-
-
-def some(labels: list[str], limit: int = 4) -> str:
-    """Labels in words, the first few of them."""
-    if len(labels) > limit + 1:  # "and 1 more" is no shorter than its name
-        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
-    return (
-        " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
-    )
-
-
-def numbers(ids: Iterable[int], limit: int = 9) -> str:
-    """Ids in words, as those of voters."""
-    return some([str(one) for one in ids], limit)
 
 
 def replicas_text(labels: list[str]) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import Reason, at_text, health_check, row, since_text
-from kraftlog.audit.triage import numbers
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.plain import numbers
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum

@@ -8,6 +8,7 @@ that each majority of the old set meets each of the new one. Source: KIP-853 "Vo
 KAFKA-16526, KAFKA-16538, KAFKA-17608, KAFKA-17973.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,13 +160,13 @@ def _row(before: Named | None, one: Named, standing: str) -> Row:
 
 def _without_named(some: frozenset[Member], others: frozenset[Member]) -> frozenset[Member]:
     """The members of one set that are not in the other."""
+    known: dict[int, set[str | None]] = defaultdict(set)
+    for voter, directory in others:
+        known[voter].add(directory)
     return frozenset(
         (voter, directory)
         for voter, directory in some
-        if not any(
-            voter == other and (directory == known or None in (directory, known))
-            for other, known in others
-        )
+        if voter not in known or (directory is not None and not known[voter] & {directory, None})
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
 from kraftlog.audit.triage import head
-from kraftlog.plain import listed, sentence
+from kraftlog.plain import numbers, sentence
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
 from kraftlog.simulate.restart import NEVER_COMMITTED
@@ -142,7 +142,7 @@ def _sentence(
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")
-        names = listed([str(one) for one in missing])
+        names = numbers(missing)
         told.append(f"But {noun} {names} {verb} not copied: copy before you decide.")
     elif any(action.first for action in asked):
         told.append("But first do what is listed under What must I do.")
@@ -173,7 +173,7 @@ def _why(row: Row) -> str:
     if not needs:
         return str(row["reason"])
     noun = "copy of voter" if len(needs) == 1 else "copies of voters"
-    return f"{row['reason']} (the {noun} {listed([str(one) for one in needs])} would tell)"
+    return f"{row['reason']} (the {noun} {numbers(needs)} would tell)"
 
 
 def _order(rows: Sequence[Row]) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kraftlog.plain import counted, listed, sentence
+from kraftlog.plain import counted, listed, numbers, sentence, some
 from kraftlog.report.once import nodes_text
 
 Row = dict[str, Any]
@@ -98,7 +98,7 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
     if voters is None:
         told.append("Nothing at hand says who votes: no loss of committed data is ruled out.")
     elif missing:
-        which = listed([str(one) for one in missing])
+        which = numbers(missing)
         noun = "voter" if len(missing) == 1 else "voters"
         advice = "do not decide about a restart without " + ("it" if len(missing) == 1 else "them")
         if missing == present.get("on_other_disks"):
@@ -120,7 +120,7 @@ def _lag(verdict: Row) -> list[str]:
     lagging = verdict["lagging"]
     if not lagging:
         return []
-    who = listed([one["who"] for one in lagging])
+    who = some([one["who"] for one in lagging], _NAMED)
     is_one = len(lagging) == 1
     most = max(one["behind"] for one in lagging)
     snapshot = any(one["needs_snapshot"] for one in lagging)
@@ -133,7 +133,7 @@ def _lag(verdict: Row) -> list[str]:
         left = total - len(slow) - len(verdict["missing_voters"])
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
-        until = f"{listed(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
+        until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
         told.append(
             f"Only {left} of {total} voters are up to date: {may_fail} may fail until {until}."
         )

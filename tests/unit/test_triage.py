@@ -17,16 +17,14 @@ from kraftlog.audit.triage import (
     head,
     holding,
     intact_elsewhere,
-    numbers,
     offsets_of,
     remedy,
     replicas_text,
-    some,
     told_once,
 )
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.plain import counted, natural, offsets_are, offsets_text, sentence
+from kraftlog.plain import counted, natural, numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     LIMITS,

@@ -1,0 +1,117 @@
+"""What is told of crowds: removals that come close together, as they were defined first and in
+time that grows with the log alone; and names of so many voters that nobody would read them.
+"""
+
+from collections import deque
+from itertools import pairwise
+from time import process_time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.audit.state_rules import NAMES_KEPT, MassDeletion, Window
+from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.quorum.voter_changes import _without_named
+from kraftlog.report.verdict import headline
+from kraftlog.state.state import Change, State
+
+LIMITS = Thresholds()
+Event = tuple[int, int]
+"""When a topic went, and how many were left then."""
+
+
+def named(number: int) -> Change:
+    return Change("topics", (str(number),), {"name": str(number)}, None)
+
+
+def holding(left: int) -> State:
+    state = State()
+    for number in range(left):
+        state.set("topics", (f"left {number}",), {"name": "left"})
+    return state
+
+
+STATES = [holding(left) for left in range(13)]
+
+
+def told(events: list[Event]) -> list[Window]:
+    watcher, found = MassDeletion(LIMITS), []
+    for offset, (now, left) in enumerate(events):
+        found += watcher.see([named(offset)], STATES[left], now, offset)
+    return [*found, *watcher.rest()]
+
+
+def is_many(removed: int, left: int) -> bool:
+    enough = 100 * removed > LIMITS.mass_deletion_percent * (left + removed)
+    return removed >= LIMITS.mass_deletion_minimum and enough
+
+
+def by_definition(events: list[Event]) -> list[Window]:
+    """Every removal looks at all that went within the window."""
+    gone: deque[tuple[int, int]] = deque()
+    worst, found = None, []
+    for offset, (now, left) in enumerate(events):
+        if worst is not None and now - gone[-1][0] > LIMITS.mass_deletion_window_ms:
+            found.append(worst)
+            worst = None
+            gone.clear()
+        gone.append((now, offset))
+        while now - gone[0][0] > LIMITS.mass_deletion_window_ms:
+            gone.popleft()
+        burst = list(gone)
+        if not is_many(len(burst), left):
+            continue
+        starts = [
+            index
+            for index, (one, other) in enumerate(pairwise(burst), 1)
+            if other[0] - one[0] > 1000 and is_many(len(burst) - index, left)
+        ]
+        burst = burst[max(starts, default=0) :]
+        if worst is None or len(burst) >= worst.removed:
+            names = tuple(named(at) for _, at in burst[:NAMES_KEPT])
+            total = left + len(burst)
+            worst = Window("topics", burst[0][1], offset, len(burst), total, names)
+    return found if worst is None else [*found, worst]
+
+
+steps = st.sampled_from([0, 1, 400, 1000, 1001, 5000, 30_000, 60_000, 60_001, -5000, -70_000])
+
+
+@given(st.lists(st.tuples(steps, st.integers(0, 12)), max_size=60))
+def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]]) -> None:
+    events, now = [], 0
+    for step, left in given:
+        now += step
+        events.append((now, left))
+    assert told(events) == by_definition(events)
+
+
+def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
+    began = process_time()
+    (window,) = told([(at // 10, 1) for at in range(40_000)])
+    assert window.removed == 40_000
+    assert len(window.changes) == NAMES_KEPT
+    assert process_time() - began < 10, "each looked at all before it"
+
+
+def test_voters_without_number() -> None:
+    began = process_time()
+    before = frozenset((voter, None) for voter in range(20_000))
+    after = frozenset((voter, f"disk {voter}") for voter in range(10_000, 30_000))
+    assert _without_named(after, before) == {one for one in after if one[0] >= 20_000}
+    moved = frozenset((voter, "other") for voter in range(10_000, 20_000))
+    assert _without_named(moved, after) == moved
+    assert process_time() - began < 5, "each was compared with all others"
+
+
+def test_a_headline_names_a_few_of_many() -> None:
+    many = list(range(1, 5001))
+    lag = [{"who": f"broker {one}", "behind": 9, "needs_snapshot": False, "is_voter": True}
+           for one in many]  # fmt: skip
+    row = {
+        "verdict": "incomplete", "voters": many, "missing_voters": many[:4000], "not_judged": [],
+        "committed_lower": 0, "committed_upper": None, "lagging": lag,
+    }  # fmt: skip
+    said = headline(row, [], [])
+    assert len(said) < 1000
+    assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3991 more (of 5000)" in said
