@@ -5,6 +5,7 @@ Whether a snapshot's state is right is asked in `state_checks`. Source: KIP-630 
 "Changes to Leader Election", "Validation of Snapshot and Log", KIP-1219, KAFKA-14238, KAFKA-14619.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -77,10 +78,14 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
     finding names, or remove it where an older snapshot and the log cover the same offsets.""",
 )  # fmt: skip
 def footer_last(quorum: Quorum) -> Iterator[BadRow]:
+    complete = defaultdict[tuple[int, int], list[SnapshotView]](list)
+    for one in quorum.snapshots:
+        if one.is_complete:
+            complete[one.id].append(one)
     for one in quorum.snapshots:
         if one.evidence.problem is not None or one.ends_with_footer or one.ends_damaged:
             continue
-        peer = _complete_peer(quorum, one)
+        peer = next((s for s in complete[one.id] if s.replica != one.replica), None)
         at_hand = (
             f"Replica {peer.replica} has the complete file ({peer.evidence.size_bytes:,} bytes): copy that file."
             if peer
@@ -110,11 +115,6 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
 def _end_of_batches(one: SnapshotView) -> int:
     batches = one.evidence.batches
     return int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
-
-
-def _complete_peer(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
-    same = (s for s in quorum.snapshots if s.id == one.id and s.replica != one.replica)
-    return next((s for s in same if s.is_complete), None)
 
 
 @check(

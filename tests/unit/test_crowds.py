@@ -1,19 +1,25 @@
 """What is told of crowds: removals that come close together, as they were defined first and in
-time that grows with the log alone; and names of so many voters that nobody would read them.
+time that grows with the log alone; and names of so many voters that nobody would read them; files in crowds.
 """
 
+import sys
 from collections import deque
 from itertools import pairwise
+from pathlib import Path
 from time import process_time
+from types import FrameType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.audit.state_rules import NAMES_KEPT, MassDeletion, Window
+from kraftlog.quorum import snapshots
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named
 from kraftlog.report.verdict import headline
 from kraftlog.state.state import Change, State
+from tests.unit.audit_logs import Node, audit, healthy_log
 
 LIMITS = Thresholds()
 Event = tuple[int, int]
@@ -115,3 +121,25 @@ def test_a_headline_names_a_few_of_many() -> None:
     said = headline(row, [], [])
     assert len(said) < 1000
     assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3991 more (of 5000)" in said
+
+
+def test_empty_snapshots_by_the_thousand(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write(healthy_log())
+    for number in range(2000):
+        node.checkpoint(1_000_000 + number, 1).write_bytes(b"")
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal calls
+        code = frame.f_code
+        calls += event == "call" and (code.co_name, code.co_filename) == ("id", snapshots.__file__)
+
+    sys.setprofile(count)
+    try:
+        result = audit(tmp_path)
+    finally:
+        sys.setprofile(None)
+    (found,) = (one for one in result.results if one.check == "snapshot_footer_last")
+    assert found.finding_count == 2000
+    assert calls < 200_000, "each was compared with all others"
