@@ -1,4 +1,4 @@
-"""Certificates for tests, valid for a day: an authority, and whom it has signed."""
+"""Certificates for tests: an authority, and whom it has signed."""
 
 from __future__ import annotations
 
@@ -47,15 +47,23 @@ class Identity:
         )
 
 
-def identity(name: str, signed_by: Identity | None = None) -> Identity:
-    """A new identity for the loopback; an authority where nobody signs it."""
+def identity(
+    name: str,
+    signed_by: Identity | None = None,
+    *,
+    host: str = "127.0.0.1",
+    days: tuple[int, int] = (-1, 1),
+) -> Identity:
+    """A new identity for the loopback, or another host, valid from one day to another, as seen from
+    now; an authority where nobody signs it.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer = signed_by.certificate.subject if signed_by else subject
     now = datetime.now(UTC)
     addresses = [
-        x509.DNSName("localhost"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        *([x509.DNSName("localhost")] if host == "127.0.0.1" else []),
+        x509.IPAddress(ipaddress.ip_address(host)),
     ]
     certificate = (
         x509.CertificateBuilder()
@@ -63,8 +71,8 @@ def identity(name: str, signed_by: Identity | None = None) -> Identity:
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now + timedelta(days=days[0]))
+        .not_valid_after(now + timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(signed_by is None, None), critical=True)
         .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
         .sign(signed_by.key if signed_by else key, hashes.SHA256())

@@ -32,6 +32,16 @@ batch is at most 8 MiB.
 """
 CONNECT_SECONDS = 15.0
 
+_NOT_YET, _EXPIRED, _OTHER_HOST, _OTHER_IP = 9, 10, 62, 64
+_NAME = "name the host as its certificate does, or see ssl.endpoint.identification.algorithm"
+_CERTIFICATE_ADVICE = {
+    _NOT_YET: "compare the clocks of both machines",
+    _EXPIRED: "the node needs a new one",
+    _OTHER_HOST: _NAME,
+    _OTHER_IP: _NAME,
+}
+"""By OpenSSL's X509_V_ERR codes; any other is a matter of whom to trust."""
+
 # The library logs every failure, which its caller tells in one sentence.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
@@ -118,7 +128,8 @@ class Connection:
         tls = next((one for one in causes if isinstance(one, ssl.SSLError)), None)
         if isinstance(tls, ssl.SSLCertVerificationError):
             why = f"its certificate is not trusted ({tls.verify_message})"
-            raise PullError(f"{self.address}: {why}; see ssl.truststore.location") from error
+            advice = _CERTIFICATE_ADVICE.get(tls.verify_code, "see ssl.truststore.location")
+            raise PullError(f"{self.address}: {why}; {advice}") from error
         if tls is not None:
             why = f"TLS failed ({tls.reason or 'no reason given'})"
             raise PullError(f"{self.address}: {why}; see the listener's protocol") from error

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import socket
 import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kraftlog.errors import UsageError
+from kraftlog.pull.address import Address, PullError
+from kraftlog.pull.connection import Connection
 from kraftlog.pull.security import Security, jaas_options, read_security, security_of
 from kraftlog.pull.tokens import token_source
 from tests.certificates import identity
@@ -190,3 +197,41 @@ def test_a_token_of_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
     file.write_text("two\x01fields")
     with pytest.raises(Exception, match="not a token"):
         source()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"days": (-9, -3)}, "certificate has expired); the node needs a new one"),
+        ({"days": (3, 9)}, "not yet valid); compare the clocks"),
+        ({"host": "10.1.1.1"}, "; name the host as its certificate does"),
+        ({}, "; see ssl.truststore.location"),
+    ],
+    ids=["expired", "not yet valid", "of another host", "of another authority"],
+)
+def test_what_is_wrong_with_a_certificate_has_its_own_advice(
+    wrong: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    authority = identity("ca")
+    identity("server", authority, **wrong).write_pem(tmp_path / "server.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    trusted = authority if wrong else identity("other")
+    found = security_of(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": trusted.certificate_pem(),
+        }
+    )
+
+    def refused(listener: socket.socket) -> None:
+        accepted, _ = listener.accept()
+        with suppress(OSError), context.wrap_socket(accepted, server_side=True):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=refused, args=(listener,), daemon=True).start()
+        address = Address("127.0.0.1", listener.getsockname()[1])
+        with pytest.raises(PullError, match=re.escape(says)):
+            Connection(address, found)
