@@ -102,7 +102,8 @@ def _no_voters(quorum: Quorum, found: Health) -> Reason:
     action="identity", nothing=_no_voters,
     meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
     with controller.quorum.auto.join.enable a controller that is no voter asks to be one
-    (KAFKA-19850). At level info it came back so late that a person may have added it.""",
+    (KAFKA-19850). At level info it came back so late, or its server.properties says so, that a
+    person may have added it.""",
     advice="""If it must stay away, stop the node, or switch controller.quorum.auto.join.enable off
     on it, and remove it after that.""",
 )  # fmt: skip
@@ -113,7 +114,8 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if (voter, directory) not in now:
             continue
         passed = back.timestamp - left.timestamp
-        by_itself = _joins(quorum, voter, directory) or passed <= quorum.thresholds.rejoin_ms
+        joins = _joins(quorum, voter, directory)
+        by_itself = passed <= quorum.thresholds.rejoin_ms if joins is None else joins
         how = (
             f", {max(0, passed) / 1000:,.1f} s later, as a controller does by itself"
             if by_itself
@@ -143,13 +145,17 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 _STAY_AWAY = f"If it must stay away, stop the node or set {AUTO_JOIN}=false on it, and only then remove it (KAFKA-19850)."
 
 
-def _joins(quorum: Quorum, voter: int, directory: str) -> bool:
-    """Whether the settings of a voter's copy say that it joins by itself."""
+def _joins(quorum: Quorum, voter: int, directory: str) -> bool | None:
+    """Whether the settings beside a voter's copy say that it joins by itself; None without any."""
     copies = [
         one
         for one in quorum.replicas
-        if one.node_id == voter and one.meta("directory.id") in (directory, None)
+        if one.node_id == voter
+        and one.meta("directory.id") in (directory, None)
+        and one.server_properties is not None
     ]
+    if not copies:
+        return None
     return any((one.setting(AUTO_JOIN) or "").strip().lower() == "true" for one in copies)
 
 

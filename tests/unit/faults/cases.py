@@ -225,6 +225,24 @@ fault(
 )(removed(1, 2, 3, ms=LATER + 60_001))  # fmt: skip
 
 
+def back_by_hand(setting: str) -> Damage:
+    """The voter is back at once, and its settings are known."""
+
+    def damage(nodes: list[Node]) -> None:
+        removed(1, 2, 3)(nodes)
+        settings(nodes[2], controller_quorum_auto_join_enable=setting)
+
+    return damage
+
+
+fault("voters_removed_stay_away", "info", says="is a voter again", sound=removed(1, 2))(
+    back_by_hand("false")
+)
+fault("voters_removed_stay_away", "warning", says="as a controller does by itself")(
+    back_by_hand("true")
+)
+
+
 def removed_again(nodes: list[Node]) -> None:
     removed(1, 2, 3)(nodes)
     for node in nodes:
