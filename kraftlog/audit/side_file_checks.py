@@ -101,9 +101,12 @@ def _fits(
 ) -> bool:
     """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin
     inside an epoch. Where snapshots were being deleted during the copy, the one that the file was
-    cut at may be gone, or have come after the others were copied.
+    cut at may be gone, or have come after the others were copied. Of a first entry behind the log's
+    end `log_end_lost` tells.
     """
     if offset == known.start_offset or not known.certain:
+        return True
+    if first and offset > (log.end_offset or 0):
         return True
     if known.start_offset == log.start_offset and offset < known.start_offset:
         return True

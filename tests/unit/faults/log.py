@@ -220,6 +220,12 @@ def _(nodes: list[Node]) -> None:
     _begins_at(nodes[0], 4)
 
 
+@fault("log_end_lost", "critical", "1", 12, says="says that epoch 2 began at offset 20")
+def _(nodes: list[Node]) -> None:
+    """A file that is cut behind the end is one finding, and says nothing of the epochs before."""
+    nodes[0].epochs([(2, 20)])
+
+
 @fault("epoch_checkpoint_agrees", "warning", "1", 7, says="epoch 2 is said to begin at 7")
 def _(nodes: list[Node]) -> None:
     """The start of an epoch that begins inside the log is never cut."""
