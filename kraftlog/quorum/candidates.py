@@ -52,6 +52,6 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
     logs = [
         log
         for log in quorum.peers
-        if log.label not in quorum.tail_starts and log.covers(offset, quorum.bounds.lower)
+        if quorum.departs(log) == log.end_offset and log.covers(offset, quorum.bounds.lower)
     ]
     return max(logs, key=lambda log: (log.last_epoch or 0, log.end_offset or 0), default=None)

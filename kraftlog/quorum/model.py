@@ -236,8 +236,8 @@ class Quorum:
         return starts
 
     def departs(self, log: LogView) -> int:
-        """Where a log leaves the history that the quorum goes on with: its end, or where its
-        uncommitted tail or its second history begins.
+        """Where a log leaves the history that the quorum goes on with: where its uncommitted tail
+        or its second history begins, else its end.
         """
         end = log.end_offset or 0
         return min(

@@ -18,6 +18,7 @@ from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
 from tests.unit.audit_logs import quorum
+from tests.unit.faults.ends import went_on_from_backups, went_on_without
 
 FIRST = "1@host1:9093:yD7wSNglQZe1f8nw8v9c1Q"
 SECOND = "7@[::1]:9094:DmhVAByDzAsoIMGOut7ABg"
@@ -173,3 +174,24 @@ def test_nothing_is_written_but_a_new_folder(
     words = ["recover", "--input", str(copies), "--out", str(tmp_path / "new"), "--at", "999"]
     assert main([*words, "--voters", FIRST]) == 2
     assert "the state at 999 can be rebuilt from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damage, topics, left_out",
+    [
+        (lambda nodes: went_on_without(nodes, snapshotted=True), ["a", "b", "c"], ["9"]),
+        (went_on_from_backups, ["a", "b", "c", "theirs"], ["2", "3"]),
+    ],
+    ids=["the voters hold the newer history", "one voter does"],
+)
+def test_of_two_histories_one_is_kept_and_the_other_is_named(
+    damage: Any, topics: list[str], left_out: list[str], tmp_path: Path
+) -> None:
+    """What is left out begins where the histories part, whoever holds it."""
+    damage(quorum(tmp_path / "copies"))
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert plan["topics"] == topics
+    (lost,) = plan["lost"]
+    assert (lost["replicas"], lost["start_offset"]) == (left_out, 12)
+    named = [one for one in lost["objects"] if "topic theirs" in one]
+    assert bool(named) == ("theirs" not in topics)

@@ -350,7 +350,7 @@ def _history(node: Node, epoch: int, leader: int, *values: bytes, snapshotted: b
         node.checkpoint(13 + len(values), epoch).write_bytes(snapshot(stored, epoch, LATER))
 
 
-def _went_on_without(nodes: list[Node], snapshotted: bool) -> None:
+def went_on_without(nodes: list[Node], snapshotted: bool) -> None:
     """The voters go on from older copies of their disks; a broker holds what they had committed."""
     for node in nodes:
         _history(node, 4, 2, NO_OP, snapshotted=False)
@@ -362,11 +362,11 @@ def _went_on_without(nodes: list[Node], snapshotted: bool) -> None:
 fault(
     "committed_data_consistent", "critical", "9", 12,
     says="Two histories: from offset 12 on, replicas 9 and 1 hold different records",
-    sound=lambda nodes: _went_on_without(nodes, snapshotted=False),
-)(lambda nodes: _went_on_without(nodes, snapshotted=True))  # fmt: skip
+    sound=lambda nodes: went_on_without(nodes, snapshotted=False),
+)(lambda nodes: went_on_without(nodes, snapshotted=True))  # fmt: skip
 fault(
     "committed_data_consistent", "critical", "9", 12, says="Only replica 9 has: topic theirs."
-)(lambda nodes: _went_on_without(nodes, snapshotted=True))  # fmt: skip
+)(lambda nodes: went_on_without(nodes, snapshotted=True))  # fmt: skip
 """A snapshot is only made of what is committed: without one, the broker's end is a tail."""
 
 
