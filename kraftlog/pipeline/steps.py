@@ -43,7 +43,8 @@ def audit_job(start_spark: StartSpark, options: Options) -> int:
     """Audit the newest run, judge the contracts of the tables that it has published, write its
     page.
 
-    The exit code says whether there are findings at or above `fail_on`, or else a broken contract.
+    The exit code says whether there are findings at or above `fail_on`, or else a broken contract
+    (2).
     """
     with _run(start_spark, options) as run:
         return _judged(run)

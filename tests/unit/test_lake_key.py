@@ -16,10 +16,14 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.message.catalogue import spec_of
+from kraftlog.pipeline.keeping import check
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.state.encode import encode_batch, metadata_record
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.lease import holding
+from kraftlog.tables.register import Published
+from kraftlog.tables.spec import decoded_tables
 from tests.property.engines import flipped, sealed
 
 KEY = "_redaction.key"
@@ -49,6 +53,23 @@ def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(LakeError, match="is broken"):
         lake_key(Lake(str(tmp_path)))
     assert (tmp_path / KEY).read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [None, b"short"])
+def test_a_check_names_a_key_that_nothing_rebuilds(tmp_path: Path, content: bytes | None) -> None:
+    options = load_options({"lake": str(tmp_path)})
+    with holding(str(tmp_path), 60, 0, print) as lease:
+        spec = decoded_tables()["runs"]
+        lake = Lake(str(tmp_path), lease.token, lease.opened)
+        lake.write(spec, spec.schema.empty_table(), 1)
+        (tmp_path / KEY).write_bytes(bytes(KEY_SIZE))
+        lease.say(published=(Published(1, {"runs": 1}, {"runs": 0}),))
+    assert not check(options).damaged
+    (tmp_path / KEY).unlink()
+    if content is not None:
+        (tmp_path / KEY).write_bytes(content)
+    with pytest.raises(LakeError, match="put its backup back"):
+        check(options)
 
 
 # --- What is stored ---------------------------------------------------------------------------
