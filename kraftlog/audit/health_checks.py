@@ -267,7 +267,7 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         brokers = sorted({broker for one in partitions for broker in _out_of_sync(one)})
         missing = f"{_stopped(brokers)}: start what is missing."
         if not on_purpose:
-            missing = f"Start what is missing: {_brokers(brokers)}."
+            missing = _to_bring_back(found, brokers)
         verb = "has" if len(partitions) == 1 else "have"
         yield row(
             found,
@@ -277,6 +277,21 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             names=[one.name for one in partitions],
             partitions=_evidence(partitions),
         )
+
+
+def _to_bring_back(found: Health, brokers: Sequence[int]) -> str:
+    """What is to be done with brokers that are not in sync: those that are away, then those that
+    run.
+    """
+    away = [one for one in brokers if not found.alive(one)]
+    running = [one for one in brokers if found.alive(one)]
+    told = [f"Start what is missing: {_brokers(away)}."] if away else []
+    if running:
+        verb, they = ("runs", "its") if len(running) == 1 else ("run", "their")
+        told.append(
+            f"{sentence(_brokers(running))} {verb}, but not in sync: see {they} server.log."
+        )
+    return " ".join(told)
 
 
 def _in_sync(one: Partition) -> str:
