@@ -287,10 +287,8 @@ def _to_bring_back(found: Health, brokers: Sequence[int]) -> str:
     running = [one for one in brokers if found.alive(one)]
     told = [f"Start what is missing: {_brokers(away)}."] if away else []
     if running:
-        verb, they = ("runs", "its") if len(running) == 1 else ("run", "their")
-        told.append(
-            f"{sentence(_brokers(running))} {verb}, but not in sync: see {they} server.log."
-        )
+        what = "runs, but is" if len(running) == 1 else "run, but are"
+        told.append(f"{sentence(_brokers(running))} {what} not in sync: see server.log for why.")
     return " ".join(told)
 
 

@@ -179,19 +179,27 @@ INDEX_INTERVAL = 4096
 
 
 def _is_left_by_truncation(log: LogView, index: IndexEvidence) -> bool:
-    """Whether entries behind the end of a log may be of a tail that Kafka itself cut. It forgets
-    them, but leaves their bytes in the file, where new entries write over them one by one.
+    """Whether entries behind the end of a log are of a tail that Kafka itself cut. It forgets them,
+    but leaves their bytes in the file, where new entries write over them one by one.
 
-    Either the log was cut (a producer snapshot says so) where no entry was due since, or the time
-    index dates the entries to before the log's last batch, so that they are not what followed it.
-    Source: OffsetIndex.truncateTo, LogSegment.truncateTo, UnifiedLog.rebuildProducerState.
+    After a cut, as after a start, no entry is due before INDEX_INTERVAL bytes are appended: one that
+    is nearer to it was there before. Or the time index dates the entries to before the log's last
+    batch, so that they are not what followed it. Source: OffsetIndex.truncateTo, LogSegment.truncateTo, UnifiedLog.rebuildProducerState.
     """
     end, cut = log.end_offset or 0, last_cut(log, index)
     if log.is_empty or index.base_offset >= end or not index.padding_bytes:
         return False
     if cut is not None:
-        since = log.evidence.log.sizes[log.rows[log.base >= cut]]
-        if int(since[:-1].sum()) <= INDEX_INTERVAL:
+        last = int(log.rows[-1])
+        since = log.rows[log.base >= cut]
+        columns = log.evidence.log
+        place = int(
+            columns.positions[since[0]]
+            if len(since)
+            else columns.positions[last] + columns.sizes[last]
+        )
+        behind = index.values[index.values >= place]
+        if len(behind) and int(behind[0]) - place <= INDEX_INTERVAL:
             return True
     newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
     times = [

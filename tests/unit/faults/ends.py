@@ -108,39 +108,31 @@ def _preallocated(node: Node, entries: list[tuple[int, int]], *times: tuple[int,
         path.write_bytes((path.read_bytes() if path.exists() else b"") + more + bytes(96))
 
 
-FURTHER = [(9, AT[9]), (40, END_POSITION + 9000)]
+INTERVAL = 4096
+FURTHER = [(9, AT[9]), (40, END_POSITION + INTERVAL)]
 """The last entry is of a batch that is not there any more."""
 
 
-def _truncated(node: Node, at: int, more: int = 0) -> None:
+def _truncated(node: Node, at: int, beyond: int = INTERVAL) -> None:
     """Kafka has cut the log there, where other records stand by now."""
     _closed(node, at)
-    _preallocated(node, FURTHER)
-    node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER) for n in range(more)))
+    _preallocated(node, [(9, AT[9]), (40, END_POSITION + beyond)])
 
 
-MUCH = 4096 // len(Batch(0, 2, (NO_OP,)).raw()) + 2
-"""So many no-ops that an index entry has come due since, and one more."""
 fault(
     LOST, "critical", "3", 12, says="lists a batch of offset 40",
     sound=lambda nodes: _truncated(nodes[2], 12),
 )(lambda nodes: _preallocated(nodes[2], FURTHER))  # fmt: skip
 fault(
     LOST, "critical", "3", 12, says="lists a batch of offset 40",
-    sound=lambda nodes: _truncated(nodes[2], 10),
-)(lambda nodes: _truncated(nodes[2], 6))  # fmt: skip
-"""The producer snapshot where the segment was rolled tells of no cut."""
-
-
-def _grown(nodes: list[Node], more: int) -> None:
-    _truncated(nodes[2], 12, more)
-    _preallocated(nodes[2], [(9, AT[9]), (400, END_POSITION + 90_000)])
-
-
+    sound=lambda nodes: _truncated(nodes[2], 11, INTERVAL - END_POSITION + AT[11]),
+)(lambda nodes: _truncated(nodes[2], 11, INTERVAL - END_POSITION + AT[11] + 1))  # fmt: skip
+"""Behind a cut, as behind a start, no entry is due before so many bytes."""
 fault(
-    LOST, "critical", "3", 12 + MUCH, says="lists a batch of offset 400",
-    sound=lambda nodes: _grown(nodes, MUCH - 1),
-)(lambda nodes: _grown(nodes, MUCH))  # fmt: skip
+    LOST, "critical", "3", 12, says="lists a batch of offset 40",
+    sound=lambda nodes: _truncated(nodes[2], 10, 0),
+)(lambda nodes: _truncated(nodes[2], 6, 0))  # fmt: skip
+"""The producer snapshot where the segment was rolled tells of no cut."""
 fault(
     LOST, "critical", "3", 12, says="lists a batch of offset 40",
     sound=lambda nodes: _preallocated(nodes[2], FURTHER, (40, healthy_log()[-1].ms - 1)),
