@@ -53,7 +53,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 evidence={"problem": file.problem},
             )
             continue
-        told = list(_entry_problems(log, file.value, quorum.snapshots_of(log.label)))
+        told = list(_entry_problems(quorum, log, file.value))
         told += _missing_entries(log, file.value, file.modified_ms)
         for entry, word, text in told[:20]:
             yield BadRow(
@@ -72,10 +72,8 @@ Entry = tuple[int, int]
 Told = tuple[Entry, str, str]
 
 
-def _entry_problems(
-    log: LogView, entries: list[Entry], snapshots: list[SnapshotView]
-) -> Iterator[Told]:
-    vector = {one.epoch: one for one in log.epoch_starts}
+def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
+    vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
     for index, (epoch, offset) in enumerate(entries):
@@ -93,7 +91,30 @@ def _entry_problems(
             begins = vector[epoch].start_offset
             text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
             yield entry, "wrong", f"has a wrong entry: {text}"
+        elif (known := _begun(quorum, log, epoch)) and _is_other(offset, known[1], index == 0):
+            text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {known[1]} in the log of {known[0]}"
+            yield entry, "wrong", f"has a wrong entry: {text}"
         previous = entry
+
+
+def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[str, int] | None:
+    """Where an epoch begins that began before this log does, by a replica of the same history, and
+    which that is.
+    """
+    start = log.start_offset or 0
+    for other in quorum.peers:
+        if quorum.surely_agree(log, other) > start:
+            for one in other.epoch_starts:
+                if one.epoch == epoch and one.certain and one.start_offset < start:
+                    return other.label, one.start_offset
+    return None
+
+
+def _is_other(offset: int, start_offset: int, first: bool) -> bool:
+    """Whether an entry is not that of an epoch's start; only the first one is ever cut to a later
+    offset.
+    """
+    return offset < start_offset or (offset > start_offset and not first)
 
 
 def _fits(

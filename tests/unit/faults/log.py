@@ -21,6 +21,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     partition,
+    snapshot,
     topic,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, everywhere, fault
@@ -218,6 +219,34 @@ def _begins_at(node: Node, offset: int, *deleted: int) -> None:
 def _(nodes: list[Node]) -> None:
     """Where snapshots are being deleted, the file may be cut at one that is not there any more."""
     _begins_at(nodes[0], 4)
+
+
+def _begins_inside(node: Node, *entries: tuple[int, int]) -> None:
+    """The log begins inside of epoch 2, with the snapshot that lets it."""
+    stored, kept = [healthy_log()[1], healthy_log()[3]], healthy_log()[7:]
+    node.checkpoint(9, 2).write_bytes(snapshot(stored, 2, START_MS + 6000))
+    for base in (0, 6):
+        node.segment(base).unlink()
+    node.segment(9).write_bytes(b"".join(one.raw() for one in kept))
+    node.epochs(list(entries))
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 7, says="its batches begin at 8 in the log of 2",
+    sound=lambda nodes: _begins_inside(nodes[0], (1, 0), (2, 8)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Where an epoch begins that is older than the log, the others know."""
+    _begins_inside(nodes[0], (1, 0), (2, 7))
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 6, says="its batches begin at 8 in the log of 2",
+    sound=lambda nodes: _begins_inside(nodes[0], (2, 9)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A first entry may be cut to a later offset, and not to an earlier one."""
+    _begins_inside(nodes[0], (2, 6))
 
 
 @fault("log_end_lost", "critical", "1", 12, says="says that epoch 2 began at offset 20")
