@@ -25,7 +25,7 @@ CLASSES = JAVA / "classes"
 JUDGE, NEWEST = "4.3.1", "4.4.0"
 """The releases that judge: the first has Kafka's tools too, the second only reads and writes logs.
 """
-HEAP = ("-Xmx4g", "-XX:+UseSerialGC")
+HEAP = ("-Xmx4g", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 # Enums hash alike in every run, so the order of records in a snapshot repeats too.
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 PARTITION = "__cluster_metadata-0"

@@ -42,17 +42,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
-from tests.unit.faults import (  # noqa: F401  (they declare faults)
-    borders,
-    cases,
-    ends,
-    health,
-    log,
-    replica,
-    snapshots,
-    state,
-    told,
-)
+from tests.unit.faults import told
 from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
 from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
