@@ -1,7 +1,7 @@
 """How often Python looks for cycles of objects that hold each other.
 
 What a run holds are rows, hundreds of thousands of lists and dicts of which none is part of a cycle.
-Each look goes through all of them, again and again as they become more: a quarter of the driver's
+Each look goes through all of them, again and again as they become more: a fifth of the driver's
 time for a quorum of 200,000 partitions. Objects that nothing holds go at once, without any look.
 """
 
