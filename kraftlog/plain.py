@@ -58,9 +58,7 @@ def some(labels: list[str], limit: int = 4) -> str:
     """Labels in words, the first few of them."""
     if len(labels) > limit + 1:  # "and 1 more" is no shorter than its name
         return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
-    return (
-        " and ".join(labels) if len(labels) < 3 else ", ".join(labels[:-1]) + f" and {labels[-1]}"
-    )
+    return listed(labels) if labels else ""
 
 
 def numbers(ids: Iterable[int], limit: int = 9) -> str:

@@ -74,6 +74,7 @@ Told = tuple[Entry, str, str]
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
     vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
+    begun = _begun(quorum, log)
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
     for index, (epoch, offset) in enumerate(entries):
@@ -91,23 +92,25 @@ def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Itera
             begins = vector[epoch].start_offset
             text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
             yield entry, "wrong", f"has a wrong entry: {text}"
-        elif (known := _begun(quorum, log, epoch)) and _is_other(offset, known[1], index == 0):
-            text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {known[1]} in the log of {known[0]}"
+        elif epoch in begun and _is_other(offset, begun[epoch][0], index == 0):
+            begins, label = begun[epoch]
+            text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins} in the log of {label}"
             yield entry, "wrong", f"has a wrong entry: {text}"
         previous = entry
 
 
-def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[str, int] | None:
-    """Where an epoch begins that began before this log does, by a replica of the same history, and
-    which that is.
+def _begun(quorum: Quorum, log: LogView) -> dict[int, tuple[int, str]]:
+    """Of the epochs that began before this log does, where each begins, by which replica of the
+    same history.
     """
     start = log.start_offset or 0
+    found: dict[int, tuple[int, str]] = {}
     for other in quorum.peers:
         if quorum.surely_agree(log, other) > start:
             for one in other.epoch_starts:
-                if one.epoch == epoch and one.certain and one.start_offset < start:
-                    return other.label, one.start_offset
-    return None
+                if one.certain and one.start_offset < start:
+                    found.setdefault(one.epoch, (one.start_offset, other.label))
+    return found
 
 
 def _is_other(offset: int, start_offset: int, first: bool) -> bool:
@@ -131,9 +134,10 @@ def _fits(
         return True
     if known.start_offset == log.start_offset and offset < known.start_offset:
         return True
+    if not first or not log.epoch_end(known.epoch)[1] >= offset > known.start_offset:
+        return False
     deleting = any(one.kind == names.CHECKPOINT_DELETED for one in log.evidence.snapshots)
-    is_cut = deleting or any(one.end_offset == offset for one in snapshots)
-    return first and is_cut and log.epoch_end(known.epoch)[1] >= offset > known.start_offset
+    return deleting or any(one.end_offset == offset for one in snapshots)
 
 
 def _in_hole(log: LogView, offset: int) -> bool:

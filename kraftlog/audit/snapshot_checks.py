@@ -480,8 +480,8 @@ def _deleted(quorum: Quorum) -> Iterator[BadRow]:
         found = [one for one in replica.snapshots if one.kind == names.CHECKPOINT_DELETED]
         if not found:
             continue
-        size = counted(sum(one.size_bytes for one in found), "byte")
-        first = found[0].name
+        size_bytes, first = sum(one.size_bytes for one in found), found[0].name
+        size = counted(size_bytes, "byte")
         what = (
             f"The file {first} ({size}) is a deleted snapshot that waits to be removed"
             if len(found) == 1
@@ -492,7 +492,7 @@ def _deleted(quorum: Quorum) -> Iterator[BadRow]:
             f"{what}. Kafka does so within a minute, or at its next start: nothing needs to be done.",
             found[0].path,
             evidence={
-                "size_bytes": sum(one.size_bytes for one in found),
+                "size_bytes": size_bytes,
                 "complete_size_bytes": None,
                 "idle_ms": None,
                 "paths": [one.path for one in found],

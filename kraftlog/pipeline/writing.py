@@ -112,10 +112,10 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
         cut = [one.spec for one in found if not one.has_log and lake.cut_broken_end(one.table)]
         found = [one for one in found if one.spec not in cut]
         found += damages(lake, cut, last, deep=options.verify)
-    lake = _above_all_tokens(lake, lease, [one.table for one in found if not one.has_log])
+    broken = {one.table for one in found if not one.has_log}
+    lake = _above_all_tokens(lake, lease, broken)
     if lease.is_taken_over:
         tell(f"{lake.root}: the run before this one was killed; its work is taken over")
-        broken = {one.table for one in found if not one.has_log}
         lake.fence(spec for name, spec in all_tables().items() if name not in broken)
     if not found:
         return _Mended(pa.array([], pa.string()), is_anew=False)

@@ -38,8 +38,7 @@ def candidates(quorum: Quorum) -> list[Candidate]:
     found = []
     for voter, log, key in standing:
         granting = frozenset({voter, *(other for other, _, theirs in standing if theirs <= key)})
-        goes_on = quorum.departs(log) == (log.end_offset or 0)
-        reached = key[1] if goes_on else min(key[1], quorum.departs(log))
+        reached = quorum.leaves(log.label, key[1])
         lacks = reached if reached < lower else None
         found.append(
             Candidate(voter, log, lacks, granting, len(granting) >= quorum.bounds.majority)
@@ -52,6 +51,8 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
     logs = [
         log
         for log in quorum.peers
-        if quorum.departs(log) == log.end_offset and log.covers(offset, quorum.bounds.lower)
+        if log.label not in quorum.tail_starts
+        and log.label not in quorum.fork_starts
+        and log.covers(offset, quorum.bounds.lower)
     ]
     return max(logs, key=lambda log: (log.last_epoch or 0, log.end_offset or 0), default=None)

@@ -2,8 +2,9 @@
 that agree on it.
 
 In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails and
-second histories are left out; where copies differ, the majority's batch is taken. So each content is replayed once, and one
-altered copy does not spoil the state of all. Source: KIP-630 "Overview", KAFKA-1211.
+second histories are left out; where copies differ, the majority's batch is taken. So each content
+is replayed once, and one altered copy does not spoil the state of all. Source: KIP-630 "Overview",
+KAFKA-1211.
 """
 
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
 
 def _counted(quorum: Quorum, log: LogView, index: int) -> tuple[Longs, ...]:
     """A copy's batches but those of its uncommitted tail or second history."""
-    count = int((log.base < quorum.departs(log)).sum())
+    count = int((log.base < quorum.leaves(log.label, log.end_offset or 0)).sum())
     return (
         log.base[:count],
         log.last[:count] + 1,

@@ -184,7 +184,8 @@ def _is_left_by_truncation(log: LogView, index: IndexEvidence) -> bool:
 
     After a cut, as after a start, no entry is due before INDEX_INTERVAL bytes are appended: one that
     is nearer to it was there before. Or the time index dates the entries to before the log's last
-    batch, so that they are not what followed it. Source: OffsetIndex.truncateTo, LogSegment.truncateTo, UnifiedLog.rebuildProducerState.
+    batch, so that they are not what followed it. Source: OffsetIndex.truncateTo,
+    LogSegment.truncateTo, UnifiedLog.rebuildProducerState.
     """
     end, cut = log.end_offset or 0, last_cut(log, index)
     if log.is_empty or index.base_offset >= end or not index.padding_bytes:

@@ -235,14 +235,11 @@ class Quorum:
                     starts[label] = min(starts.get(label, run.start), run.start)
         return starts
 
-    def departs(self, log: LogView) -> int:
-        """Where a log leaves the history that the quorum goes on with: where its uncommitted tail
+    def leaves(self, label: str, end: int) -> int:
+        """Where a copy leaves the history that the quorum goes on with: where its uncommitted tail
         or its second history begins, else its end.
         """
-        end = log.end_offset or 0
-        return min(
-            end, *(found.get(log.label, end) for found in (self.tail_starts, self.fork_starts))
-        )
+        return min(end, *(one.get(label, end) for one in (self.tail_starts, self.fork_starts)))
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
@@ -349,14 +346,15 @@ class Quorum:
         logs = [one for one in self.peers if not one.is_empty]
         for log in logs if end > 0 and snapshot.replica not in self.foreign else ():
             index = log.index_at(end - 1)
-            if index >= 0 and end <= self.departs(log):
+            goes_to = self.leaves(log.label, log.end_offset or 0)
+            if index >= 0 and end <= goes_to:
                 is_held = True
                 if int(log.epochs[index]) != epoch:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
             newer = log.epoch_end(epoch)[1]
-            if (log.last_epoch or 0) > epoch and newer < min(end, self.departs(log)):
+            if (log.last_epoch or 0) > epoch and newer < min(end, goes_to):
                 return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return (

@@ -145,16 +145,11 @@ def _limit(quorum: Quorum, coverage: Coverage) -> int:
     """How far a copy counts: to where it leaves the others' history, and to what can be
     committed.
     """
-    ends = [_leaves(quorum, coverage.replica.label, coverage.log_end_offset)]
+    ends = [quorum.leaves(coverage.replica.label, coverage.log_end_offset)]
     upper = quorum.bounds.upper
     if upper is not None:
         ends.append(max(upper, quorum.bounds.lower))
     return min(ends)
-
-
-def _leaves(quorum: Quorum, label: str, end: int) -> int:
-    """Where a copy's tail or second history begins; `end` where it has none."""
-    return min(found.get(label, end) for found in (quorum.tail_starts, quorum.fork_starts))
 
 
 def _epoch_before(quorum: Quorum, coverage: Coverage, offset: int) -> int:
@@ -171,7 +166,7 @@ def _left_out(quorum: Quorum, scans: Sequence[Coverage], image: Image) -> Iterat
     """What the copies hold beyond the image, or instead of a part of it."""
     for one in scans:
         label = one.replica.label
-        start = min(_leaves(quorum, label, image.end_offset), image.end_offset)
+        start = quorum.leaves(label, image.end_offset)
         if one.log_end_offset <= start:
             continue
         try:

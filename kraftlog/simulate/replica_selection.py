@@ -9,13 +9,14 @@ the selector, the rest goes by columns: 200,000 partitions take a second. Source
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.errors import UsageError
+from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.selectors import (
     BUILT_IN,
     ClientMetadata,
@@ -31,11 +32,11 @@ from kraftlog.simulate.traffic import Traffic, cost_per_month
 from kraftlog.state.state import State
 
 Row = dict[str, Any]
-Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 FROM_LEADER = -1
 """Of the metric preferred-read-replica: the consumer reads from the leader."""
 ALL_RACKS = "*"
+Amount = TypeVar("Amount", float, Floats)
 
 
 class Broker(NamedTuple):
@@ -177,12 +178,16 @@ class Selection:
         """The counts of groups that begin at some places."""
         broker, preferred = self.field("broker_id"), self.field("is_preferred_replica")
         near, leader_near = self.field("is_local") > 0, self.field("leader_is_local") > 0
-        volume = np.where(broker == _NOBODY, 0.0, self.volume)
-        before, after = np.where(leader_near, 0.0, volume), np.where(near, 0.0, volume)
+        amounts = _crossing(self.volume * (broker != _NOBODY), leader_near, near)
         whole = np.ones(broker.shape, np.int64)
         columns = (whole, broker == _NOBODY, leader_near, near, preferred > 0)
         counted = (np.add.reduceat(one.astype(np.int64), starts) for one in columns)
-        return Counts(*counted, *(np.add.reduceat(one, starts) for one in (volume, before, after)))
+        return Counts(*counted, *(np.add.reduceat(one, starts) for one in amounts))
+
+
+def _crossing(read: Amount, leader_is_local: Any, is_local: Any) -> tuple[Amount, Amount, Amount]:
+    """What is read, and what of it leaves its zone without KIP-392 and with it."""
+    return read, read * (1 - leader_is_local), read * (1 - is_local)
 
 
 def select_all(
@@ -345,8 +350,9 @@ def partition_rows(
     for one, reads in reads_of(cluster, selector):
         volumes = traffic.of(one.topic, one.partition)
         for rack, read, volume in zip(cluster.racks, reads, volumes, strict=True):
-            before = volume if read and not read.leader_is_local else 0.0
-            after = volume if read and not read.is_local else 0.0
+            amounts = (0.0, 0.0, 0.0)
+            if read is not None:
+                amounts = _crossing(volume, read.leader_is_local, read.is_local)
             yield {
                 "client_rack": rack,
                 "topic": one.topic,
@@ -357,7 +363,7 @@ def partition_rows(
                 "preferred_read_replica": read.preferred_read_replica if read else None,
                 "leader_is_local": read.leader_is_local if read else None,
                 "is_local": read.is_local if read else None,
-                **_money(volume if read else 0.0, before, after, traffic, price_per_gb),
+                **_money(amounts, traffic, price_per_gb),
             }
 
 
@@ -381,7 +387,7 @@ def rack_rows(
             "local_share": _share(one["local_count"], online),
             "cross_zone_share_before": _share(before, read),
             "cross_zone_share_after": _share(after, read),
-            **(_money(read, before, after, traffic, price_per_gb) if traffic is not None else {}),
+            **(_money((read, before, after), traffic, price_per_gb) if traffic is not None else {}),
             "partitions_by_broker": {str(broker): int(count) for broker, count in by_broker},
         }
 
@@ -390,10 +396,11 @@ def _share(part: float, whole: float) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def _money(read: float, before: float, after: float, traffic: Traffic, price_per_gb: float) -> Row:
+def _money(amounts: tuple[float, float, float], traffic: Traffic, price_per_gb: float) -> Row:
     """Bytes per day, and what those across zones cost; nothing where only weights are known."""
     if not traffic.has_bytes:
         return {}
+    read, before, after = amounts
     costs = [cost_per_month(size, price_per_gb) for size in (before, after, before - after)]
     return {
         "bytes_per_day": round(read),
