@@ -1,6 +1,6 @@
 """Checks of checkpoint files, each by itself and against the logs.
 
-Whether a snapshot's state is right is asked in `state_checks`. Source: KIP-630 "Snapshot Format",
+Whether a snapshot's state is right is asked in `image_checks`. Source: KIP-630 "Snapshot Format",
 "Snapshot Control Records", "When to Delete Snapshots", "Interaction with the Kafka Controller",
 "Changes to Leader Election", "Validation of Snapshot and Log", KIP-1219, KAFKA-14238, KAFKA-14619.
 """

@@ -1,43 +1,40 @@
-"""Checks of what the records say: the state at each offset, and snapshots against replays.
+"""Checks of what the records say, each with its rules: the state at each offset.
 
-The history itself is gone through in `state_history`; here its results become findings. After a
-hole in a log its state is not known: what could not be judged is skipped with the reason. Source:
-KIP-630 "Overview", "Snapshot Format", KIP-631, KAFKA-14894, KAFKA-14203, KAFKA-13357, KAFKA-14616,
-KAFKA-15552, strimzi#11262.
+The rules are asked while the history is gone through (`audit.watch`); here what they have told
+becomes findings. After a hole in a log its state is not known: what could not be judged is skipped
+with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
 from collections.abc import Iterator
 from typing import Any, Unpack
 
-from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check, Query, Scope, Severity, Words, check
-from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.triage import at_same_place, replicas_text
-from kraftlog.plain import counted, some
-from kraftlog.quorum.evidence import ImageComparison, StateEvidence, StateIssue
-from kraftlog.quorum.model import Quorum
+import numpy as np
 
+from kraftlog.audit import coverage
+from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, check
+from kraftlog.audit.grouping import record_note
+from kraftlog.audit.state_rules import Refused, Said, Step, Version, on_fault, on_record, on_row
+from kraftlog.audit.triage import at_same_place
+from kraftlog.quorum.evidence import StateEvidence, StateIssue
+from kraftlog.quorum.model import Quorum
+from kraftlog.state.declare import Data
+from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.state import State
+from kraftlog.state.suspects import NOBODY, Flags, Longs, NewVersions
+
+MV_3_6_IV0 = 12
 _STOPS_LOADERS = ("references_exist", "record_replays")
 """Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
 def _query(name: str) -> Query:
-    """The query of a check whose findings the replay has told already."""
+    """The query of a check whose findings the rules have told already."""
 
     def query(quorum: Quorum) -> Iterator[BadRow]:
         state = quorum.evidence.state or StateEvidence()
         for issue in state.issues:
             if issue.check == name:
                 yield _issue_row(quorum, issue)
-        left = []
-        for one in state.comparisons:
-            if one.check == name and one.difference_count:
-                if is_left_config(one.differences):
-                    left.append(one)
-                else:
-                    yield _comparison_row(quorum, one)
-        if left and not (name == SNAPSHOTS_AGREE.name and _is_told(state, left)):
-            yield _left_row(left)
 
     return query
 
@@ -62,106 +59,16 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     )
 
 
-def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
-    """Whether the replay has told of these snapshots' leftover configs already."""
-    told = {one.path for one in state.comparisons if one.check == SNAPSHOT_EQUALS_REPLAY.name}
-    return all(one.path in told for one in left)
-
-
-def _left_row(left: list[ImageComparison]) -> BadRow:
-    """Leftover configs are Kafka's own doing: one info for all snapshots of the quorum."""
-    replicas = list(dict.fromkeys(one.replica for one in left))
-    files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in left))
-    told = (found.text for one in left for found in one.differences)
-    keys = dict.fromkeys(text.partition(" is there")[0] for text in told)
-    first = left[0]
-    return BadRow(
-        first.replica,
-        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS} The files are {some(files)}.",
-        first.path,
-        offset=first.end_offset,
-        batch_leader_epoch=first.epoch,
-        severity="info",
-        evidence={
-            "replicas": replicas,
-            "snapshots": [{"replica": one.replica, "path": one.path} for one in left],
-            "differences": _differences(first),
-        },
-    )
-
-
-def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
-    listed = "; ".join(found.text for found in one.differences[:3])
-    places = counted(one.difference_count, "place")
-    note = image_note(quorum, one.differences, one.end_offset)
-    return BadRow(
-        one.replica,
-        f"Snapshot {_file(one)} differs from {one.basis} in {places}: {listed}. "
-        "A node that loads it goes on with a wrong state. "
-        f"Set it aside and take another replica's snapshot.{' ' + note if note else ''}",
-        one.path,
-        offset=one.end_offset,
-        batch_leader_epoch=one.epoch,
-        other_replica=one.other if one.other != one.replica else None,
-        evidence={
-            "basis": one.basis,
-            "difference_count": one.difference_count,
-            "differences": _differences(one),
-        },
-    )
-
-
-def _file(one: ImageComparison) -> str:
-    return one.path.rsplit("/", 1)[-1]
-
-
-def _differences(one: ImageComparison) -> list[dict[str, Any]]:
-    return [
-        {"key": found.key, "text": found.text, "fields": list(found.fields)}
-        for found in one.differences
-    ]
-
-
-def _state_check(
-    name: str,
-    severity: Severity,
-    scope: Scope,
-    source: str,
-    holds_when: str,
-    **words: Unpack[Words],
+def state_check(
+    name: str, severity: Severity, source: str, holds_when: str, **words: Unpack[Words]
 ) -> Check:
-    """A check of which the history tells; its rules are in `state_rules`."""
+    """Declare a check of the state; its rules follow."""
     judged = coverage.state(name)
-    return check(name, severity, scope, source, holds_when, over=judged, **words)(_query(name))
+    return check(name, severity, "state", source, holds_when, over=judged, **words)(_query(name))
 
 
-SNAPSHOT_EQUALS_REPLAY = _state_check(
-    "snapshot_equals_replay", "critical", "snapshot", "KIP-630 Overview, KAFKA-14894, KAFKA-14203",
-    "a snapshot's state is that of an earlier one, or of offset 0, and the log up to its end",
-    action="snapshot", after="snapshot_too_large_to_fetch",
-    meaning="""A snapshot's state is not what the log gives: an earlier snapshot, or nothing,
-    with the records up to its end replayed on it. A node that loads it goes on with a wrong
-    state, and its log may be cut so that nobody can tell any more. At level info, only configs
-    of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
-    within one step of its loader. That is harmless, and told once for all snapshots.""",
-    advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
-    a wrong snapshot aside before the node restarts, and let it take a new one from the log, or
-    fetch one.""",
-)  # fmt: skip
-
-SNAPSHOTS_AGREE = _state_check(
-    "snapshots_agree", "critical", "replica", "KIP-630 Overview, KAFKA-13357",
-    "the same snapshot id on two replicas holds equal state",
-    action="snapshot",
-    meaning="""Two replicas hold a snapshot of the same id with different states. Which one is
-    right is told by snapshot_equals_replay where the log still reaches back. At level info, only
-    configs of topics that do not exist differ, which is harmless.""",
-    advice="""Set the wrong one aside before its node restarts. If none can be proven, compare
-    the keys and fields in the finding with what the cluster says of itself.""",
-)  # fmt: skip
-
-REFERENCES_EXIST = _state_check(
-    "references_exist", "critical", "state", "KAFKA-15552",
+REFERENCES_EXIST = state_check(
+    "references_exist", "critical", "KAFKA-15552",
     "a change or removal names an object that exists at that offset",
     action="origin",
     meaning="""A record changes or removes a topic, partition, broker or ACL that does not exist
@@ -171,8 +78,36 @@ REFERENCES_EXIST = _state_check(
     Restart no node before you know what its loader does with the record.""",
 )  # fmt: skip
 
-ISR_WITHIN_REPLICAS = _state_check(
-    "isr_within_replicas", "critical", "state", "KIP-631, KIP-966",
+MISSING = frozenset(
+    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
+)
+
+
+@on_fault(REFERENCES_EXIST)
+def _dangling(refused: Refused) -> Iterator[Said]:
+    (origin, data, *_), fault = refused
+    if fault.kind in MISSING:
+        yield Said(
+            f"The {origin.type} at offset {origin.offset} names something that does not exist there: {fault.detail}. Kafka's loader fails on it, or drops it. "
+            "Find out which controller wrote it before any node restarts."
+            f"{record_note(origin.type, fault.kind)}",
+            {"kind": fault.kind, "data": dict(data)},
+        )
+
+
+@on_record(REFERENCES_EXIST, "UNREGISTER_BROKER_RECORD")
+def _unregistered(step: Step) -> Iterator[Said]:
+    broker = step.data["brokerId"]
+    if step.state.get("brokers", (broker,)) is None:
+        yield Said(
+            f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
+            "This is harmless to Kafka, but no controller writes it: find out who did.",
+            {"broker_id": broker},
+        )
+
+
+ISR_WITHIN_REPLICAS = state_check(
+    "isr_within_replicas", "critical", "KIP-631, KIP-966",
     "ISR, ELR, adding and removing replicas lie in the assignment, which has no duplicates",
     action="origin",
     meaning="""A partition's ISR, ELR, adding or removing replicas name a broker outside its
@@ -181,9 +116,86 @@ ISR_WITHIN_REPLICAS = _state_check(
     advice="""Correct the partition with a reassignment, and find out which controller wrote the
     record.""",
 )  # fmt: skip
+_MEMBERS = ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
+"""Lists of brokers that must lie in the assignment."""
 
-LEADER_IN_ISR = _state_check(
-    "leader_in_isr", "critical", "state", "KIP-631",
+
+def _assignment_problems(partition: Data) -> Iterator[str]:
+    replicas = partition["replicas"]
+    if not replicas:
+        yield "its assignment is empty"
+    if len(set(replicas)) != len(replicas):
+        yield f"its assignment {replicas} names a broker twice"
+    for name in _MEMBERS:
+        outside = sorted(set(partition.get(name) or ()) - set(replicas))
+        if outside:
+            yield f"{name} {partition[name]} holds {outside}, not in the assignment {replicas}"
+
+
+def _may_be_misplaced(rows: NewVersions) -> Flags:
+    assigned = rows.ids("replicas")
+    found: Flags = (assigned == NOBODY).all(axis=0)
+    for place, one in enumerate(assigned):
+        for other in assigned[:place]:
+            found |= (one == other) & (one != NOBODY)
+    for name in _MEMBERS:
+        found |= _outside(rows.ids(name), assigned)
+    return found
+
+
+def _outside(members: Longs, assigned: Longs) -> Flags:
+    """Of each list of members: whether it holds a broker that the assigned ones do not."""
+    found = np.zeros(members.shape[1], np.bool_)
+    for member in members:
+        inside = member == NOBODY
+        for one in assigned:
+            inside |= member == one
+        found |= ~inside
+    return found
+
+
+@on_row(ISR_WITHIN_REPLICAS, "partitions", _may_be_misplaced)
+def _assignment(row: Version) -> Iterator[Said]:
+    known = set(_assignment_problems(row.before)) if row.before else set()
+    for problem in _assignment_problems(row.after):
+        if problem not in known:
+            yield _wrong_partition(row, problem)
+
+
+def _wrong_partition(row: Version, text: str) -> Said:
+    topic_id, number = row.key
+    topic, offset = row.by.topic_name, row.by.origin.offset
+    name = f"id {topic_id}" if topic is None else f"{topic} (id {topic_id})"
+    return Said(
+        f"Partition {number} of topic {name} is wrong from offset {offset} on: {text}. "
+        "Brokers would act on it: correct it with a reassignment or an election. "
+        "Find out which controller wrote it.",
+        {"topic_id": topic_id, "partition": number, "after": dict(row.after)},
+    )
+
+
+@on_fault(ISR_WITHIN_REPLICAS)
+def _misplaced(refused: Refused) -> Iterator[Said]:
+    if _names_directories(refused):
+        yield _stops_loaders(refused)
+
+
+def _names_directories(refused: Refused) -> bool:
+    return refused.fault.kind not in MISSING and "directories" in refused.fault.detail
+
+
+def _stops_loaders(refused: Refused) -> Said:
+    (origin, data, *_), fault = refused
+    return Said(
+        f"The {origin.type} at offset {origin.offset} cannot be applied: {fault.detail}. "
+        "Kafka's loader stops there with an exception. "
+        "Look for the version that wrote it before a node of another version starts.",
+        {"kind": fault.kind, "data": dict(data)},
+    )
+
+
+LEADER_IN_ISR = state_check(
+    "leader_in_isr", "critical", "KIP-631",
     "a partition's leader is none or in its ISR",
     action="origin",
     meaning="""A partition is led by a replica that is not in its ISR and is not recovering from
@@ -192,8 +204,29 @@ LEADER_IN_ISR = _state_check(
     record.""",
 )  # fmt: skip
 
-PARTITION_EPOCHS_STEP = _state_check(
-    "partition_epochs_step", "critical", "state", "KIP-631",
+
+def _may_be_led_from_outside(rows: NewVersions) -> Flags:
+    leader = rows.number("leader")
+    is_led = (leader >= 0) & (rows.number("leaderRecoveryState") != 1)
+    found: Flags = is_led & ~(rows.ids("isr") == leader).any(axis=0)
+    return found
+
+
+@on_row(LEADER_IN_ISR, "partitions", _may_be_led_from_outside)
+def _leader(row: Version) -> Iterator[Said]:
+    if _led_from_outside(row.after) and not _led_from_outside(row.before):
+        text = f"its leader {row.after['leader']} is not in its ISR {row.after['isr']}"
+        yield _wrong_partition(row, text)
+
+
+def _led_from_outside(partition: Data | None) -> bool:
+    if partition is None or partition["leader"] < 0 or partition["leaderRecoveryState"] == 1:
+        return False
+    return partition["leader"] not in partition["isr"]
+
+
+PARTITION_EPOCHS_STEP = state_check(
+    "partition_epochs_step", "critical", "KIP-631",
     "partition epoch and leader epoch of a partition never go back",
     action="origin",
     meaning="""The partition epoch or leader epoch of a partition goes back. Brokers refuse
@@ -201,9 +234,26 @@ PARTITION_EPOCHS_STEP = _state_check(
     advice="""Compare the records of the partition on all replicas from the last good offset on
     (`kraftlog records PATH --key TOPIC_ID`). A reassignment raises both epochs again.""",
 )  # fmt: skip
+_EPOCHS = ("partitionEpoch", "leaderEpoch")
 
-TOPIC_IDENTITY_UNIQUE = _state_check(
-    "topic_identity_unique", "critical", "state", "KAFKA-14616",
+
+def _may_go_back(rows: NewVersions) -> Flags:
+    back = [rows.number(name) < rows.number_before(name) for name in _EPOCHS]
+    return np.logical_and(rows.has_before, np.logical_or(*back))
+
+
+@on_row(PARTITION_EPOCHS_STEP, "partitions", _may_go_back)
+def _epochs(row: Version) -> Iterator[Said]:
+    if row.before is None:
+        return
+    for name in _EPOCHS:
+        was, now = row.before[name], row.after[name]
+        if now < was:
+            yield _wrong_partition(row, f"its {name} goes back from {was} to {now}")
+
+
+TOPIC_IDENTITY_UNIQUE = state_check(
+    "topic_identity_unique", "critical", "KAFKA-14616",
     "one live topic per name, and one name per id",
     action="origin",
     meaning="""Two living topics share a name, or two names share an id. Clients and brokers
@@ -212,8 +262,38 @@ TOPIC_IDENTITY_UNIQUE = _state_check(
     delete one of the two.""",
 )  # fmt: skip
 
-BROKER_EPOCH_IS_OFFSET = _state_check(
-    "broker_epoch_is_offset", "warning", "state", "KIP-631",
+
+@on_record(TOPIC_IDENTITY_UNIQUE, "TOPIC_RECORD")
+def _topic_identity(step: Step) -> Iterator[Said]:
+    name, topic_id = step.data["name"], step.data["topicId"]
+    same_name = step.state.named("topics", name)
+    same_id = step.state.get("topics", (topic_id,))
+    advice = (
+        "Find out which controller wrote it, and delete one of the two before clients mix them up."
+    )
+    if same_name is not None and same_name != (topic_id,):
+        yield Said(
+            f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while another topic of that name (id {same_name[0]}) exists. {advice}",
+            {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
+        )
+    if same_id is not None:
+        yield Said(
+            f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}, while it is that of topic {same_id['name']}. "
+            f"The partitions of topic {same_id['name']} are forgotten. {advice}",
+            {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+        )
+    elif topic_id in step.gone:
+        before, since = step.gone[topic_id]
+        yield Said(
+            f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}: it was that of topic {before}, which was deleted at offset {since.offset}. "
+            "A broker that still has a folder of the deleted topic takes the old records for those of the new topic. "
+            "Find out which controller wrote it, then delete the topic and create it again.",
+            {"name": name, "topic_id": topic_id, "other_name": before, "deleted": since.offset},
+        )
+
+
+BROKER_EPOCH_IS_OFFSET = state_check(
+    "broker_epoch_is_offset", "warning", "KIP-631",
     "a broker's epoch is the offset of its registration",
     action="origin",
     meaning="""A broker's epoch is not the offset at which it was registered. (Controllers before
@@ -222,8 +302,42 @@ BROKER_EPOCH_IS_OFFSET = _state_check(
     advice="""Restart the broker, so it registers again.""",
 )  # fmt: skip
 
-PRODUCER_IDS_INCREASE = _state_check(
-    "producer_ids_increase", "critical", "state", "KAFKA-15552",
+
+@on_record(BROKER_EPOCH_IS_OFFSET, "REGISTER_BROKER_RECORD")
+def _broker_epoch(step: Step) -> Iterator[Said]:
+    broker, epoch = step.data["brokerId"], step.data["brokerEpoch"]
+    if step.batch_base_offset <= epoch <= step.offset:
+        return
+    known = step.state.get("brokers", (broker,))
+    if known is not None and known["brokerEpoch"] == epoch:
+        if known["incarnationId"] == step.data["incarnationId"]:
+            return
+    elif _may_be_from_before_3_6(step.state) and _since(known) < epoch <= step.offset:
+        return
+    place = "the offset of that record"
+    if step.batch_base_offset < step.offset:
+        place = f"an offset of that batch ({step.batch_base_offset} to {step.offset})"
+    yield Said(
+        f"Broker {broker} is registered at offset {step.offset} with broker epoch {epoch}, which is not {place}. "
+        "Requests of that broker could be refused wrongly: restart it, so that it registers again.",
+        {"broker_id": broker, "broker_epoch": epoch},
+    )
+
+
+def _may_be_from_before_3_6(state: State) -> bool:
+    """Controllers before Kafka 3.6 counted only records that they wrote themselves and had seen
+    committed: LeaderChange records, and what was on its way, are missing from their broker epochs.
+    """
+    level = state.get("features", (METADATA_VERSION,))
+    return level is None or level["featureLevel"] < MV_3_6_IV0
+
+
+def _since(known: Data | None) -> int:
+    return -1 if known is None else int(known["brokerEpoch"])
+
+
+PRODUCER_IDS_INCREASE = state_check(
+    "producer_ids_increase", "critical", "KAFKA-15552",
     "the next producer id never goes back",
     action="origin",
     meaning="""The next producer id goes back. Producers are given ids that others use, and
@@ -232,8 +346,22 @@ PRODUCER_IDS_INCREASE = _state_check(
     which controller wrote the record.""",
 )  # fmt: skip
 
-MASS_DELETION = _state_check(
-    "mass_deletion", "warning", "state", "strimzi#11262",
+
+@on_record(PRODUCER_IDS_INCREASE, "PRODUCER_IDS_RECORD")
+def _producer_ids(step: Step) -> Iterator[Said]:
+    known = step.state.get("producer_ids", ())
+    now = step.data["nextProducerId"]
+    if known is not None and now < known["nextProducerId"]:
+        was = known["nextProducerId"]
+        yield Said(
+            f"The next producer id goes back from {was} to {now} at offset {step.offset}. "
+            f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
+            {"previous": was, "next": now},
+        )
+
+
+MASS_DELETION = state_check(
+    "mass_deletion", "warning", "strimzi#11262",
     "no window removes more than the configured share of a kind of object",
     action="deleted",
     meaning="""A large share of all topics, brokers, ACLs, credentials or quotas was removed
@@ -243,11 +371,17 @@ MASS_DELETION = _state_check(
     `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went.""",
 )  # fmt: skip
 
-RECORD_REPLAYS = _state_check(
-    "record_replays", "warning", "state", "image facts of Kafka 4.3.1",
+RECORD_REPLAYS = state_check(
+    "record_replays", "warning", "image facts of Kafka 4.3.1",
     "Kafka's replay takes every record that decodes",
     action="origin",
     meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
     value or a feature level that its version does not take.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip
+
+
+@on_fault(RECORD_REPLAYS)
+def _refused(refused: Refused) -> Iterator[Said]:
+    if refused.fault.kind not in MISSING and not _names_directories(refused):
+        yield _stops_loaders(refused)

@@ -22,11 +22,11 @@ from blake3 import blake3
 from kraftlog.audit import state_checks
 from kraftlog.audit.check import declared_in
 from kraftlog.audit.coverage import BASE
+from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.images import Image, Images, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
-from kraftlog.audit.state_rules import MassDeletion
 from kraftlog.audit.told import Compared, Snapshot, Told
-from kraftlog.audit.watch import Rules
+from kraftlog.audit.watch import MassDeletion, Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import offsets_are
@@ -48,8 +48,7 @@ from kraftlog.state.known import Known
 from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.window import RecordWindow
 
-EQUALS, AGREE = state_checks.SNAPSHOT_EQUALS_REPLAY.name, state_checks.SNAPSHOTS_AGREE.name
-RULE_CHECKS = tuple(one.name for one in declared_in(state_checks) if one.scope == "state")
+RULE_CHECKS = tuple(one.name for one in declared_in(state_checks))
 
 _CHANGED = "a file has changed since it was looked at: audit it again"
 

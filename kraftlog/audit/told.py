@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.audit.issues import Issues
-from kraftlog.audit.state_rules import MassDeletion
-from kraftlog.audit.watch import Rules
+from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.evidence import Difference, Longs
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
@@ -70,7 +69,9 @@ class Told:
 
     def watch(self, goes_on: bool) -> Watch:
         """What the fold of the partitions is asked."""
-        return Watch(tuple(sorted({self.health_offset, self.stretch.end_offset})), goes_on)
+        return Watch(
+            tuple(sorted({self.health_offset, self.stretch.end_offset})), goes_on, suspects
+        )
 
     def reach(self, offset: int, replay: Replay) -> None:
         """Take in the small tables at an offset."""

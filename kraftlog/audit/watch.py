@@ -1,30 +1,183 @@
 """The rules of the state, asked while records are applied.
 
-In: what `state.known` shows of each record. Out: `Issues`. Records of small tables are judged one
-by one; of the partitions' records those are judged that the fold has handed to the definition, as
-nothing can be wrong with the others.
+In: what `state.known` shows of each record. Out: `Issues`. All rules that `state_checks` declares
+are found here, for all ways through the records. Those of small tables are judged one by one; of
+the partitions' records those are judged that the fold has handed to the definition, as nothing can
+be wrong with the others. Removals in crowds are the one rule that keeps something between records.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from kraftlog.audit import state_checks
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import (
-    BEFORE,
-    MassDeletion,
+    FaultRule,
+    RecordRule,
+    Refused,
+    RowRule,
     Step,
     Told,
-    Window,
-    rules_after,
-    rules_before,
+    Version,
 )
+from kraftlog.explain.words import plain_name
 from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.health import Past
+from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
+from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.tables import TABLE
+
+_DECLARED = tuple(vars(state_checks).values())
+_ON_RECORD = tuple(one for one in _DECLARED if isinstance(one, RecordRule))
+_ON_ROW = tuple(one for one in _DECLARED if isinstance(one, RowRule))
+_ON_FAULT = tuple(one for one in _DECLARED if isinstance(one, FaultRule))
+_TYPES, _TABLES = {one.type for one in _ON_RECORD}, {one.table for one in _ON_ROW}
+
+_TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
+
+
+def rules_before(step: Step) -> Iterator[Told]:
+    """What the rules say of a record, by the state that it meets."""
+    for rule in _ON_RECORD:
+        if rule.type == step.type:
+            yield from rule.told(step)
+
+
+def rules_after(one: Applied) -> Iterator[Told]:
+    """What they say of it by what it changed, or could not change."""
+    if one.fault is not None and one.fault.kind not in _TOLD_ELSEWHERE:
+        for rule in _ON_FAULT:
+            yield from rule.told(Refused(one, one.fault))
+    for change in one.changes:
+        if change.after is not None and change.table in _TABLES:
+            row = Version(one, change.key, change.before, change.after)
+            for on_row in _ON_ROW:
+                if on_row.table == change.table:
+                    yield from on_row.told(row)
+
+
+def suspects(versions: NewVersions) -> Flags:
+    """Of which new versions of partitions they may have something to say."""
+    found = versions.odd()
+    for rule in _ON_ROW:
+        if rule.table == "partitions":
+            found |= rule.suspects(versions)
+    return found
+
+
+WATCHED = frozenset({"topics", "brokers", "acls", "scram_credentials", "client_quotas"})
+"""Tables whose shrinking is watched; delegation tokens expire in crowds, configs go with their
+topics.
+"""
+
+
+_PAUSE_MS = 1000
+NAMES_KEPT = 100
+"""So many names of one crowd are kept; all are counted."""
+
+
+class Window(NamedTuple):
+    """Removals of one kind close together: the first and the last, how many, of how many."""
+
+    table: str
+    first_offset: int
+    last_offset: int
+    removed: int
+    total: int
+    changes: tuple[Change, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What was removed, the first of it."""
+        return [plain_name(one, lambda topic: f"(id {topic})") for one in self.changes]
+
+
+@dataclass(slots=True)
+class _Gone:
+    """What went of one kind, and from which on it is close enough to the last one to count; a
+    removal takes the same time, however many went before.
+    """
+
+    rows: list[tuple[int, int, Change]] = field(default_factory=list)
+    start: int = 0
+    after_pauses: list[int] = field(default_factory=list)
+
+    def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
+        if self.rows and now - self.rows[-1][0] > _PAUSE_MS:
+            self.after_pauses.append(len(self.rows))
+        self.rows.append((now, offset, change))
+        while now - self.rows[self.start][0] > window_ms:
+            self.start += 1
+        if 2 * self.start > len(self.rows):
+            self.after_pauses = [one - self.start for one in self.after_pauses if one > self.start]
+            del self.rows[: self.start]
+            self.start = 0
+
+    def crowd(self, is_many: Callable[[int], bool]) -> int | None:
+        """Where the crowd begins: what went long before it is no part of it, as long as the crowd
+        alone is enough. None where all together are not enough.
+        """
+        end = len(self.rows)
+        if not is_many(end - self.start):
+            return None
+        few = bisect_left(self.after_pauses, True, key=lambda at: not is_many(end - at))
+        return max([self.start, *self.after_pauses[:few][-1:]])
+
+
+@dataclass(slots=True)
+class MassDeletion:
+    """Watches how many objects of each kind go within a window of time; tells each window once, at
+    its largest.
+    """
+
+    limits: Thresholds
+    _gone: dict[str, _Gone] = field(default_factory=dict)
+    _worst: dict[str, Window] = field(default_factory=dict)
+
+    def see(
+        self, changes: Iterable[Change], state: State, now: int, offset: int
+    ) -> Iterator[Window]:
+        """Take in what one record removed; yields windows that are over."""
+        for table, worst in list(self._worst.items()):
+            if now - self._gone[table].rows[-1][0] > self.limits.mass_deletion_window_ms:
+                del self._worst[table], self._gone[table]
+                yield worst
+        for change in changes:
+            if change.after is None and change.table in WATCHED:
+                self._removed(change, state, now, offset)
+
+    def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
+        table = change.table
+        gone = self._gone.setdefault(table, _Gone())
+        gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
+        left = len(state.rows(table))
+        start = gone.crowd(lambda count: self._many(table, count, left))
+        if start is None:
+            return
+        removed = len(gone.rows) - start
+        worst = self._worst.get(table)
+        if worst is None or removed >= worst.removed:
+            kept = gone.rows[start : start + NAMES_KEPT]
+            names = tuple(change for _, _, change in kept)
+            self._worst[table] = Window(table, kept[0][1], offset, removed, left + removed, names)
+
+    def _many(self, table: str, removed: int, left: int) -> bool:
+        limits = self.limits
+        major = table in ("topics", "brokers")
+        percent = limits.mass_deletion_percent if major else limits.mass_deletion_minor_percent
+        least = limits.mass_deletion_minimum if major else limits.mass_deletion_minor_minimum
+        return removed >= least and 100 * removed > percent * (left + removed)
+
+    def rest(self) -> Iterator[Window]:
+        """The windows that the log's end leaves open."""
+        yield from self._worst.values()
+
 
 TOLD = 8
 """So many names stand in a sentence; the evidence has more."""
@@ -44,7 +197,7 @@ class Rules:
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
-        if event.is_control or event.data is None or event.origin.type not in BEFORE:
+        if event.data is None or event.origin.type not in _TYPES:
             return
         offset = event.origin.offset or 0
         at = bisect_right(self.base_offsets, offset) - 1
@@ -56,15 +209,20 @@ class Rules:
         self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
     ) -> None:
         """See `known.Watcher`."""
-        self.past.take(changes, event.origin.offset or 0, event.origin.timestamp)
-        if event.is_control or event.data is None or event.origin.type in TRANSACTION_TYPES:
+        origin, offset = event.origin, event.origin.offset or 0
+        self.past.take(changes, offset, origin.timestamp)
+        if event.data is None or origin.type in TRANSACTION_TYPES:
             return
-        offset = event.origin.offset or 0
-        for fault in faults:
-            one = Applied(event.origin, event.data, changes, fault, None)
-            self._tell(offset, *rules_after(one))
-        for window in self.deletions.see(changes, state, event.origin.timestamp, offset):
-            self._mass_deletion(window)
+        if faults or any(one.table in _TABLES for one in changes):
+            fault = faults[0] if faults else None
+            self._tell(offset, *rules_after(Applied(origin, event.data, changes, fault, None)))
+        if not event.is_control:
+            for window in self.deletions.see(changes, state, origin.timestamp, offset):
+                self._mass_deletion(window)
+
+    def suspects(self, versions: NewVersions) -> Flags:
+        """See `known.Watcher`."""
+        return suspects(versions)
 
     def applied(self, one: Applied) -> None:
         """See `known.Watcher`."""
@@ -79,7 +237,7 @@ class Rules:
         first = window.first_offset
         what = TABLE[window.table].noun[1]
         told = Told(
-            "mass_deletion",
+            state_checks.MASS_DELETION.name,
             f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {_first(window)}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kraftlog.audit.issues import Issues
-from kraftlog.audit.state_rules import rules_after
+from kraftlog.audit.watch import rules_after
 from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
 from kraftlog.pipeline.run import StartSpark

@@ -39,12 +39,12 @@ from kraftlog.state.partition_events import (
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import Brokers, bad_assignment, outside
+from kraftlog.state.suspects import Brokers, NewVersions, Suspects
 
 _ELR = ("eligible_leader_replicas", "last_known_elr")
-_MEMBERS = ("isr", "removing_replicas", "adding_replicas", "eligible_leader_replicas")
-"""Lists of brokers that must lie in the assignment."""
-_LISTS = ("replicas", "isr", "removing_replicas", "adding_replicas", "directories", *_ELR)
+_BROKERS = ("replicas", "isr", "removing_replicas", "adding_replicas", *_ELR)
+"""Lists of brokers."""
+_LISTS = (*_BROKERS, "directories")
 _LAST_INT = (1 << 31) - 1
 
 
@@ -81,7 +81,7 @@ def fold_partitions(
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
         return Folded(_schema().empty_table(), [], {})
-    fold = _Fold(outline, events, watches=watch is not None)
+    fold = _Fold(outline, events, None if watch is None else watch.suspects)
     slow_rows, applied = fold.one_by_one()
     rows = pa.concat_tables([fold.rows(), slow_rows.cast(_schema())])
     if watch is None:
@@ -91,12 +91,13 @@ def fold_partitions(
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Asks for the rules of the state, and for who has no leader at the offsets `until`. `goes_on`:
-    the base is a state that history has led up to.
+    """Asks for every record of a partition of which a version is among the `suspects`, and for who
+    has no leader at the offsets `until`. `goes_on`: the base is a state that history has led up to.
     """
 
     until: tuple[int, ...]
     goes_on: bool
+    suspects: Suspects
 
 
 class Led(NamedTuple):
@@ -135,14 +136,20 @@ class Last:
     applied: list[Applied]
 
 
-def fold_last(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.Table) -> Last:
+def fold_last(
+    outline: Outline,
+    base: pa.Table | None,
+    puts: pa.Table,
+    changes: pa.Table,
+    suspects: Suspects | None,
+) -> Last:
     """Fold some partitions' records, all visible at once, to what holds at the end.
 
-    Arguments as for `fold_partitions`; an outline without hidden records."""
+    Arguments as for `fold_partitions` and its `Watch`; an outline without hidden records."""
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
         return Last(value_schema().empty_table(), [])
-    fold = _Fold(outline, events, watches=True)
+    fold = _Fold(outline, events, suspects)
     applied = [one for one in fold.applied() if one.origin.offset is not None]
     return Last(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied)
 
@@ -163,10 +170,10 @@ def value_schema() -> pa.Schema:
 class _Fold:
     """The arrays of one fold; every array has an entry per event.
 
-    With `watches`, every partition is slow of which a rule of the state may have something to say.
+    Every partition is slow that has a version among the `suspects`.
     """
 
-    def __init__(self, outline: Outline, events: Events, watches: bool = False) -> None:
+    def __init__(self, outline: Outline, events: Events, suspects: Suspects | None) -> None:
         self.outline, self.events = outline, events
         self._came: dict[str, int] = {}
         self._names: dict[str, list[TopicEvent]] = defaultdict(list)
@@ -186,8 +193,9 @@ class _Fold:
         self.slow |= self.change & ~self.live
         self._lists()
         self._numbers()
-        if watches:
-            self.slow |= self._suspect()
+        if suspects is not None:
+            begun, versions = self._begun()
+            self.slow[begun] |= suspects(versions)
         key_index = np.cumsum(self.first) - 1
         slow_keys = np.zeros(key_index[-1] + 1, np.bool_)
         slow_keys[key_index[self.slow]] = True
@@ -261,31 +269,24 @@ class _Fold:
         self.slow |= self.live & (counter > _LAST_INT)
         return counter
 
-    def _suspect(self) -> Flags:
-        """Versions of the log that break a rule, or nearly do."""
-        begun = (self.put | self.change) & self.live & (self.events.offsets >= 0)
-        at = np.flatnonzero(begun)
-        lists = {name: Brokers.of(self.events.payload[name]) for name in ("replicas", *_MEMBERS)}
-        index = {name: self.value[name][at] for name in lists}
-        assigned = lists["replicas"].at(index["replicas"])
-        bad = bad_assignment(lists["replicas"])[index["replicas"]]
-        for name in _MEMBERS:
-            bad |= outside(lists[name].at(index[name]), assigned)
-            bad |= lists[name].odd_at(index[name])
-        leader = self.leader[at]
-        led = (leader >= 0) & (self.recovery[at] != 1)
-        in_sync = (lists["isr"].at(index["isr"]) == leader).any(axis=0)
-        bad |= led & ~in_sync
-        found = self._goes_back()
-        found[at] |= bad
-        return found
-
-    def _goes_back(self) -> Flags:
-        """Where a whole record takes a counter of a partition that is alive back."""
-        again: Flags = self.put & ~self.first & np.append(False, self.live[:-1])
-        lower = self.partition_epoch < self._before(self.partition_epoch)
-        lower |= self.leader_epoch < self._before(self.leader_epoch)
-        return np.logical_and(again, lower)
+    def _begun(self) -> tuple[Longs, NewVersions]:
+        """The events of the log at which versions begin, and these versions."""
+        alive = (self.put | self.change) & self.live | self.cleared
+        at = np.flatnonzero(alive & (self.events.offsets >= 0))
+        json = {one.name: one.json for one in SHOWN["partitions"].fields}
+        numbers = {
+            "leader": self.leader,
+            "leaderRecoveryState": self.recovery,
+            "leaderEpoch": self.leader_epoch,
+            "partitionEpoch": self.partition_epoch,
+        }
+        return at, NewVersions(
+            at,
+            ~self.first[at] & self.live[at - 1],
+            {json[name]: Brokers.of(self.events.payload[name]) for name in _BROKERS},
+            {json[name]: self.value[name] for name in _BROKERS},
+            numbers,
+        )
 
     def last(self) -> pa.Table:
         """What holds at the end of each partition that is not left to the definition."""

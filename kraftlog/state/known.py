@@ -25,6 +25,7 @@ from kraftlog.state.outline import (
 from kraftlog.state.partition_events import coded, distinct
 from kraftlog.state.replay import Replay
 from kraftlog.state.standing import Longs, Standing, Topics
+from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.state.versions import CHANGE, PUT, as_base
 from kraftlog.state.window import RecordWindow
@@ -33,8 +34,11 @@ from kraftlog.state.window import RecordWindow
 class Watcher(SmallWatcher, Protocol):
     """Who looks on while records are applied."""
 
+    def suspects(self, versions: NewVersions) -> Flags:
+        """Which of the versions that partitions' records begin are to be looked at."""
+
     def applied(self, one: Applied) -> None:
-        """A partition's record that a rule may have something to say of."""
+        """A record of a partition with such a version."""
 
 
 class Known:
@@ -95,7 +99,8 @@ class Known:
         if not len(keys):
             return
         base = self.partitions.versions(keys)
-        last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE])
+        suspects = None if watcher is None else watcher.suspects
+        last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE], suspects)
         self.partitions = self.partitions.replaced(keys, last.rows)
         if watcher is not None:
             for one in last.applied:

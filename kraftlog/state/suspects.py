@@ -1,10 +1,12 @@
-"""Versions of partitions that a rule of the state could tell: found by arrays, explained elsewhere.
+"""New versions of partitions as columns, as a rule of the state is asked of them.
 
-In: lists of brokers as columns, and which of them hold at each event. Out: flags, true wherever a
-version may be wrong. Nothing wrong is missed; what is only unusual (a list of very many brokers)
-may be flagged too, as every flagged partition goes to the definition. Source: KIP-631, KIP-966.
+In: lists of brokers and numbers as the fold has them, and at which events a version begins. Out:
+columns under Kafka's JSON names, an entry per version, with those of the version before. A rule
+flags what it may tell of; nothing wrong may be missed, and what is only unusual may be flagged too,
+as every flagged partition goes to the definition.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 
 _WIDEST = 16
 """Longer lists are left to the definition."""
-_NOBODY = 1 << 40
+NOBODY = 1 << 40
 """Stands for no broker: no id is so large."""
 
 
@@ -37,7 +39,7 @@ class Brokers:
         starts = np.cumsum(lengths) - lengths
         odd = lengths > _WIDEST
         kept = np.where(odd, 0, lengths)
-        ids = np.full((int(kept.max()), len(lengths)), _NOBODY, np.int64)
+        ids = np.full((int(kept.max()), len(lengths)), NOBODY, np.int64)
         flat = lists.flatten().to_numpy(zero_copy_only=False)
         for place, row in enumerate(ids):
             held = np.flatnonzero(kept > place)
@@ -55,21 +57,44 @@ class Brokers:
         return found
 
 
-def bad_assignment(assigned: Brokers) -> Flags:
-    """Of each list of replicas: whether it is empty or names a broker twice."""
-    found: Flags = assigned.odd | (assigned.ids == _NOBODY).all(axis=0)
-    for place, one in enumerate(assigned.ids):
-        for other in assigned.ids[:place]:
-            found |= (one == other) & (one != _NOBODY)
-    return found
+@dataclass(frozen=True, slots=True)
+class NewVersions:
+    """The versions that begin at the events `at`. `has_before`: a version of the same partition
+    ends there. `lists` has the distinct lists, `places` which of them holds at each event, and
+    `numbers` what does.
+    """
+
+    at: Longs
+    has_before: Flags
+    lists: Mapping[str, Brokers]
+    places: Mapping[str, Longs]
+    numbers: Mapping[str, Longs]
+
+    def ids(self, name: str) -> Longs:
+        """A list of brokers of each version: a row per place in it, NOBODY behind its end."""
+        return self.lists[name].at(self.places[name][self.at])
+
+    def number(self, name: str) -> Longs:
+        """A number of each version."""
+        return self.numbers[name][self.at]
+
+    def number_before(self, name: str) -> Longs:
+        """The same of the version before; without a meaning where there is none."""
+        return self.numbers[name][self.at - 1]
+
+    def odd(self) -> Flags:
+        """Whether some list of a version is too long to be among its `ids`."""
+        found = np.zeros(len(self.at), np.bool_)
+        for name, lists in self.lists.items():
+            if lists.odd.any():
+                found |= lists.odd_at(self.places[name][self.at])
+        return found
 
 
-def outside(members: Longs, assigned: Longs) -> Flags:
-    """Of each list of members: whether it holds a broker that the assigned ones do not."""
-    found = np.zeros(members.shape[1], np.bool_)
-    for member in members:
-        inside = member == _NOBODY
-        for one in assigned:
-            inside |= member == one
-        found |= ~inside
-    return found
+Suspects = Callable[[NewVersions], Flags]
+"""Which versions a rule may have something to say of."""
+
+
+def every_version(versions: NewVersions) -> Flags:
+    """All of them: right for every rule, and as slow as the definition."""
+    return np.ones(len(versions.at), np.bool_)

@@ -14,15 +14,9 @@ from hypothesis import strategies as st
 from kraftlog.audit.image_words import images_differ
 from kraftlog.audit.images import are_equal, images_apart
 from kraftlog.audit.issues import Issues
-from kraftlog.audit.state_rules import (
-    MassDeletion,
-    Step,
-    Told,
-    rules_after,
-    rules_before,
-)
+from kraftlog.audit.state_rules import Step, Told
 from kraftlog.audit.told import led_past
-from kraftlog.audit.watch import Rules
+from kraftlog.audit.watch import MassDeletion, Rules, rules_after, rules_before, suspects
 from kraftlog.decode.rows import row_schema
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
@@ -180,7 +174,9 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
             share(tables.get(name, row_schema(name).empty_table()), name.lower(), part, parts)
             for name in (PUT, CHANGE)
         )
-        folded = fold_partitions(outline, None, puts, changes, Watch((end,), goes_on=False))
+        folded = fold_partitions(
+            outline, None, puts, changes, Watch((end,), goes_on=False, suspects=suspects)
+        )
         for one in folded.applied:
             for found in rules_after(one):
                 issues.add(one.origin.offset or 0, found)

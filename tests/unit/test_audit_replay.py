@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.image_checks import EQUALS
 from kraftlog.audit.run import AuditResult
-from kraftlog.audit.state_history import EQUALS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from tests.unit.audit_logs import (

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.audit.state_rules import NAMES_KEPT, MassDeletion, Window
+from kraftlog.audit.watch import NAMES_KEPT, MassDeletion, Window
 from kraftlog.quorum import snapshots
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named

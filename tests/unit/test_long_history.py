@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.run import AuditResult
-from kraftlog.audit.state_history import AGREE, EQUALS, RULE_CHECKS
+from kraftlog.audit.state_history import RULE_CHECKS
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import metadata_record
 from tests.unit.audit_logs import (

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.image_checks import EQUALS
 from kraftlog.audit.run import AuditResult
-from kraftlog.audit.state_history import EQUALS, RULE_CHECKS
+from kraftlog.audit.state_history import RULE_CHECKS
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -72,6 +73,34 @@ MADE_UPS = StateTable(
 )
 
 """
+STATE_RULE = """
+MADE_UP_STATE = state_check(
+    "made_up_state", "warning", "nobody", "nothing is made up",
+    action="watch", meaning="Made-up meaning.", advice="Made-up advice.",
+)
+
+
+@on_record(MADE_UP_STATE, "REMOVE_TOPIC_RECORD")
+def _made_up_record(step: Step) -> Iterator[Said]:
+    yield Said(f"made-up topic {step.data['topicId']}", {"kind": "record"})
+
+
+@on_row(MADE_UP_STATE, "client_quotas")
+def _made_up_row(row: Version) -> Iterator[Said]:
+    if row.after["key"] == "request_percentage":
+        yield Said(f"made-up quota {row.after['key']}", {"kind": "row"})
+
+
+@on_row(MADE_UP_STATE, "voters")
+def _made_up_voter(row: Version) -> Iterator[Said]:
+    yield Said(f"made-up voter {row.key[0]}", {"kind": "control"})
+
+
+@on_row(MADE_UP_STATE, "partitions", lambda rows: rows.number("leader") < 0)
+def _made_up_partition(row: Version) -> Iterator[Said]:
+    if row.after["leader"] < 0 and row.key[1] == 0:
+        yield Said(f"made-up partition {row.key}", {"kind": "columns"})
+"""
 MESSAGE = {
     "name": "MadeUpRecord",
     "kind": "metadata",
@@ -87,6 +116,7 @@ MESSAGE = {
 """A record of Kafka's, as data, for the state table to be declared over."""
 BLOCKS = {
     "audit/log_checks.py": CHECK,
+    "audit/state_checks.py": STATE_RULE,
     "report/churn_charts.py": CHART,
     "commands/plan.py": COMMAND,
     "pipeline/quorum_measures.py": TABLE,
@@ -169,6 +199,7 @@ def test_a_check(copy: Path) -> None:
         }))
     """
     told = told_by(copy, program, quorum=str(QUORUM))
+    told["order"].remove("made_up_state")
     assert told["order"] == [NAMES[0], "made_up", *NAMES[1:]]
     code, found = told["found"]
     assert code == 1
@@ -184,6 +215,67 @@ def test_a_check(copy: Path) -> None:
     assert "#### made_up" in told["auditor"]
     assert "Made-up advice." in told["auditor"]
     assert "made_up" in told["contracts"]
+
+
+def made_up(record: dict[str, Any]) -> Iterator[str]:
+    """Which of the made-up rules tell of a record of the example."""
+    kind, data = record["type"], record["data"]
+    if kind == "REMOVE_TOPIC_RECORD":
+        yield "record"
+    if kind == "CLIENT_QUOTA_RECORD" and data["key"] == "request_percentage":
+        yield "row"
+    if kind == "KRAFT_VOTERS":
+        yield "control"
+    if kind.startswith("PARTITION_") and (data["leader"], data["partitionId"]) == (-1, 0):
+        yield "columns"
+
+
+def test_a_rule_of_the_state(copy: Path) -> None:
+    """An audit of the files, a run and an audit of its lake all ask it; Spark's tasks, which are
+    one function, run here one after the other.
+    """
+    program = """
+        from kraftlog.pipeline import tasks
+        tasks.run_tasks = lambda spark, count, work: [x for at in range(count) for x in work(at)]
+        tasks.setting_of = lambda spark, key, default: default
+
+        from kraftlog.audit import run
+        from kraftlog.config import load_options
+        from kraftlog.pipeline import steps
+        from kraftlog.report.from_lake import recorded_rows
+
+        def told(rows):
+            return sorted(
+                [row["offset"], row["message"], row["evidence"]["kind"]]
+                for row in rows
+                if row.get("check") == "made_up_state"
+            )
+
+        def through_lake(**given):
+            options = load_options({"lake": "rules", "fail_on": "never"} | given)
+            with contextlib.redirect_stdout(io.StringIO()):
+                run, code = steps.audit_through_lake(lambda: None, options)
+            assert code == 0
+            return told(recorded_rows(run.lake, run.row["run_id"]))
+
+        run.FINDING_LIMIT = 1000
+        text, _ = printed("audit", "--input", quorum, "--format", "json")
+        records = "records", f"{quorum}/1", "--format", "json"
+        steps.contracts_step = lambda run: 0
+        print(json.dumps({
+            "files": told(map(json.loads, text.splitlines())),
+            "run": through_lake(input=[quorum]),
+            "lake": through_lake(),
+            "records": [json.loads(line) for line in printed(*records)[0].splitlines()],
+            "checks": PAGES["reference/checks.md"](),
+        }))
+    """
+    told = told_by(copy, program, quorum=str(QUORUM))
+    wanted = {(one["offset"], kind) for one in told["records"] for kind in made_up(one)}
+    assert {(offset, kind) for offset, _, kind in told["files"]} == wanted
+    assert len({kind for _, kind in wanted}) == 4
+    assert told["files"] == told["run"] == told["lake"]
+    assert "made_up_state" in told["checks"]
 
 
 def test_a_chart(copy: Path) -> None:

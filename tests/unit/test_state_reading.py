@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kraftlog.audit.watch import suspects
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
@@ -22,7 +23,7 @@ from kraftlog.state.reading import (
     read_batches,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Replay
-from kraftlog.state.suspects import Brokers, bad_assignment
+from kraftlog.state.suspects import Brokers, NewVersions
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -131,9 +132,17 @@ def test_lists_of_brokers_that_a_rule_may_tell_of() -> None:
     the last one all lists are empty.
     """
     lists = Brokers.of(pa.array([[1, 2], [], [3, 3], None, [*range(17)]]))
-    assert bad_assignment(lists).tolist() == [False, True, True, True, True, True]
     assert lists.odd_at(np.array([0, 1, 4, 5, 9])).tolist() == [False, False, True, False, False]
     assert lists.at(np.array([0, 5])).T.tolist()[0][:2] == [1, 2]
+    at = np.array([0, 1, 2, 3, 4, 5])
+    names = ("replicas", "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
+    nothing = Brokers.of(pa.array([], pa.list_(pa.int32())))
+    held = dict.fromkeys(names, nothing) | {"replicas": lists}
+    numbers = ("leader", "leaderRecoveryState", "leaderEpoch", "partitionEpoch")
+    nobody_leads = dict.fromkeys(numbers, np.full(6, -1))
+    rows = NewVersions(at, at < 0, held, dict.fromkeys(names, at), nobody_leads)
+    assert rows.odd().tolist() == [False, False, False, False, True, False]
+    assert suspects(rows).tolist() == [False, True, True, True, True, True]
 
 
 @pytest.mark.parametrize(("offset", "bases"), [(0, [0, 6]), (5, [0, 6]), (6, [6]), (99, [6])])

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import kraftlog.audit
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.state_rules import Told
+from kraftlog.audit.state_rules import Said
 
 FOLDER = Path(inspect.getfile(kraftlog.audit)).parent
-FILES = [*sorted(FOLDER.glob("*_checks.py")), FOLDER / "state_rules.py"]
-YIELDED = {"Iterator[BadRow]", "Iterable[BadRow]", "Iterator[Told]", "Iterator[str]"}
+FILES = sorted(FOLDER.glob("*_checks.py"))
+YIELDED = {"Iterator[BadRow]", "Iterable[BadRow]", "Iterator[Said]", "Iterator[str]"}
 RETURNED = {"str | None", "IndexProblem | None"}
 Result = TypeVar("Result")
 
@@ -89,7 +89,7 @@ def used_by(run: Callable[[], Result]) -> tuple[Result, list[Used]]:
 def _text(told: Any) -> str | None:
     if isinstance(told, BadRow):
         return told.message
-    if isinstance(told, Told):
+    if isinstance(told, Said):
         return told.text
     if isinstance(told, tuple) and told and isinstance(told[-1], str):
         return told[-1]
