@@ -43,10 +43,9 @@ test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Mav
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
 	$(BIN)/python -m pytest -m s3 --durations 5
 
-test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm)
+test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm and Go)
 	npm install --silent --no-save --prefix .emulators azurite@3.37.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade \
-	    --target .emulators/python -r tests/stores/requirements.txt
+	cd tests/stores/google && go build -o "$(CURDIR)/.emulators/google" .
 	$(BIN)/python -m pytest -m stores
 
 test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, and by Spark Connect

@@ -71,10 +71,10 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", name)]
 
 
-def in_line(error: BaseException) -> str:
+def in_line(error: BaseException, limit: int | None = _ERROR_LIMIT) -> str:
     """What an error of a store says, as a part of a sentence."""
     text = _ARROW.sub(": ", " ".join(_COLOUR.sub("", str(error)).split()))
-    return text[:_ERROR_LIMIT] or type(error).__name__
+    return text[:limit] or type(error).__name__
 
 
 def tell(sentence: str) -> None:

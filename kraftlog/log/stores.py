@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pyarrow.fs as pafs
 
 from kraftlog.errors import StoreError, UsageError
+from kraftlog.plain import in_line
 
 PATIENCE_SECONDS = 15.0
 _GCS_SECONDS, _GCS_PATIENT_SECONDS = 5, 60
@@ -44,7 +45,17 @@ _SILENT = re.compile(
     r"client error \(Connect\)|REQUEST_TIMEOUT|timed out"
 )
 _NO_IDENTITY = re.compile(r"access token|DefaultAzureCredential")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BUSY = re.compile(r"(HTTP status|status code:|\]) (429|503)\b|SLOW_DOWN|SlowDown|ServerBusy")
+_REGION = re.compile(r"bucket is located in '([\w-]+)'|redirect without LOCATION")
+_REFUSED_WITHOUT_A_WORD = "(HTTP status 400)"
+"""What S3 answers to a token that is over, or another region's signature, where it may say nothing
+(HEAD).
+"""
+_OF_A_STORE = re.compile(r"Generic \w+ error|necessary privileges|Error performing [A-Z]+ http")
+"""How delta-rs's client begins what a store, and nothing in a table, has kept it from."""
+_NOT_OURS = re.compile(
+    r"When getting information for key '[^']*' in bucket '[^']*': | error_info=.*"
+)
 _TEXT_LIMIT = 200
 
 
@@ -101,6 +112,18 @@ def asked(uri: str, ask: Callable[[], Any]) -> Any:
     if errors:
         raise StoreError(f"{uri}: {_why(kind, errors[0])}") from errors[0]
     return answers[0]
+
+
+def why(path: str, error: Exception) -> str:
+    """What kept a file below a path from being written: of a store, and where to look."""
+    return _why(_kind(path), error) if is_remote(path) else in_line(error)
+
+
+def refusal(path: str, error: Exception) -> StoreError | None:
+    """What to raise where a store has kept delta-rs from its work, and not what it read there."""
+    if is_remote(path) and _OF_A_STORE.search(str(error)):
+        return StoreError(f"{path}: {why(path, error)}")
+    return None
 
 
 def _kind(uri: str) -> str:
@@ -170,14 +193,23 @@ def _look(kind: str) -> str:
 
 def _why(kind: str, error: Exception) -> str:
     """What kept a store from answering, and where to look."""
-    text = _COLOUR.sub("", " ".join(str(error).split())).replace(" ↳ ", ": ")
-    detail = text.rpartition("Details: ")[2] or type(error).__name__
+    text = _NOT_OURS.sub("", in_line(error, None))
+    detail = (text.rpartition("Details: ")[2] or type(error).__name__)[:_TEXT_LIMIT]
     if "scheme is not allowed" in text:
         return f"{_where(kind)} is asked without TLS, which needs AWS_ALLOW_HTTP=true"
     if _NO_IDENTITY.search(text):
         return f"there are no credentials for {_where(kind)} here; look at {_IDENTITY[kind]}"
+    if region := _REGION.search(text):
+        other = f"the region {region[1]}" if region[1] else "another region"
+        return f"the bucket lies in {other}; name it in AWS_REGION"
+    if _BUSY.search(text):
+        return f"{_where(kind)} is too busy to answer; try again later"
     if _SILENT.search(text):
-        return f"{_where(kind)} does not answer ({detail[:_TEXT_LIMIT]}); {_look(kind)}"
+        return f"{_where(kind)} does not answer ({detail}); {_look(kind)}"
     if _REFUSED.search(text):
-        return f"{_where(kind)} does not let us in; look at {_IDENTITY[kind]}"
-    return f"{_where(kind)} cannot be used ({detail[:_TEXT_LIMIT]})"
+        return (
+            f"{_where(kind)} does not let us in; look at {_IDENTITY[kind]}, and at the rights there"
+        )
+    if kind == _S3 and _REFUSED_WITHOUT_A_WORD in text:
+        return f"{_where(kind)} does not let us in; look whether AWS_SESSION_TOKEN is over, and at AWS_REGION"
+    return f"{_where(kind)} cannot be used ({detail})"

@@ -20,9 +20,9 @@ from kraftlog.errors import LakeError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
+from kraftlog.log.stores import why
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.lake_records import LakeRecords
-from kraftlog.plain import in_line
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
@@ -131,7 +131,9 @@ def lake_key(lake: Lake) -> bytes:
         with filesystem.open_input_stream(path) as stream:
             key = bytes(stream.read())
     except OSError as error:
-        raise LakeError(f"{lake.root}: the lake cannot be written ({in_line(error)})") from error
+        raise LakeError(
+            f"{lake.root}: the lake cannot be written ({why(lake.root, error)})"
+        ) from error
     if len(key) != KEY_SIZE:
         raise LakeError(f"{path}, the key of the lake's masks, is broken: {_BACK}")
     return key

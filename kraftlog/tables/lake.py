@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
+from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
@@ -97,7 +98,9 @@ class Lake:
                 raise LakeError(
                     f"{self.path(name)} is a file where a table should be; move it away"
                 ) from error
-            raise LakeError(f"{self.path(name)}: it cannot be read ({in_line(error)})") from error
+            raise LakeError(
+                f"{self.path(name)}: it cannot be read ({why(self.path(name), error)})"
+            ) from error
 
     def open(self, name: str, version: int | None = None) -> DeltaTable:
         """One table, at its newest version or at another one.
@@ -112,6 +115,8 @@ class Lake:
                 f"{self.root}: there is no table '{name}'; run the decode job first"
             ) from error
         except (DeltaError, OSError) as error:
+            if refused := refusal(self.path(name), error):
+                raise refused from error
             raise LakeError(
                 f"{self.path(name)}: it cannot be read as a Delta table ({in_line(error)}); run over the input to build it anew"
             ) from error
@@ -368,7 +373,7 @@ class Lake:
 
 
 def _refused(path: str, error: OSError) -> LakeError:
-    return LakeError(f"{path}: it cannot be written ({in_line(error)})")
+    return LakeError(f"{path}: it cannot be written ({why(path, error)})")
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:

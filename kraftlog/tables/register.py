@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kraftlog.errors import LakeError
-from kraftlog.plain import in_line
+from kraftlog.log.stores import refusal, why
 from kraftlog.tables.torn import cut_broken_end
 
 REGISTER = "_lake"
@@ -88,7 +88,7 @@ class Register:
     def read(self) -> State | None:
         """What it says; None where there is none.
 
-        Raises LakeError where it cannot be read."""
+        Raises LakeError where it cannot be read, StoreError where its store does not let us."""
         for left in reversed(range(_LOOKS)):
             try:
                 # It may move on meanwhile; then there are more than one, wrongly numbered.
@@ -98,6 +98,8 @@ class Register:
                 return None
             except _BROKEN as error:
                 # The owner may have deleted old entries of the log while we were listing it.
+                if refused := refusal(self.path, error):
+                    raise refused from error
                 if not left:
                     raise LakeError(
                         f"{self.path}: the register of the lake is damaged; the next run mends its end, and where it cannot, name an empty folder with --lake"
@@ -122,13 +124,13 @@ class Register:
             )
         except OSError as error:
             raise LakeError(
-                f"{self.root}: the lake cannot be written ({in_line(error)})"
+                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
             ) from error
         except DeltaError as error:
             if DeltaTable.is_deltatable(self.path):
                 return False
             raise LakeError(
-                f"{self.root}: the lake cannot be written ({in_line(error)})"
+                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
             ) from error
         return True
 
@@ -147,7 +149,7 @@ class Register:
             return False
         except (DeltaError, OSError) as error:
             raise LakeError(
-                f"{self.root}: the lake cannot be written ({in_line(error)})"
+                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
             ) from error
         return True
 

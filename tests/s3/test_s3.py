@@ -27,6 +27,7 @@ from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA
 from tests.lakes import contents, key_in
 from tests.s3_server import Store, free_port, s3_bucket, s3_server
+from tests.store_gate import WRITES, Rule, gate
 
 pytestmark = pytest.mark.s3
 
@@ -285,6 +286,41 @@ def test_credentials_that_are_wrong_are_one_sentence(
         said, seconds = refused(command.replace("{}", str(ISOLATED)), capsys)
     assert "does not let us in; look at AWS_ACCESS_KEY_ID" in said
     assert seconds < 15
+
+
+REFUSALS = [
+    ("audit --input s3://bucket/replicas", Rule(400, "ExpiredToken"), "AWS_SESSION_TOKEN is over"),
+    ("run --input {} --lake s3://bucket/new", Rule(403, "ExpiredToken"), "does not let us in"),
+    (
+        "audit --input s3://bucket/replicas",
+        Rule(301, "PermanentRedirect", headers={"x-amz-bucket-region": "eu-central-1"}),
+        "the bucket lies in the region eu-central-1; name it in AWS_REGION",
+    ),
+    ("audit --input s3://bucket/replicas", Rule(503, "SlowDown"), "too busy to answer"),
+    (
+        "run --input {} --lake s3://bucket/new",
+        Rule(403, "AccessDenied", refused=WRITES),
+        "the lake cannot be written (the store at",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "rule", "sentence"), REFUSALS)
+def test_what_a_store_refuses_is_one_sentence(
+    store: Store,
+    command: str,
+    rule: Rule,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with gate(store.url, rule) as url, monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        said, seconds = refused(command.replace("{}", str(ISOLATED)), capsys)
+    assert sentence in said
+    assert "<" not in said
+    assert seconds < 15
+    assert not store.names(f"{store.bucket}/new")
 
 
 def refused(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, float]:

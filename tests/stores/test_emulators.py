@@ -1,7 +1,8 @@
-"""Azure and GCS by their emulators, as far as those go: Azurite from npm does all that a lake
-needs; GCS's from PyPI serves inputs alone, as it lacks the listing by which delta-rs finds a table.
+"""Azure and GCS by their emulators: Azurite from npm, and fake-gcs-server from Go's proxy, to which
+`google/main.go` adds the put and the listing of the XML dialect that delta-rs speaks.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from kraftlog.cli import main
 from kraftlog.log.stores import filesystem_of
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import KEY_FILE
+from kraftlog.tables.place import KEY_FILE, state_of
 from tests.cluster.machines import stop, wait_for
 from tests.golden.cases import DATA
 from tests.lakes import contents, key_in
 from tests.s3_server import free_port
+from tests.store_gate import WRITES, Rule, gate
 
 pytestmark = pytest.mark.stores
 
@@ -37,12 +39,7 @@ Audit = Callable[[str], tuple[int, str, str]]
 @contextmanager
 def served(command: list[str], port: int, variables: dict[str, str]) -> Iterator[None]:
     """A server while it lasts; this process and what it starts know where it is."""
-    server = subprocess.Popen(
-        command,
-        env=os.environ | {"PYTHONPATH": str(EMULATORS / "python")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(port)
         with pytest.MonkeyPatch.context() as patch:
@@ -58,17 +55,32 @@ def put(uri: str) -> None:
     pafs.copy_files(str(ISOLATED), inner, destination_filesystem=filesystem, use_threads=False)
 
 
+def azure_at(address: str) -> dict[str, str]:
+    """What a process must know of an Azurite."""
+    return {
+        "AZURE_STORAGE_USE_EMULATOR": "true",
+        "AZURE_STORAGE_ACCOUNT_KEY": WELL_KNOWN,
+        "AZURITE_BLOB_STORAGE_URL": address,
+    }
+
+
+def google_at(address: str) -> dict[str, str]:
+    """What a process must know of an emulator of GCS: pyarrow the one, delta-rs the other."""
+    nobody = {"client_email": "", "private_key": "", "private_key_id": ""}
+    key = {"gcs_base_url": address, "disable_oauth": True, **nobody}
+    return {
+        "CLOUD_STORAGE_EMULATOR_ENDPOINT": address,
+        "GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(key),
+    }
+
+
 @pytest.fixture(scope="module")
 def azure() -> Iterator[str]:
     """The URI of a container that holds a quorum."""
     port = free_port()
     program = str(EMULATORS / "node_modules/.bin/azurite-blob")
     quiet = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
-    variables = {
-        "AZURE_STORAGE_USE_EMULATOR": "true",
-        "AZURE_STORAGE_ACCOUNT_KEY": WELL_KNOWN,
-        "AZURITE_BLOB_STORAGE_URL": f"http://127.0.0.1:{port}",
-    }
+    variables = azure_at(f"http://127.0.0.1:{port}")
     with served([program, "--blobPort", str(port), *quiet], port, variables):
         container = f"abfs://audit@{ACCOUNT}"
         filesystem, inner = filesystem_of(container)
@@ -80,11 +92,9 @@ def azure() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def google() -> Iterator[str]:
     """The URI of a bucket that holds a quorum."""
-    port = free_port()
-    command = [sys.executable, "-m", "gcp_storage_emulator", "start", "--in-memory"]
-    where = ["--host=127.0.0.1", f"--port={port}", "--default-bucket=audit"]
-    variables = {"CLOUD_STORAGE_EMULATOR_ENDPOINT": f"http://127.0.0.1:{port}"}
-    with served([*command, *where], port, variables):
+    address = f"127.0.0.1:{free_port()}"
+    command = [str(EMULATORS / "google"), address, "audit"]
+    with served(command, int(address.rpartition(":")[2]), google_at(f"http://{address}")):
         put("gs://audit/replicas")
         yield "gs://audit"
 
@@ -109,29 +119,48 @@ def test_an_audit_of_gcs_says_what_that_of_the_disk_does(google: str, audit: Aud
     assert audit(f"{google}/replicas")[:2] == audit(str(ISOLATED))[:2]
 
 
-def run(root: str, lake: str) -> None:
+def began(root: str, lake: str) -> "subprocess.Popen[str]":
+    """A run, as people start it."""
     command = [sys.executable, "-m", "kraftlog", "run", "--input", root, "--lake", lake]
-    done = subprocess.run(
+    return subprocess.Popen(
         [*command, "--master", "local[2]", "--fail-on", "never", "--debug"],
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
 
 
-def test_a_lake_on_azure_holds_what_one_on_the_disk_does(azure: str, tmp_path: Path) -> None:
-    lake, alone = f"{azure}/lake", tmp_path / "alone"
-    alone.mkdir()
-    key = key_in(alone)
+def run(root: str, lake: str, times: int = 1) -> None:
+    """So many runs at once, to their ends."""
+    for one in [began(root, lake) for _ in range(times)]:
+        _, said = one.communicate(timeout=600)
+        assert one.returncode == 0, said
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, list[str]]]:
+    """A key, and what one run under it leaves on a local disk."""
+    folder = tmp_path_factory.mktemp("alone")
+    key = key_in(folder)
+    run(str(ISOLATED), str(folder))
+    return key.read_bytes(), contents(str(folder))
+
+
+@pytest.mark.parametrize("store", ["azure", "google"])
+def test_a_lake_there_holds_what_one_on_the_disk_does(
+    store: str, alone: tuple[bytes, dict[str, list[str]]], request: pytest.FixtureRequest
+) -> None:
+    root = request.getfixturevalue(store)
+    lake = f"{root}/lake"
     filesystem, inner = filesystem_of(f"{lake}/{KEY_FILE}")
     with filesystem.open_output_stream(inner) as stream:
-        stream.write(key.read_bytes())
-    run(f"{azure}/replicas", lake)
+        stream.write(alone[0])
+    run(f"{root}/replicas", lake, times=2)
+    assert [one.run for one in state_of(lake).published] == [1]
     versions = {name: Lake(lake).open(name).version() for name in all_tables()}
-    run(f"{azure}/replicas", lake)
+    run(f"{root}/replicas", lake)
     assert versions == {name: Lake(lake).open(name).version() for name in all_tables()}
-    run(str(ISOLATED), str(alone))
-    assert contents(lake) == contents(str(alone))
+    assert contents(lake) == alone[1]
 
 
 NOBODY = "http://127.0.0.1:1"
@@ -164,3 +193,37 @@ def test_what_is_wrong_is_one_sentence(
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("store", ["azure", "google"])
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        (Rule(403, "AuthenticationFailed"), "does not let us in; look at"),
+        (Rule(403, "AccessDenied", refused=WRITES), "the lake cannot be written (the store at"),
+    ],
+)
+def test_what_a_store_refuses_is_one_sentence(
+    store: str,
+    rule: Rule,
+    sentence: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake = f"{request.getfixturevalue(store)}/new"
+    at, target = (
+        (azure_at, os.environ["AZURITE_BLOB_STORAGE_URL"])
+        if store == "azure"
+        else (google_at, os.environ["CLOUD_STORAGE_EMULATOR_ENDPOINT"])
+    )
+    with gate(target, rule) as address:
+        for name, value in at(address).items():
+            monkeypatch.setenv(name, value)
+        code = main(["run", "--input", str(ISOLATED), "--lake", lake])
+    told = capsys.readouterr()
+    assert (code, told.out) == (2, "")
+    assert sentence in told.err
+    assert "<" not in told.err
+    assert WELL_KNOWN not in told.err
+    assert told.err.count("\n") == 1

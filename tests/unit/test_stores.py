@@ -19,6 +19,16 @@ KINDS = [
     ("AuthenticationException: Failed to get token from DefaultAzureCredential", "no credentials"),
     ("UNAVAILABLE: Could not create a OAuth2 access token to authenticate", "no credentials"),
     ("\x1b[31m↳\x1b[0m URL scheme is not allowed", "needs AWS_ALLOW_HTTP=true"),
+    (
+        "When getting information for key 'a' in bucket 'b': AWS Error UNKNOWN (HTTP status 301) "
+        "during HeadObject operation: No response body. Looks like the configured region is '' "
+        "while the bucket is located in 'eu-central-1'.",
+        "the bucket lies in the region eu-central-1; name it in AWS_REGION",
+    ),
+    ("Generic S3 error: Received redirect without LOCATION, this indicates", "another region"),
+    ("AWS Error UNKNOWN (HTTP status 400) during HeadObject: No response", "AWS_SESSION_TOKEN"),
+    ("AWS Error SLOW_DOWN during HeadObject operation", "is too busy to answer; try again later"),
+    ("failed. Azure Error: [ServerBusy] 503 Service Unavailable Request", "is too busy to answer"),
     ("something that nobody foresaw", "cannot be used"),
 ]
 
