@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.commands.explain import file_history, first_told
 from kraftlog.commands.plan_join import BANDWIDTH, joined
@@ -40,7 +41,6 @@ from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import setting_rows
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import restorable

@@ -19,6 +19,7 @@ from kraftlog.quorum.addresses import (
 )
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import CONTROLLERS, LISTENERS, VOTERS
 
 Places = Mapping[str, str]
 """host:port by listener."""
@@ -44,6 +45,7 @@ def _over(quorum: Quorum) -> Coverage:
     "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, KIP-1347",
     "a voter is where the voter set, or the others' settings, say that it is",
     action="identity", over=_over, after="voter_directories_agree",
+    goes_by=(VOTERS, CONTROLLERS, *LISTENERS),
     meaning="""A voter is at one address by the voter set (or by the others'
     controller.quorum.voters), and at another by its own registration or its own
     server.properties. Voters find each other by the voter set: after a change of names or ports,

@@ -54,7 +54,8 @@ class Check:
 
     `meaning` and `advice` are for people: what a finding tells and when it is normal, and what to
     do; sentences without markup but `code`. `action` is the group of the page that its findings
-    belong to. `over` is what the query judges. People read the checks of a scope in the order of
+    belong to. `over` is what the query judges, `goes_by` names the options, settings of nodes and
+    things known of the quorum that it asks for. People read the checks of a scope in the order of
     their declarations, but that one with an `after` follows that check.
     """
 
@@ -69,6 +70,7 @@ class Check:
     action: ActionKey
     over: Subject = coverage.logs
     after: str | None = None
+    goes_by: tuple[str, ...] = ()
 
 
 class Words(TypedDict):
@@ -78,6 +80,7 @@ class Words(TypedDict):
     advice: str
     action: ActionKey
     after: NotRequired[str]
+    goes_by: NotRequired[tuple[str, ...]]
 
 
 def check(
@@ -92,7 +95,7 @@ def check(
 ) -> Callable[[Query], Check]:
     """Declare the check whose query follows."""
     texts = " ".join(words["meaning"].split()), " ".join(words["advice"].split())
-    told = (*texts, words["action"], over, words.get("after"))
+    told = (*texts, words["action"], over, words.get("after"), words.get("goes_by", ()))
     return lambda query: Check(name, severity, scope, source, holds_when, query, *told)
 
 

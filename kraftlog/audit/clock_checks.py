@@ -121,6 +121,7 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     "leader_writes_on", "info", "log", "KIP-835",
     "a leader that writes regularly is never silent for long",
     action="watch",
+    goes_by=("idle_gap_ms",),
     meaning="""A leader writes a no-op every half second when nothing else is to be written. A
     long silence within one epoch is a leader that stood still (a full disk, a long pause of its
     JVM or of its machine), or a quorum that was paused and went on under the same leader.""",

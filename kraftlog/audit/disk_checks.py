@@ -28,7 +28,7 @@ from kraftlog.quorum.retention import (
     prunable_bytes,
     shipped_drops,
 )
-from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS
+from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS, SEGMENT_BYTES, SEGMENT_MS
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -51,6 +51,7 @@ def _over_logs(quorum: Quorum) -> Coverage:
     "sentry-charts#1954, KIP-630 When to Increase the LogStartOffset",
     "a node has dropped what its retention does not keep, and takes snapshots",
     action="watch", over=_over_logs, after="snapshot_too_large_to_fetch",
+    goes_by=("retention_over_percent", BETWEEN, KEPT_BYTES, KEPT_MS),
     meaning="""A node keeps more of its metadata log than its settings allow, or takes no
     snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
@@ -161,6 +162,7 @@ def _over_disks(quorum: Quorum) -> Coverage:
     "disk_has_room", "warning", "replica", "sentry-charts#1954, KIP-630 Motivation",
     "what is free on a disk lasts until retention drops as much as is written",
     action="watch", over=_over_disks,
+    goes_by=("disk_days", BETWEEN, KEPT_BYTES, SEGMENT_BYTES, SEGMENT_MS),
     meaning="""What is free on the disk, by the df.txt beside the copy, is used up before
     retention begins to drop as much as is written, or is less than one snapshot. A controller
     whose disk is full stops, often with a torn batch and a .part. Without a df.txt nothing is

@@ -33,6 +33,7 @@ def _over_elections(quorum: Quorum) -> Coverage:
     "leaders_last", "warning", "replica", "KIP-1219, KAFKA-19541",
     "leaders lead for longer than it takes to elect one",
     action="watch", over=_over_elections,
+    goes_by=("elections_per_hour", "tenure_ms", "short_tenures"),
     meaning="""Leaders came and went within less than a minute each, one after the other: too few
     of them for a storm, too many for a rolling restart. Each change is a pause for everyone who
     writes metadata.""",
@@ -104,6 +105,7 @@ def _over_voters(quorum: Quorum) -> Coverage:
     "newest_leader_commits", "warning", "replica", "strimzi#12760, KAFKA-20661",
     "the first record of the newest leader is on a majority of the voters",
     action="watch", over=_over_voters, after="quorum_state_present",
+    goes_by=("copy_skew_ms",),
     meaning="""A controller was elected leader, and its first record has not reached a majority of
     the voters. It has committed nothing. So no broker can register, and nobody can write metadata,
     whatever its health check says. Or it leads, and no controller has ever written anything. Usual

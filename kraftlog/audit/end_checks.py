@@ -15,6 +15,7 @@ from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import VOTER_SET
 
 
 def _own_files(quorum: Quorum) -> Coverage:
@@ -65,6 +66,7 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     "log_end_lost", "critical", "log", "KAFKA-1211, KIP-595",
     "the log reaches as far as the files beside it witness",
     action="stop", over=_own_files,
+    goes_by=("copy_skew_ms",),
     meaning="""Files beside a log say that it was once longer than it is: a cut at the end of a
     record batch, or an emptied file, leaves a log that looks whole. A voter that starts with it
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
@@ -193,6 +195,7 @@ def _expected_voters(quorum: Quorum) -> Coverage:
     "voters_present", "warning", "replica", "KIP-630 Design, KAFKA-1211",
     "there is a copy of each voter of the newest voter set",
     action="copy", over=_expected_voters, after="single_leader_per_epoch",
+    goes_by=(VOTER_SET,),
     meaning="""Not every voter was copied. What is committed, and what a restart loses, depends
     on all of them: a voter that is not at hand may hold newer records, or may have lost some.""",
     advice="""Copy the metadata folders of the missing voters too, with meta.properties and

@@ -16,8 +16,7 @@ from kraftlog.quorum.joining import (
     stuck,
 )
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import number_of
-from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, ROLES, number_of
 
 
 def _over(quorum: Quorum) -> Coverage:
@@ -29,6 +28,7 @@ def _over(quorum: Quorum) -> Coverage:
     "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
     "a controller that needs a snapshot gets it",
     action="watch", over=_over,
+    goes_by=("snapshot_part_ms", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, ROLES),
     meaning="""A controller needs a snapshot that the others have. It tries to get the snapshot,
     and does not get it. The finding has all signs of that. Over a slow link an answer does not
     arrive within controller.quorum.fetch.timeout.ms. The controller then stands for election,

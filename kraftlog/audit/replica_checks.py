@@ -22,6 +22,7 @@ from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.model import Quorum, cluster_names
+from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities
@@ -126,6 +127,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
     "no majority of voters could elect a leader that lacks committed data",
     action="stop", over=_committed_voters,
+    goes_by=("copy_skew_ms", VOTER_SET, LOWER, UPPER),
     meaning="""Enough voters would elect a leader that lacks committed records. Those would then be
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells.""",
@@ -284,6 +286,7 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
     "voters by quorum-state, KRaftVoters records and configuration are the same",
     action="identity", over=coverage.copies,
+    goes_by=(VOTER_SET, VOTERS),
     meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
     controller.quorum.voters. Nodes that disagree count different majorities. Often a change of the
     voters was not finished, or a configuration was not rolled out everywhere.""",
@@ -451,6 +454,7 @@ def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
     "election_storm", "warning", "replica", "KIP-1219, strimzi#11613",
     "elections per hour and skipped epochs stay under the limits",
     action="watch",
+    goes_by=("elections_per_hour", "skipped_epochs", "snapshot_part_ms"),
     meaning="""Leaders changed very often, or many elections in a row were won by nobody. Usual
     causes are a controller that cannot fetch within its timeout (a slow link, a large snapshot,
     KAFKA-19541), an overloaded disk, or pauses of the JVM.""",

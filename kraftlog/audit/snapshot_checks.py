@@ -370,6 +370,7 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
     "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
     "a snapshot past the log's end has an empty log",
     action="refetch", over=coverage.snapshots,
+    goes_by=("copy_skew_ms",),
     meaning="""The newest snapshot ends after the log's end, and the log is not empty. This is the
     state between fetching a snapshot and dropping the old log. At its next start the node drops
     the log and begins at the snapshot's end. At level info the log was copied before the snapshot
@@ -514,6 +515,7 @@ def _idle_ms(quorum: Quorum, one: SnapshotView) -> int | None:
     "snapshot_too_large_to_fetch", "warning", "snapshot", "KIP-1219",
     "a snapshot is smaller than 2 GiB",
     action="watch", over=coverage.snapshots,
+    goes_by=("snapshot_usual_bytes",),
     meaning="""A snapshot of more than 2 GiB cannot reach a follower: positions in FetchSnapshot
     end there. At level info it is only larger than the usual 10 MiB, and new nodes take longer
     to join.""",

@@ -16,9 +16,8 @@ from kraftlog.config import Source
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.retention import kept_snapshots
-from kraftlog.quorum.settings import BETWEEN, INTERVAL
+from kraftlog.quorum.settings import BETWEEN, INTERVAL, number_of
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
@@ -56,6 +55,7 @@ def _over(quorum: Quorum) -> Coverage:
     "snapshot_taken", "warning", "snapshot", "KIP-630 When to Snapshot, KIP-876, KAFKA-14286",
     "each replica takes snapshots as time passes",
     action="watch", over=_over, after="retention_keeps_up",
+    goes_by=("idle_gap_ms", "snapshot_stale_ms", INTERVAL),
     meaning="""Kafka takes a snapshot every hour, and this replica has taken none for a day and
     more of a running log. Its log cannot be cut before its newest snapshot, and each start
     replays more. What it has written since does not matter here: retention_keeps_up goes by
@@ -115,6 +115,7 @@ def _over_pairs(quorum: Quorum) -> Coverage:
     "snapshot_not_too_often", "info", "snapshot", "KAFKA-13968",
     "no replica takes a snapshot with every few records",
     action="watch", over=_over_pairs,
+    goes_by=(BETWEEN, INTERVAL),
     meaning="""A replica takes a snapshot of the whole state every few records. That is no
     damage, but it wears the disk, and old snapshots push each other out before a slow node has
     fetched one.""",

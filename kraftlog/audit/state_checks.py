@@ -364,6 +364,10 @@ MASS_DELETION = state_check(
     "mass_deletion", "warning", "strimzi#11262",
     "no window removes more than the configured share of a kind of object",
     action="deleted",
+    goes_by=(
+        "mass_deletion_percent", "mass_deletion_minimum", "mass_deletion_minor_percent",
+        "mass_deletion_minor_minimum", "mass_deletion_window_ms",
+    ),
     meaning="""A large share of all topics, brokers, ACLs, credentials or quotas was removed
     within a minute. A script that ran on the wrong cluster looks like this, and so does the end
     of a test.""",

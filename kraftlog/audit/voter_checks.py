@@ -100,6 +100,7 @@ def _no_voters(quorum: Quorum, found: Health) -> Reason:
     "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
     "a voter that was removed has not joined again, and does not by itself",
     action="identity", nothing=_no_voters,
+    goes_by=("rejoin_ms", AUTO_JOIN),
     meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
     with controller.quorum.auto.join.enable a controller that is no voter asks to be one
     (KAFKA-19850). At level info it came back so late, or its server.properties says so, that a

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from kraftlog.audit.origins import setting_rows
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options
@@ -15,7 +16,6 @@ from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import setting_rows
 from kraftlog.report.rows import print_rows
 
 Row = dict[str, Any]

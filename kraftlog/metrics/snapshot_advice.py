@@ -18,9 +18,8 @@ from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
 from kraftlog.metrics.policy import Limits as PolicyLimits
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.retention import Limits, limits_of
-from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS
+from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS, number_of
 
 Row = dict[str, Any]
 INTERVALS_MS = (HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS)

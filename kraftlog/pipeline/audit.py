@@ -10,6 +10,7 @@ import pyarrow as pa
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
+from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import ERRORED, AuditResult, audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
@@ -17,7 +18,6 @@ from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import setting_rows
 from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
@@ -13,7 +14,6 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import setting_rows
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.source.settings import limits_of, redactor_of

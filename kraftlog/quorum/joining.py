@@ -13,7 +13,6 @@ from kraftlog.log import names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import Number, number_of
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.settings import (
     FETCH_TIMEOUT,
@@ -21,7 +20,9 @@ from kraftlog.quorum.settings import (
     FETCHED_SNAPSHOT_BYTES,
     MIB,
     ROLES,
+    Number,
     default_of,
+    number_of,
 )
 from kraftlog.quorum.snapshots import SnapshotView
 

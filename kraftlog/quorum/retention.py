@@ -15,7 +15,6 @@ from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import number_of
 from kraftlog.quorum.settings import (
     BETWEEN,
     KEPT_BYTES,
@@ -23,6 +22,7 @@ from kraftlog.quorum.settings import (
     SEGMENT_BYTES,
     SEGMENT_MS,
     default_of,
+    number_of,
 )
 from kraftlog.quorum.snapshots import SnapshotView
 

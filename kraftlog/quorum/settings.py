@@ -1,13 +1,19 @@
-"""The settings that the KIPs name and those that Kafka ships, declared: names, defaults, limits.
+"""The settings that the KIPs name and those that Kafka ships, declared: names, defaults, limits; and
+which value of a number counts.
 
-The one home of these names and numbers; which of them a run goes by is `quorum.origins`. Source:
+The one home of these names and numbers; what goes by them is told by `audit.origins`. Whoever
+compares with a number of a node asks `number_of`, so that there is one order: an argument, the
+node's own file, Kafka's default. A text that Kafka would not start with is passed over. Source:
 KIP-630 "Proposed Changes", "Topic Configuration", KIP-630 v19 "Configurations", KIP-392, KIP-1219;
 Kafka's KRaftConfigs, QuorumConfig and MetadataLogConfig (4.3.1).
 """
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from kraftlog.config import Source
+from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS
 
 MIB = 1 << 20
@@ -23,6 +29,8 @@ RACK, SELECTOR = "broker.rack", "replica.selector.class"
 ROLES, VOTERS = "process.roles", "controller.quorum.voters"
 AUTO_JOIN = "controller.quorum.auto.join.enable"
 CONTROLLERS, LISTENERS = "controller.listener.names", ("listeners", "advertised.listeners")
+VOTER_SET, LOWER, UPPER = "voters", "committed_lower", "committed_upper"
+"""What is known of the quorum, as a run tells it beside the settings."""
 LARGEST_INT, LARGEST_LONG, LEAST_LONG = (1 << 31) - 1, (1 << 63) - 1, -(1 << 63)
 """Of Java's int and long, in which Kafka holds a number."""
 
@@ -205,3 +213,29 @@ NUMBERS: dict[str, Setting] = {
 def default_of(name: str) -> int:
     """Kafka's default of a number."""
     return int(NUMBERS[name].default or 0)
+
+
+class Number(NamedTuple):
+    """A number that a node goes by, where it came from, and why a nearer one was passed over.
+    `path` is its server.properties, also where that does not set it.
+    """
+
+    value: int
+    source: Source
+    path: str | None = None
+    message: str | None = None
+
+
+def number_of(replica: ReplicaEvidence | None, name: str, given: int | None = None) -> Number:
+    """A setting of a node, of which there may be no copy, or one whose file is not at hand."""
+    if given is not None:
+        return Number(given, Source.ARGUMENT)
+    file = None if replica is None else replica.server_properties
+    path = None if file is None else file.path
+    text = None if replica is None else replica.setting(name)
+    if text is None:
+        return Number(default_of(name), Source.KAFKA_DEFAULT, path)
+    refused = NUMBERS[name].refused(text)
+    if refused is not None:
+        return Number(default_of(name), Source.KAFKA_DEFAULT, path, refused)
+    return Number(int(text), Source.SERVER_PROPERTIES, path)

@@ -14,8 +14,7 @@ from kraftlog.errors import InputError
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import number_of
-from kraftlog.quorum.settings import RESPONSE_BYTES, default_of
+from kraftlog.quorum.settings import RESPONSE_BYTES, default_of, number_of
 from kraftlog.simulate.boot import Boot, Disk
 from kraftlog.simulate.disk import disk_of
 from kraftlog.simulate.extent import SnapshotId

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
+from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import setting_rows
 from kraftlog.report.from_audit import page_of_audit
 from kraftlog.report.view import PageData
 from kraftlog.simulate.restart_rows import restart_rows

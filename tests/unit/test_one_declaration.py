@@ -22,7 +22,7 @@ QUORUM = ROOT / "examples" / "quorum"
 CHECK = """
 @check(
     "made_up", "warning", "log", "nobody", "no log is at hand",
-    action="rebuild", over=coverage.logs, after="batch_crc_valid",
+    action="rebuild", over=coverage.logs, after="batch_crc_valid", goes_by=("lag_offsets",),
     meaning="Made-up meaning.", advice="Made-up advice.",
 )
 def made_up(quorum: Quorum) -> Iterator[BadRow]:
@@ -178,6 +178,7 @@ def printed(*words):
 def test_a_check(copy: Path) -> None:
     program = """
         from kraftlog.audit.catalogue import CATALOGUE
+        from kraftlog.audit.origins import FEEDS
         from kraftlog.contracts.suites import audit_suite
 
         def audit(root, *words):
@@ -195,6 +196,7 @@ def test_a_check(copy: Path) -> None:
             "page": Path("page.html").read_text(),
             "checks": PAGES["reference/checks.md"](),
             "auditor": PAGES["auditor.md"](),
+            "feeds": FEEDS["lag_offsets"],
             "contracts": [one.arguments["column"] for one in audit_suite().contracts],
         }))
     """
@@ -214,6 +216,7 @@ def test_a_check(copy: Path) -> None:
     assert "| [`made_up`](../auditor.md#made_up) | warning | no log is at hand |" in told["checks"]
     assert "#### made_up" in told["auditor"]
     assert "Made-up advice." in told["auditor"]
+    assert told["feeds"] == ["check made_up", "table verdicts"]
     assert "made_up" in told["contracts"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from kraftlog.audit import disk_checks
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.collect import collect
+from kraftlog.audit.origins import FEEDS, HIDDEN, setting_rows
 from kraftlog.audit.verdict import lagging
 from kraftlog.cli import main
 from kraftlog.config import SECRETS, Options, Source, load_options, option_names
@@ -22,18 +23,21 @@ from kraftlog.pipeline.described import described_of
 from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.origins import FEEDS, HIDDEN, LOWER, UPPER, VOTER_SET, number_of, setting_rows
 from kraftlog.quorum.retention import Limits, limits_of
 from kraftlog.quorum.settings import (
     BETWEEN,
     FETCH_TIMEOUT,
     KEPT_BYTES,
     KEPT_MS,
+    LOWER,
     NUMBERS,
     SEGMENT_BYTES,
     SEGMENT_MS,
+    UPPER,
+    VOTER_SET,
     VOTERS,
     default_of,
+    number_of,
 )
 from kraftlog.quorum.thresholds import THRESHOLDS, Thresholds
 from kraftlog.reference.mechanisms import Place
@@ -298,7 +302,7 @@ def test_a_finding_names_the_limit_that_was_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FEEDS)
 def test_what_a_value_feeds_is_there(name: str) -> None:
-    places = [Place(*one.split(" ", 1)) for one in FEEDS[name].split("; ")]
+    places = [Place(*one.split(" ", 1)) for one in FEEDS[name]]
     assert [one for one in places if not exists(one)] == []
     assert len({*places}) == len(places)
 
@@ -372,7 +376,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     said to, each copied long before its records, as far as its files' times tell.
     """
     seen: dict[str, set[str]] = {}
-    checks = {one for text in FEEDS.values() for one in text.split("; ")}
+    checks = {one for places in FEEDS.values() for one in places}
     with pytest.MonkeyPatch.context() as patch:
         setting = ReplicaEvidence.setting
 
@@ -396,8 +400,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 def _checks(name: str) -> set[str]:
     """The checks, and the verdict, that a value is said to feed."""
-    found = FEEDS[name].split("; ")
-    return {one for one in found if one.startswith("check ") or one == "table verdicts"}
+    return {one for one in FEEDS[name] if one.startswith("check ") or one == "table verdicts"}
 
 
 _BASIS = {*option_names(), VOTER_SET, LOWER, UPPER, VOTERS} - {*THRESHOLDS}
