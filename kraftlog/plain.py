@@ -66,6 +66,11 @@ def numbers(ids: Iterable[int], limit: int = 9) -> str:
     return some([str(one) for one in ids], limit)
 
 
+def host_port(host: str, port: int | str) -> str:
+    """HOST:PORT as Kafka's tools take it: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def natural(name: str) -> list[tuple[int, str]]:
     """A key for names with numbers: 1, 2, 11 is the order that people expect of 1, 11, 2."""
     return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", name)]

@@ -82,6 +82,7 @@ class Node:
     ports: dict[str, int]
     advertised: int | None = None
     is_observer: bool = False
+    host: str = "127.0.0.1"
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,18 +102,19 @@ class Node:
     def listens(self) -> bool:
         """Whether all of its ports answer."""
         for port in self.ports.values():
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)):
-                    return False
+            try:
+                socket.create_connection((self.host.strip("[]"), port)).close()
+            except OSError:
+                return False
         return True
 
     def address(self, listener: str = "") -> str:
         """HOST:PORT of a listener; of its first one by default."""
-        return f"127.0.0.1:{self.ports[listener or next(iter(self.ports))]}"
+        return f"{self.host}:{self.ports[listener or next(iter(self.ports))]}"
 
     def reached(self) -> str:
         """HOST:PORT at which other nodes find this controller."""
-        return f"127.0.0.1:{self.advertised or self.ports['CONTROLLER']}"
+        return f"{self.host}:{self.advertised or self.ports['CONTROLLER']}"
 
 
 @dataclass
@@ -304,12 +306,13 @@ def running(
     format_arguments: tuple[str, ...] = (),
     is_static: bool = False,
     advertised: Mapping[int, int] | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Quorum]:
     """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
 
     `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
     over which they talk to each other; `advertised` are ports that others are told instead of it,
-    by node; `settings` go into every server.properties. The voters of a static quorum stand there
+    by node; `settings` go into every server.properties; an IPv6 `host` is in brackets. The voters of a static quorum stand there
     as well, else they are records of its log.
     """
     quorum = made(
@@ -321,6 +324,7 @@ def running(
         settings=settings,
         is_static=is_static,
         advertised=advertised,
+        host=host,
     )
     try:
         quorum.format(*format_arguments)
@@ -340,6 +344,7 @@ def made(
     settings: Mapping[str, object] | None = None,
     is_static: bool = False,
     advertised: Mapping[int, int] | None = None,
+    host: str = "127.0.0.1",
 ) -> Quorum:
     """The same quorum, of which no disk is formatted and no node runs."""
     names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
@@ -352,6 +357,7 @@ def made(
             random_id(),
             {name: free_port() for name in (["BROKER"] if one > 10 else names)},
             (advertised or {}).get(one),
+            host=host,
         )
         for one in ids
     }

@@ -39,7 +39,7 @@ def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = Fal
         "--bootstrap-controller",
         required=required,
         metavar="HOST:PORT",
-        help="controllers of a running quorum to pull from, separated by commas",
+        help="controllers of a running quorum to pull from, separated by commas; an IPv6 host in brackets",
     )
     parser.add_argument(
         "--out",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kraftlog.plain import host_port
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
@@ -208,7 +209,10 @@ def _value(name: str, value: Any) -> str:
 
 
 def _listeners(endpoints: Any) -> str:
-    return ", ".join(f"{one['name']}://{one['host']}:{one['port']}" for one in endpoints) or "none"
+    return (
+        ", ".join(f"{one['name']}://{host_port(one['host'], one['port'])}" for one in endpoints)
+        or "none"
+    )
 
 
 def _ranges(value: Data) -> str:

@@ -7,6 +7,7 @@ from ipaddress import AddressValueError, IPv6Address
 from typing import NamedTuple
 
 from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.plain import host_port
 
 
 class PullError(KraftlogError):
@@ -24,7 +25,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
 
 def read_addresses(text: str) -> tuple[Address, ...]:

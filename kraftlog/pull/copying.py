@@ -62,7 +62,9 @@ def ssh_source(text: str) -> Source:
     if not colon or not _HOST.fullmatch(host):
         raise UsageError(f"{text!r} is no [NAME=][USER@]HOST:/FOLDER")
     short = host.rpartition("@")[2].split(".")[0]
-    return Source(_checked(name or short, text), ("ssh", host), f"/{folder}")
+    # ssh takes an IPv6 address as it is.
+    bare = host.replace("[", "").replace("]", "")
+    return Source(_checked(name or short, text), ("ssh", bare), f"/{folder}")
 
 
 def kubectl_source(text: str) -> Source:
@@ -85,7 +87,7 @@ def _named(text: str) -> tuple[str, str]:
 
 def _checked(name: str, text: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{text!r}: {name!r} cannot be the name of a copy")
+        raise UsageError(f"{text!r}: {name!r} cannot be the name of a copy; say NAME={text}")
     return name
 
 

@@ -7,7 +7,10 @@ Kafka's SocketServerConfigs.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
 
+from kraftlog.plain import host_port
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.settings import CONTROLLERS, LISTENERS, VOTERS
 from kraftlog.state.declare import Data
@@ -30,7 +33,7 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
             if found is not None and found["name"] in wanted:
                 host = found["host"].strip("[]")
                 shown = "" if host in _ANYWHERE else host
-                places[found["name"]] = f"{shown}:{found['port']}"
+                places[found["name"]] = host_port(shown, found["port"])
     return places
 
 
@@ -43,7 +46,7 @@ def static_places(replica: ReplicaEvidence) -> dict[int, str]:
 
 def places_of(endpoints: list[Data]) -> dict[str, str]:
     """host:port by listener, of a record's endpoints."""
-    return {one["name"]: f"{one['host']}:{one['port']}" for one in endpoints}
+    return {one["name"]: host_port(one["host"], one["port"]) for one in endpoints}
 
 
 def contradictions(known: dict[str, str], told: dict[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -57,4 +60,13 @@ def contradictions(known: dict[str, str], told: dict[str, str]) -> Iterator[tupl
 def _same(place: str, other: str) -> bool:
     if place.startswith(":") or other.startswith(":"):
         return place.rpartition(":")[2] == other.rpartition(":")[2]
-    return place == other
+    return _as_meant(place) == _as_meant(other)
+
+
+def _as_meant(place: str) -> tuple[str, str]:
+    """Host and port: names have no case, and Kafka may write ::1 as 0:0:0:0:0:0:0:1."""
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]").lower()
+    with suppress(ValueError):
+        host = str(ip_address(host))
+    return host, port

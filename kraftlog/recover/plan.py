@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import offsets_text
+from kraftlog.plain import host_port, offsets_text
 from kraftlog.recover.commands import node_commands
 from kraftlog.recover.source import LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
@@ -248,7 +248,8 @@ def _moves(moved: Sequence[str]) -> str:
 def _steps(
     found: Recovered, voters: Sequence[NewVoter], cluster_id: str, listener: str
 ) -> list[str]:
-    bootstrap = ",".join(f"{one.host}:{one.port}" for one in voters)
+    addresses = [host_port(one.host, one.port) for one in voters]
+    bootstrap = ",".join(addresses)
     lines = [
         "## Steps",
         "",
@@ -273,7 +274,7 @@ def _steps(
         f"       controller.quorum.bootstrap.servers={bootstrap}",
         "       # and no controller.quorum.voters",
         "",
-        f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {voters[0].host}:{voters[0].port} describe --status`.",
+        f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
         f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
         "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default).",
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",

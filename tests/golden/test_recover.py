@@ -108,6 +108,15 @@ def test_the_plan_says_by_name_what_only_a_dead_leader_holds(
         assert word in text
 
 
+def test_the_steps_name_ipv6_addresses_as_kafka_takes_them(tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    words = ["--input", str(DATA / "isolated" / "replicas"), "--out", str(out)]
+    assert main(["recover", *words, "--voters", "1@[::1]:9093:nxOpeKMeTXCDlz7dwIMJkA"]) == 0
+    text = (out / "plan.md").read_text(encoding="utf-8")
+    assert text.count("[::1]:9093") == 3
+    assert " ::1:9093" not in text
+
+
 def test_from_one_voter_what_is_not_proven_is_named(tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     shutil.copytree(DATA / "voter-readded" / "replicas" / "3", copies / "3")

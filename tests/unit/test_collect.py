@@ -115,6 +115,12 @@ def test_whatever_a_folder_is_called_it_stays_one_word(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("pwned"))
 
 
+def test_ssh_takes_an_ipv6_address_without_brackets() -> None:
+    assert ssh_source("2=me@[fd00::2]:/data").shell == ("ssh", "me@fd00::2")
+    with pytest.raises(UsageError, match=r"say NAME=me@\[fd00::2\]:/data"):
+        ssh_source("me@[fd00::2]:/data")
+
+
 def test_sudo_reads_as_root() -> None:
     lines = list(copy_script([ssh_source("c1:/data")], "copies", sudo=True))
     assert any(line.startswith("ssh c1 'sudo sh -c ") for line in lines)

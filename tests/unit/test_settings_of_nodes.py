@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 
 from kraftlog.log.sidefiles import read_disk_free
-from kraftlog.quorum.addresses import configured_places, static_places
+from kraftlog.quorum.addresses import (
+    configured_places,
+    contradictions,
+    places_of,
+    static_places,
+)
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
 from kraftlog.quorum.retention import Limits, limits_of
 from kraftlog.quorum.settings import default_of
+from kraftlog.state.declare import Data
 from tests.unit.audit_logs import audit, quorum
 
 
@@ -28,6 +34,29 @@ def test_places_are_those_of_controllers_and_as_they_are_advertised() -> None:
     assert configured_places(replica(listeners="CONTROLLER://:9093")) == {}
     voters = replica(controller_quorum_voters="1@a:1, 22@[::1]:2,none,@b:3")
     assert static_places(voters) == {1: "a:1", 22: "[::1]:2"}
+
+
+def test_an_ipv6_address_is_the_same_place_wherever_it_stands() -> None:
+    one = replica(controller_listener_names="C", listeners="C://[::1]:2")
+    record: list[Data] = [{"name": "C", "host": "::1", "port": 2}]
+    voters = replica(controller_quorum_voters="1@[::1]:2")
+    assert configured_places(one) == places_of(record) == {"C": static_places(voters)[1]}
+
+
+@pytest.mark.parametrize(
+    "place, other, is_same",
+    [
+        ("[0:0:0:0:0:0:0:1]:2", "[::1]:2", True),
+        ("[FD00::0:2]:2", "[fd00::2]:2", True),
+        ("C1.example:2", "c1.example:2", True),
+        (":2", "[::1]:2", True),
+        ("[::1]:2", "[::2]:2", False),
+        ("[::1]:2", "[::1]:3", False),
+        ("[::1]:2", "localhost:2", False),
+    ],
+)
+def test_one_address_may_be_spelt_in_several_ways(place: str, other: str, is_same: bool) -> None:
+    assert (not list(contradictions({"C": place}, {"C": other}))) == is_same
 
 
 @pytest.mark.parametrize(
