@@ -37,9 +37,9 @@ from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
-from kraftlog.pipeline.described import described_of, of_one_cluster
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows

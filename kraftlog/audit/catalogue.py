@@ -21,13 +21,13 @@ from kraftlog.audit import (
     replica_checks,
     side_file_checks,
     snapshot_checks,
-    snapshot_pace,
+    snapshot_pace_checks,
     state_checks,
     voter_checks,
 )
 from kraftlog.audit.check import Check, Scope, declared_in
 
-_MODULES = (
+MODULES = (
     log_checks,
     record_checks,
     snapshot_checks,
@@ -41,7 +41,7 @@ _MODULES = (
     election_checks,
     joining_checks,
     disk_checks,
-    snapshot_pace,
+    snapshot_pace_checks,
     voter_checks,
     address_checks,
     health_checks,
@@ -55,7 +55,7 @@ def _in_order() -> Iterator[Check]:
     """
     for scope in get_args(Scope):
         told: list[Check] = []
-        for module in _MODULES:
+        for module in MODULES:
             place = len(told)
             for check in declared_in(module):
                 if check.scope != scope:

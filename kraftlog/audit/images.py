@@ -1,21 +1,38 @@
-"""Snapshots as states, loaded when they are asked for, and what two states hold differently.
+"""Snapshots as states, loaded when they are asked for, and what two states hold differently, in
+words that name the object and the field.
 
-In: snapshots, and where their records are read from. Out: `Image`s, and differences in words. The
-small tables are compared as rows; of the partitions only those become rows that differ by columns.
+In: snapshots, and where their records are read from. Out: `Image`s, and `Difference`s. The small
+tables are compared as rows; of the partitions only those become rows that differ by columns.
+Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible leader
+replicas count only where the feature that writes them is on. Source: KIP-630 "Overview", "Snapshot
+Format", KAFKA-13357.
 """
 
+import json
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from kraftlog.audit.image_words import images_differ
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import UNREMARKABLE, Difference
 from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.difference import Difference as FieldDifference
+from kraftlog.state.difference import differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
+from kraftlog.state.state import State
+from kraftlog.state.tables import TABLE
 
+TOPIC_RESOURCE = 2
+ELR_FEATURE = "eligible.leader.replicas.version"
+ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
+CONTROL_TABLES = frozenset({"voters", "kraft_version"})
+"""What control records say is `voter_sets_agree`'s matter."""
+
+DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""
 
@@ -78,3 +95,74 @@ def are_equal(one: Known, other: Known) -> bool:
     """Whether two states are the same, as everyone may see them."""
     same_small = one.small.state == other.small.state
     return same_small and not differing(one.visible, other.visible)
+
+
+def images_differ(expected: State, found: State) -> tuple[tuple[Difference, ...], int]:
+    """(the first differences, how many there are) of an image against the one that is expected."""
+    told: list[Difference] = []
+    count = 0
+    others = 0
+    for one in _meant(expected, found):
+        count += 1
+        difference = _worded(expected, found, one)
+        # What is not Kafka's own leftover decides how bad it is, and is told first.
+        others += not difference.stale_config
+        if len(told) < DIFFERENCE_LIMIT or (others == 1 and not difference.stale_config):
+            told.append(difference)
+    told.sort(key=lambda one: one.stale_config)
+    return tuple(told[:DIFFERENCE_LIMIT]), count
+
+
+def _meant(expected: State, found: State) -> Iterator[FieldDifference]:
+    elr = expected.get("features", (ELR_FEATURE,))
+    for one in differences(expected, found):
+        if one.table in CONTROL_TABLES:
+            continue
+        if one.field in ELR_FIELDS and (elr is None or elr["featureLevel"] < 1):
+            continue
+        yield one
+
+
+def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
+    name = _object(expected, found, one)
+    if one.change == "added":
+        text = f"{name} is there and should not be{_shown(one.after, one.table)}"
+    elif one.change == "removed":
+        text = f"{name} is missing{_shown(one.before, one.table)}"
+    else:
+        text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
+    key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False)}"
+    fields = (one.field,) if one.field else ()
+    return Difference(key, text, fields, _is_stale(expected, found, one))
+
+
+def _object(expected: State, found: State, one: FieldDifference) -> str:
+    if one.table == "partitions":
+        return f"partition {one.key[1]} of topic {_topic(expected, found, one.key[0])}"
+    if one.table == "topics":
+        return f"topic {_topic(expected, found, one.key[0])}"
+    if one.table == "configs":
+        where = "topic" if one.key[0] == TOPIC_RESOURCE else f"resource type {one.key[0]}"
+        return f"config {one.key[2]} of {where} {one.key[1]!r}"
+    return f"{TABLE[one.table].noun[0]} {' '.join(_value(part) for part in one.key)}".rstrip()
+
+
+def _topic(expected: State, found: State, topic_id: str) -> str:
+    topic = expected.get("topics", (topic_id,)) or found.get("topics", (topic_id,))
+    return f"{topic['name']} (id {topic_id})" if topic else f"(id {topic_id})"
+
+
+def _shown(value: Any, table: str) -> str:
+    return f" (value {_value(value['value'])})" if value and table == "configs" else ""
+
+
+def _value(value: Any, limit: int = 80) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _is_stale(expected: State, found: State, one: FieldDifference) -> bool:
+    """A config of a topic that neither image has."""
+    if one.table != "configs" or one.key[0] != TOPIC_RESOURCE:
+        return False
+    return not (expected.named("topics", one.key[1]) or found.named("topics", one.key[1]))

@@ -15,7 +15,7 @@ from kraftlog.config import Options, load_options
 from kraftlog.decode.listing import fault_row
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.pipeline.described import described_of
+from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.fetch import Dialect

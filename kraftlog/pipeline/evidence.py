@@ -17,7 +17,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.pipeline.described import described_of, of_one_cluster
+from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.tables.lake import Lake

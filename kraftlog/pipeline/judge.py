@@ -11,7 +11,7 @@ from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
-from kraftlog.pipeline.described import described_of, of_one_cluster
+from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of

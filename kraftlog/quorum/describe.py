@@ -1,13 +1,16 @@
 """The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the
 voters.
 
-In: the saved output of `--status`. Out: `Described`. Source: KIP-630 "Design", "exact if known".
+In: the saved output of `--status`, which options name or which lies beside a copy. Out: `Described`. Source: KIP-630 "Design", "exact if known".
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from kraftlog.config import Options
+from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
@@ -54,15 +57,39 @@ def described_beside(replicas: Iterable[Replica]) -> Described | None:
     return read_described(raw.decode("utf-8", "replace"), newest.path)
 
 
-def foreign_cluster(evidence: QuorumEvidence) -> str | None:
-    """The cluster that a describe is of, where the copies at hand name only others."""
+def described_of(options: Options, replicas: Sequence[Replica]) -> Described | None:
+    """What a saved `kafka-metadata-quorum describe` says: the one that is named, else the one that
+    `pull` has saved beside a replica.
+
+    Raises InputError where the file cannot be read, or is none."""
+    path = options.quorum_describe
+    try:
+        if path is None:
+            return described_beside(replicas)
+        return read_described(Path(path).read_text(encoding="utf-8"), path)
+    except OSError as error:
+        name = path or error.filename
+        raise InputError(f"{name}: it cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise InputError(f"{path or 'the describe beside a copy'}: {error}") from error
+
+
+def of_one_cluster(evidence: QuorumEvidence, options: Options) -> QuorumEvidence:
+    """The evidence, where its describe is of the same cluster.
+
+    Raises InputError where it is of another one: where the copies name only others."""
     described = evidence.described
     if described is None or not described.cluster_id:
-        return None
+        return evidence
     named = {one.meta("cluster.id") for one in evidence.replicas}
     named |= {one.state_file.cluster_id for one in evidence.replicas if one.state_file}
     known = {one for one in named if one}
-    return described.cluster_id if known and described.cluster_id not in known else None
+    if known and described.cluster_id not in known:
+        name = options.quorum_describe or "the describe beside a copy"
+        raise InputError(
+            f"{name}: it describes cluster {described.cluster_id}, which is not that of the copies"
+        )
+    return evidence
 
 
 def _number(text: str | None) -> int | None:

@@ -11,8 +11,7 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kraftlog.audit.image_words import images_differ
-from kraftlog.audit.images import are_equal, images_apart
+from kraftlog.audit.images import are_equal, images_apart, images_differ
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Step, Told
 from kraftlog.audit.told import led_past

@@ -17,12 +17,14 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.run import audit_of, limited
+from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.describe import foreign_cluster, read_described
+from kraftlog.quorum.describe import of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.model import Quorum
@@ -236,9 +238,10 @@ def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path)
     text = "ClusterId: {}\nHighWatermark: 9\n"
     other = replace(evidence, described=read_described(text.format("elsewhere")))
-    assert foreign_cluster(other) == "elsewhere"
-    assert foreign_cluster(replace(other, described=read_described(text.format(CLUSTER)))) is None
-    assert foreign_cluster(evidence) is None
+    with pytest.raises(InputError, match="it describes cluster elsewhere, which is not that"):
+        of_one_cluster(other, load_options())
+    for mine in (replace(other, described=read_described(text.format(CLUSTER))), evidence):
+        assert of_one_cluster(mine, load_options()) is mine
 
 
 def test_truncation_follows_the_epochs(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.joiner import catch_up_rows
-from kraftlog.pipeline.described import described_of
 from kraftlog.pipeline.judge import evidence_of
+from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import Limits, limits_of

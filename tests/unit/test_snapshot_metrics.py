@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.snapshot_pace import taken
+from kraftlog.audit.snapshot_pace_checks import taken
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.horizons import horizon_of, horizon_rows
