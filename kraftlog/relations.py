@@ -41,6 +41,11 @@ def column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
     return pa.field(name, kind, metadata={"comment": comment})
 
 
+def relation(name: str, grain: str, *columns: pa.Field) -> Relation:
+    """A relation by its columns."""
+    return Relation(name, grain, pa.schema(columns))
+
+
 REPLICA = column("replica", TEXT, "label of the copy: the path from the input root to its folder")
 PATH = column("path", TEXT, "the file, as found below the input root")
 POSITION = column("position", LONG, "byte place of the batch in its file")
@@ -52,147 +57,121 @@ BATCH_ID = column(
 )
 EPOCH = column("batch_leader_epoch", INT, "leader epoch in the record batch's header")
 
-FILES = Relation(
+FILES = relation(
     "files",
     "one row per file of a replica",
-    pa.schema(
-        [
-            REPLICA,
-            PATH,
-            column("name", TEXT, "the file's name"),
-            column("kind", TEXT, "what kind of file its name says it is"),
-            column("size_bytes", LONG, "size when it was listed"),
-            column("modified", TIMESTAMP, "modification time when it was listed"),
-            column("modified_ns", LONG, "the same, in nanoseconds since 1970"),
-            column("base_offset", LONG, "first offset by the name of a segment's file"),
-            column("end_offset", LONG, "end offset (exclusive) by the name of a snapshot"),
-            column("epoch", LONG, "epoch by the name of a snapshot"),
-            column(
-                "name_form", TEXT, "how a snapshot's name is written: shipped, or one of the KIP's"
-            ),
-            column("problem", TEXT, "why the file could not be read; null where it could"),
-            column("content", TEXT, "what a side file says, as JSON; null for other files"),
-            column("padding_bytes", LONG, "zero bytes that Kafka allocated ahead in an index"),
-        ]
-    ),
+    REPLICA,
+    PATH,
+    column("name", TEXT, "the file's name"),
+    column("kind", TEXT, "what kind of file its name says it is"),
+    column("size_bytes", LONG, "size when it was listed"),
+    column("modified", TIMESTAMP, "modification time when it was listed"),
+    column("modified_ns", LONG, "the same, in nanoseconds since 1970"),
+    column("base_offset", LONG, "first offset by the name of a segment's file"),
+    column("end_offset", LONG, "end offset (exclusive) by the name of a snapshot"),
+    column("epoch", LONG, "epoch by the name of a snapshot"),
+    column("name_form", TEXT, "how a snapshot's name is written: shipped, or one of the KIP's"),
+    column("problem", TEXT, "why the file could not be read; null where it could"),
+    column("content", TEXT, "what a side file says, as JSON; null for other files"),
+    column("padding_bytes", LONG, "zero bytes that Kafka allocated ahead in an index"),
 )
 
-BATCHES = Relation(
+BATCHES = relation(
     "batches",
     "one row per record batch per replica",
-    pa.schema(
-        [
-            REPLICA,
-            PATH,
-            FILE_KIND,
-            POSITION,
-            BATCH_ID,
-            column(
-                "base_offset",
-                LONG,
-                "offset of the first record (in a checkpoint: place in the file)",
-            ),
-            column("last_offset", LONG, "offset of the last record, inclusive"),
-            column("size_bytes", LONG, "size of the whole batch"),
-            EPOCH,
-            column("magic", INT, "format of the batch: 2"),
-            column(
-                "crc",
-                LONG,
-                "the CRC-32C in the header; null in a lake, where it would tell of secrets",
-            ),
-            column("crc_valid", BOOL, "whether that is the CRC-32C of the bytes"),
-            column("attributes", INT, "attribute bits as stored"),
-            column("compression", TEXT, "none, gzip, snappy, lz4, zstd or unknown(n)"),
-            column("is_control", BOOL, "control batch"),
-            column("is_transactional", BOOL, "transactional bit"),
-            column("base_timestamp", TIMESTAMP, "timestamp of the first record"),
-            column("max_timestamp", TIMESTAMP, "largest timestamp"),
-            column("producer_id", LONG, "producer id, −1 for none"),
-            column("producer_epoch", INT, "producer epoch, −1 for none"),
-            column("base_sequence", INT, "base sequence, −1 for none"),
-            column("record_count", INT, "number of records by the header"),
-        ]
+    REPLICA,
+    PATH,
+    FILE_KIND,
+    POSITION,
+    BATCH_ID,
+    column(
+        "base_offset",
+        LONG,
+        "offset of the first record (in a checkpoint: place in the file)",
     ),
+    column("last_offset", LONG, "offset of the last record, inclusive"),
+    column("size_bytes", LONG, "size of the whole batch"),
+    EPOCH,
+    column("magic", INT, "format of the batch: 2"),
+    column(
+        "crc",
+        LONG,
+        "the CRC-32C in the header; null in a lake, where it would tell of secrets",
+    ),
+    column("crc_valid", BOOL, "whether that is the CRC-32C of the bytes"),
+    column("attributes", INT, "attribute bits as stored"),
+    column("compression", TEXT, "none, gzip, snappy, lz4, zstd or unknown(n)"),
+    column("is_control", BOOL, "control batch"),
+    column("is_transactional", BOOL, "transactional bit"),
+    column("base_timestamp", TIMESTAMP, "timestamp of the first record"),
+    column("max_timestamp", TIMESTAMP, "largest timestamp"),
+    column("producer_id", LONG, "producer id, −1 for none"),
+    column("producer_epoch", INT, "producer epoch, −1 for none"),
+    column("base_sequence", INT, "base sequence, −1 for none"),
+    column("record_count", INT, "number of records by the header"),
 )
 
-FAULTS = Relation(
+FAULTS = relation(
     "faults",
     "one row per range of bytes, or record, that cannot be read",
-    pa.schema(
-        [
-            REPLICA,
-            PATH,
-            FILE_KIND,
-            column("fault", TEXT, "what kind of damage"),
-            column("position", LONG, "first byte of the damage in its file"),
-            column("size_bytes", LONG, "how many bytes it covers"),
-            column("detail", TEXT, "what was found, in words"),
-            column(
-                "batch_position", LONG, "byte place of the batch that holds it, where there is one"
-            ),
-            column("offset", LONG, "log offset that is meant, where it can be known"),
-            EPOCH,
-            column("record_index", INT, "place of the record in its batch"),
-            column("content_hash", TEXT, "hash of the raw bytes, to compare replicas"),
-        ]
-    ),
+    REPLICA,
+    PATH,
+    FILE_KIND,
+    column("fault", TEXT, "what kind of damage"),
+    column("position", LONG, "first byte of the damage in its file"),
+    column("size_bytes", LONG, "how many bytes it covers"),
+    column("detail", TEXT, "what was found, in words"),
+    column("batch_position", LONG, "byte place of the batch that holds it, where there is one"),
+    column("offset", LONG, "log offset that is meant, where it can be known"),
+    EPOCH,
+    column("record_index", INT, "place of the record in its batch"),
+    column("content_hash", TEXT, "hash of the raw bytes, to compare replicas"),
 )
 
-EPOCHS = Relation(
+EPOCHS = relation(
     "epochs",
     "one row per leader epoch of a replica's log",
-    pa.schema(
-        [
-            REPLICA,
-            EPOCH,
-            column("start_offset", LONG, "base offset of the epoch's first batch"),
-            column("end_offset", LONG, "offset after the epoch's last batch"),
-            column("start_timestamp", TIMESTAMP, "base timestamp of the first batch"),
-            column("batch_count", LONG, "number of batches"),
-            column("size_bytes", LONG, "size of the batches"),
-            column("leader_id", INT, "leader by the epoch's LeaderChange record; null without one"),
-        ]
-    ),
+    REPLICA,
+    EPOCH,
+    column("start_offset", LONG, "base offset of the epoch's first batch"),
+    column("end_offset", LONG, "offset after the epoch's last batch"),
+    column("start_timestamp", TIMESTAMP, "base timestamp of the first batch"),
+    column("batch_count", LONG, "number of batches"),
+    column("size_bytes", LONG, "size of the batches"),
+    column("leader_id", INT, "leader by the epoch's LeaderChange record; null without one"),
 )
 
-REPLICAS = Relation(
+REPLICAS = relation(
     "replicas",
     "one row per replica",
-    pa.schema(
-        [
-            REPLICA,
-            column("folder", TEXT, "the log's folder"),
-            column("node_id", INT, "node.id of meta.properties"),
-            column("directory_id", TEXT, "directory.id of meta.properties"),
-            column("cluster_id", TEXT, "cluster.id of meta.properties"),
-            column("role", TEXT, "voter, observer, or unknown"),
-            column(
-                "log_start_offset",
-                LONG,
-                "base offset of the first batch; of a snapshot where there is none",
-            ),
-            column("log_end_offset", LONG, "offset after the last valid batch"),
-            column("last_epoch", INT, "leader epoch of the last valid batch"),
-            column(
-                "epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"
-            ),
-            column("epoch_count", LONG, "size of that vector"),
-            column(
-                "epoch_checkpoint_count",
-                LONG,
-                "entries of leader-epoch-checkpoint; null without one",
-            ),
-            column(
-                "epoch_checkpoint_pruned",
-                BOOL,
-                "whether none of them begins below the log start; else Kafka has not pruned it since",
-            ),
-            column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
-            column("committed_lower", LONG, "every offset below it is known to be committed"),
-            column("committed_upper", LONG, "none from it on was ever committed; null: not proven"),
-        ]
+    REPLICA,
+    column("folder", TEXT, "the log's folder"),
+    column("node_id", INT, "node.id of meta.properties"),
+    column("directory_id", TEXT, "directory.id of meta.properties"),
+    column("cluster_id", TEXT, "cluster.id of meta.properties"),
+    column("role", TEXT, "voter, observer, or unknown"),
+    column(
+        "log_start_offset",
+        LONG,
+        "base offset of the first batch; of a snapshot where there is none",
     ),
+    column("log_end_offset", LONG, "offset after the last valid batch"),
+    column("last_epoch", INT, "leader epoch of the last valid batch"),
+    column("epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"),
+    column("epoch_count", LONG, "size of that vector"),
+    column(
+        "epoch_checkpoint_count",
+        LONG,
+        "entries of leader-epoch-checkpoint; null without one",
+    ),
+    column(
+        "epoch_checkpoint_pruned",
+        BOOL,
+        "whether none of them begins below the log start; else Kafka has not pruned it since",
+    ),
+    column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
+    column("committed_lower", LONG, "every offset below it is known to be committed"),
+    column("committed_upper", LONG, "none from it on was ever committed; null: not proven"),
 )
 
 UNKNOWN_TAG = pa.struct([("path", TEXT), ("tag", LONG), ("hex", TEXT)])
@@ -278,14 +257,14 @@ def records() -> Relation:
     types.
     """
     fields = [*PLACE, *ENVELOPE, *payload_fields(metadata_specs())]
-    return Relation("records", "one row per metadata record", pa.schema(fields))
+    return relation("records", "one row per metadata record", *fields)
 
 
 @cache
 def control_records() -> Relation:
     """Control records (LEADER_CHANGE, SNAPSHOT_HEADER, …), in the same shape."""
     fields = [*PLACE, *ENVELOPE, *payload_fields(control_specs())]
-    return Relation("control_records", "one row per control record", pa.schema(fields))
+    return relation("control_records", "one row per control record", *fields)
 
 
 def all_relations() -> dict[str, Relation]:

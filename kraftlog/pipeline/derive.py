@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.tables.promise import Promise
-from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
+from kraftlog.tables.spec import TableSpec, per_run
 
 T = TypeVar("T")
 Rows: TypeAlias = Iterable[Row] | pa.Table
@@ -33,8 +33,7 @@ def table(
     """Declare the table that the function which follows fills. `grain` says what it has one row of,
     per run; the columns are those beside `run_id`.
     """
-    schema = pa.schema([RUN_ID, *columns])
-    spec = TableSpec(name, f"one row per {grain} and run", schema, PER_RUN, promises=promises)
+    spec = per_run(name, f"one row per {grain} and run", *columns, promises=promises)
     return lambda rows: Derived(spec, rows)
 
 

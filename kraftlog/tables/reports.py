@@ -8,7 +8,7 @@ from kraftlog import relations
 from kraftlog.config import Source
 from kraftlog.relations import BOOL, INT, LONG, TEXT, column
 from kraftlog.tables.promise import among, expected, known, not_below, unique
-from kraftlog.tables.spec import PER_RUN, RUN_ID, TableSpec
+from kraftlog.tables.spec import per_run
 
 _JUDGED = pa.struct(
     [
@@ -18,24 +18,18 @@ _JUDGED = pa.struct(
     ]
 )
 
-CHECK_RESULTS = TableSpec(
+CHECK_RESULTS = per_run(
     "check_results",
     "one row per check and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("check", TEXT, "name of the check"),
-            column("severity", TEXT, "critical, warning or info"),
-            column("scope", TEXT, "log, snapshot, replica or state"),
-            column("result", TEXT, "passed, failed, errored or skipped"),
-            column("finding_count", LONG, "bad rows"),
-            column("reason", TEXT, "what it could not judge and why, or what error it met"),
-            column("judged", pa.list_(_JUDGED), "over which copies and offsets it judged"),
-            column("is_gap", BOOL, "whether it lacked something that a person could supply"),
-            column("source", TEXT, "section of a KIP, ticket, or case behind it"),
-        ]
-    ),
-    PER_RUN,
+    column("check", TEXT, "name of the check"),
+    column("severity", TEXT, "critical, warning or info"),
+    column("scope", TEXT, "log, snapshot, replica or state"),
+    column("result", TEXT, "passed, failed, errored or skipped"),
+    column("finding_count", LONG, "bad rows"),
+    column("reason", TEXT, "what it could not judge and why, or what error it met"),
+    column("judged", pa.list_(_JUDGED), "over which copies and offsets it judged"),
+    column("is_gap", BOOL, "whether it lacked something that a person could supply"),
+    column("source", TEXT, "section of a KIP, ticket, or case behind it"),
     promises=(
         unique("check", why="one verdict per check and run"),
         expected(
@@ -56,55 +50,43 @@ CHECK_RESULTS = TableSpec(
     ),
 )
 
-VERDICTS = TableSpec(
+VERDICTS = per_run(
     "verdicts",
     "one row per run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("verdict", TEXT, "sound, incomplete, attention or critical"),
-            column("headline", TEXT, "the same in words, as the terminal and the page say it"),
-            column("voters", pa.list_(INT), "the newest voter set; null where nothing says it"),
-            column("missing_voters", pa.list_(INT), "voters of whom there is no copy"),
-            column("not_judged", TEXT, "checks that could not judge everything, and why, as JSON"),
-            column("committed_lower", LONG, "every offset below it is committed"),
-            column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),
-            column("lagging", TEXT, "replicas that are far behind, as JSON"),
-        ]
-    ),
-    PER_RUN,
+    column("verdict", TEXT, "sound, incomplete, attention or critical"),
+    column("headline", TEXT, "the same in words, as the terminal and the page say it"),
+    column("voters", pa.list_(INT), "the newest voter set; null where nothing says it"),
+    column("missing_voters", pa.list_(INT), "voters of whom there is no copy"),
+    column("not_judged", TEXT, "checks that could not judge everything, and why, as JSON"),
+    column("committed_lower", LONG, "every offset below it is committed"),
+    column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),
+    column("lagging", TEXT, "replicas that are far behind, as JSON"),
 )
 
-SETTINGS = TableSpec(
+SETTINGS = per_run(
     "settings",
     "one row per value that the audit of a run went by (options, what is known of the quorum, settings of each node) and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column(
-                "setting",
-                TEXT,
-                "name of the option or of the node's setting; voters, committed_lower, committed_upper",
-            ),
-            column("value", TEXT, "what the run went by; null: not given; keys are hidden"),
-            column("unit", TEXT, "its unit, where it has one"),
-            column("replica", TEXT, "copy whose node it is of; null: it is of the whole run"),
-            column("node_id", INT, "id of that node"),
-            column("source", TEXT, f"where it came from: {', '.join(Source)}"),
-            column(
-                "path",
-                TEXT,
-                "the file that it stands in; with Kafka's default the server.properties that does not set it; null: none",
-            ),
-            column("message", TEXT, "why it is that, or why what a file says was passed over"),
-            column(
-                "feeds",
-                pa.list_(TEXT),
-                "the checks, tables and commands that go by it; empty: it changes no answer",
-            ),
-        ]
+    column(
+        "setting",
+        TEXT,
+        "name of the option or of the node's setting; voters, committed_lower, committed_upper",
     ),
-    PER_RUN,
+    column("value", TEXT, "what the run went by; null: not given; keys are hidden"),
+    column("unit", TEXT, "its unit, where it has one"),
+    column("replica", TEXT, "copy whose node it is of; null: it is of the whole run"),
+    column("node_id", INT, "id of that node"),
+    column("source", TEXT, f"where it came from: {', '.join(Source)}"),
+    column(
+        "path",
+        TEXT,
+        "the file that it stands in; with Kafka's default the server.properties that does not set it; null: none",
+    ),
+    column("message", TEXT, "why it is that, or why what a file says was passed over"),
+    column(
+        "feeds",
+        pa.list_(TEXT),
+        "the checks, tables and commands that go by it; empty: it changes no answer",
+    ),
     promises=(
         unique("setting", "replica", why="one value per setting, replica and run"),
         known("source", "a value that comes from nowhere explains nothing"),
@@ -112,50 +94,38 @@ SETTINGS = TableSpec(
     ),
 )
 
-RESTART_PLAN = TableSpec(
+RESTART_PLAN = per_run(
     "restart_plan",
     "one row per replica and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("replica", TEXT, "label of the copy"),
-            column("node_id", INT, "its node id"),
-            column("who", TEXT, "the node as a person calls it: controller 2, broker 12"),
-            column("role", TEXT, "voter, observer or unknown"),
-            column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
-            column("reason", TEXT, "why"),
-            column("lost_from", LONG, "first offset of the records that a restart throws away"),
-            column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
-            column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
-            column("order", LONG, "place in a rolling restart; null: leave it stopped"),
-        ]
-    ),
-    PER_RUN,
+    column("replica", TEXT, "label of the copy"),
+    column("node_id", INT, "its node id"),
+    column("who", TEXT, "the node as a person calls it: controller 2, broker 12"),
+    column("role", TEXT, "voter, observer or unknown"),
+    column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
+    column("reason", TEXT, "why"),
+    column("lost_from", LONG, "first offset of the records that a restart throws away"),
+    column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
+    column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
+    column("order", LONG, "place in a rolling restart; null: leave it stopped"),
 )
 
-FINDINGS = TableSpec(
+FINDINGS = per_run(
     "findings",
     "one row per finding and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("check", TEXT, "name of the check"),
-            column("severity", TEXT, "critical, warning or info"),
-            column("scope", TEXT, "log, snapshot, replica or state"),
-            column("result", TEXT, "failed or errored"),
-            column("replica", TEXT, "the copy that is meant"),
-            column("node_id", INT, "its node id"),
-            column("path", TEXT, "the file"),
-            column("position", LONG, "byte place in the file"),
-            column("offset", LONG, "first log offset that is meant"),
-            column("end_offset", LONG, "offset after the last that is meant"),
-            relations.EPOCH,
-            column("other_replica", TEXT, "the copy that it was compared with"),
-            column("message", TEXT, "one sentence: what is wrong, and what to do"),
-            column("evidence", TEXT, "details as JSON"),
-        ]
-    ),
-    PER_RUN,
+    column("check", TEXT, "name of the check"),
+    column("severity", TEXT, "critical, warning or info"),
+    column("scope", TEXT, "log, snapshot, replica or state"),
+    column("result", TEXT, "failed or errored"),
+    column("replica", TEXT, "the copy that is meant"),
+    column("node_id", INT, "its node id"),
+    column("path", TEXT, "the file"),
+    column("position", LONG, "byte place in the file"),
+    column("offset", LONG, "first log offset that is meant"),
+    column("end_offset", LONG, "offset after the last that is meant"),
+    relations.EPOCH,
+    column("other_replica", TEXT, "the copy that it was compared with"),
+    column("message", TEXT, "one sentence: what is wrong, and what to do"),
+    column("evidence", TEXT, "details as JSON"),
     promises=(
         known("check", "a finding belongs to a check"),
         among("check", "@checks", "a name outside of the catalogue would be looked up in vain"),
@@ -176,38 +146,26 @@ FINDINGS = TableSpec(
     ),
 )
 
-CONTRACT_RESULTS = TableSpec(
+CONTRACT_RESULTS = per_run(
     "contract_results",
     "one row per contract of a published table, or of a check, and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("suite", TEXT, "suite of expectations: that of a table, history, or audit"),
-            column("table_name", TEXT, "the table that it is about"),
-            column("expectation", TEXT, "type of the expectation"),
-            column("subject", TEXT, "column, count or check that it looks at"),
-            column("severity", TEXT, "critical, warning or info"),
-            column("result", TEXT, "passed, failed, errored or skipped"),
-            column("observed", TEXT, "what was seen, as JSON"),
-            column("reason", TEXT, "why the contract is there"),
-            column("detail", TEXT, "why it was skipped, or what error it met"),
-        ]
-    ),
-    PER_RUN,
+    column("suite", TEXT, "suite of expectations: that of a table, history, or audit"),
+    column("table_name", TEXT, "the table that it is about"),
+    column("expectation", TEXT, "type of the expectation"),
+    column("subject", TEXT, "column, count or check that it looks at"),
+    column("severity", TEXT, "critical, warning or info"),
+    column("result", TEXT, "passed, failed, errored or skipped"),
+    column("observed", TEXT, "what was seen, as JSON"),
+    column("reason", TEXT, "why the contract is there"),
+    column("detail", TEXT, "why it was skipped, or what error it met"),
 )
 
-JUDGED = TableSpec(
+JUDGED = per_run(
     "judged",
     "one row per thing that the partitions' records of main have shown, and run: the next run over grown input judges only what is new",
-    pa.schema(
-        [
-            RUN_ID,
-            column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
-            column("shown", TEXT, "a check; or judged_until, leaders, snapshot_compared"),
-            column("message", TEXT, "what the check says; else a version, or a hash of a snapshot"),
-            column("evidence", TEXT, "what goes with it, as JSON"),
-            column("more", LONG, "how many more of its kind there are that are not kept"),
-        ]
-    ),
-    PER_RUN,
+    column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
+    column("shown", TEXT, "a check; or judged_until, leaders, snapshot_compared"),
+    column("message", TEXT, "what the check says; else a version, or a hash of a snapshot"),
+    column("evidence", TEXT, "what goes with it, as JSON"),
+    column("more", LONG, "how many more of its kind there are that are not kept"),
 )

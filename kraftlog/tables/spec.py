@@ -46,32 +46,34 @@ class TableSpec:
 
 RUN_ID = column("run_id", TEXT, "the run that wrote the row: a hash of its input")
 
-RUNS = TableSpec(
+
+def per_run(
+    name: str, grain: str, *columns: pa.Field, promises: tuple[Promise, ...] = ()
+) -> TableSpec:
+    """A table of which each run writes its own rows; the columns are those beside `run_id`."""
+    return TableSpec(name, grain, pa.schema([RUN_ID, *columns]), PER_RUN, promises=promises)
+
+
+RUNS = per_run(
     "runs",
     "one row per run that found something new",
-    pa.schema(
-        [
-            RUN_ID,
-            column("number", LONG, "1 for the first run of this lake, and so on"),
-            column("started", TIMESTAMP, "when the run began"),
-            column("finished", TIMESTAMP, "when its records were committed"),
-            column("kraftlog_version", TEXT, "version of kraftlog"),
-            column("inputs", pa.list_(TEXT), "the input roots"),
-            column("replica_count", LONG, "replicas found"),
-            column("file_count", LONG, "files found"),
-            column("read_file_count", LONG, "files read: new ones, and ones that had changed"),
-            column(
-                "changed_in_place_count",
-                LONG,
-                "files read again whose content had changed under the same size and time",
-            ),
-            column("batch_count", LONG, "record batches in the files that were read"),
-            column("new_batch_count", LONG, "of these, contents that no run had stored before"),
-            column("record_count", LONG, "records decoded and stored by this run"),
-            column("fault_count", LONG, "faults in the files that were read"),
-        ]
+    column("number", LONG, "1 for the first run of this lake, and so on"),
+    column("started", TIMESTAMP, "when the run began"),
+    column("finished", TIMESTAMP, "when its records were committed"),
+    column("kraftlog_version", TEXT, "version of kraftlog"),
+    column("inputs", pa.list_(TEXT), "the input roots"),
+    column("replica_count", LONG, "replicas found"),
+    column("file_count", LONG, "files found"),
+    column("read_file_count", LONG, "files read: new ones, and ones that had changed"),
+    column(
+        "changed_in_place_count",
+        LONG,
+        "files read again whose content had changed under the same size and time",
     ),
-    PER_RUN,
+    column("batch_count", LONG, "record batches in the files that were read"),
+    column("new_batch_count", LONG, "of these, contents that no run had stored before"),
+    column("record_count", LONG, "records decoded and stored by this run"),
+    column("fault_count", LONG, "faults in the files that were read"),
     promises=(
         expected(
             "table_row_count_to_be_between",
@@ -95,11 +97,10 @@ RUNS = TableSpec(
 )
 
 
-EPOCHS = TableSpec(
+EPOCHS = per_run(
     "epochs",
     f"{relations.EPOCHS.grain} and run",
-    pa.schema([RUN_ID, *relations.EPOCHS.schema]),
-    PER_RUN,
+    *relations.EPOCHS.schema,
 )
 
 CONTENTS = TableSpec(
@@ -185,42 +186,30 @@ RECORD_FAULTS = TableSpec(
 )
 
 
-LINEAGES = TableSpec(
+LINEAGES = per_run(
     "lineages",
     "one row per unbroken stretch of a lineage, and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
-            column("fork_offset", LONG, "below it the lineage is main; 0: it shares no beginning"),
-            column("stretch", INT, "0 for the first; a hole in the log ends a stretch"),
-            column("start_offset", LONG, "first offset at which the state is known"),
-            column("end_offset", LONG, "last offset at which the state is known"),
-            column("base_end_offset", LONG, "end offset of its base snapshot; null: none"),
-            column("base_epoch", LONG, "epoch of its base snapshot"),
-            column("batch_count", LONG, "record batches that follow the base"),
-            column("digest", TEXT, "hash over the ids of the base's and these batches"),
-        ]
-    ),
-    PER_RUN,
+    column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
+    column("fork_offset", LONG, "below it the lineage is main; 0: it shares no beginning"),
+    column("stretch", INT, "0 for the first; a hole in the log ends a stretch"),
+    column("start_offset", LONG, "first offset at which the state is known"),
+    column("end_offset", LONG, "last offset at which the state is known"),
+    column("base_end_offset", LONG, "end offset of its base snapshot; null: none"),
+    column("base_epoch", LONG, "epoch of its base snapshot"),
+    column("batch_count", LONG, "record batches that follow the base"),
+    column("digest", TEXT, "hash over the ids of the base's and these batches"),
 )
 
-REPLAY_FAULTS = TableSpec(
+REPLAY_FAULTS = per_run(
     "replay_faults",
     "one row per record that has no effect on the state, lineage and run",
-    pa.schema(
-        [
-            RUN_ID,
-            column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
-            column("offset", LONG, "log offset of the record; null: it is in the base snapshot"),
-            column("timestamp", TIMESTAMP, "the record's timestamp"),
-            relations.EPOCH,
-            column("type", TEXT, "type of the record"),
-            column("kind", TEXT, "why it has no effect"),
-            column("detail", TEXT, "the same in words"),
-        ]
-    ),
-    PER_RUN,
+    column("lineage", TEXT, "main, or the label of a replica that contradicts the others"),
+    column("offset", LONG, "log offset of the record; null: it is in the base snapshot"),
+    column("timestamp", TIMESTAMP, "the record's timestamp"),
+    relations.EPOCH,
+    column("type", TEXT, "type of the record"),
+    column("kind", TEXT, "why it has no effect"),
+    column("detail", TEXT, "the same in words"),
 )
 
 
@@ -350,11 +339,11 @@ LINEAGE = column(
     "lineage", TEXT, "main, or the label of a replica whose log contradicts the others"
 )
 
-REPLICAS = TableSpec(
+REPLICAS = per_run(
     "replicas",
     f"{relations.REPLICAS.grain} and run",
-    pa.schema([RUN_ID, *relations.REPLICAS.schema, LINEAGE]),
-    PER_RUN,
+    *relations.REPLICAS.schema,
+    LINEAGE,
     promises=(
         known("replica", "findings and batches name their copy by it"),
         unique("replica", why="one row per replica and run"),
