@@ -1,5 +1,5 @@
 # kraftlog with everything that a run needs: docker build -t kraftlog:0.1.0 .
-# Two stages: what only builds the wheel, and compiles crcmod, stays behind.
+# Two stages: what only builds the wheel, and compiles it and crcmod, stays behind.
 FROM python:3.12-slim-bookworm AS build
 
 # hadolint ignore=DL3008
@@ -13,7 +13,8 @@ RUN sed -n 's/^\([a-zA-Z0-9._-]*==.*[^ ]\) *\\$/\1/p' requirements.lock > constr
  && python -m venv /opt/kraftlog \
  && /opt/kraftlog/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
  && /opt/kraftlog/bin/pip install --no-cache-dir --no-build-isolation \
-        --use-pep517 -c constraints.txt '.[all]'
+        --use-pep517 -c constraints.txt '.[all]' \
+ && /opt/kraftlog/bin/pip uninstall --yes ziglang
 
 FROM python:3.12-slim-bookworm
 

@@ -4,6 +4,8 @@ In: the name of a module that could not be imported. Out: one sentence with the 
 it. `pyproject.toml` declares the same packages for pip; a test holds both equal.
 """
 
+import sys
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 
 from kraftlog.errors import PlatformError
@@ -33,3 +35,18 @@ def require(extra: str) -> None:
     for module in EXTRAS[extra]:
         if find_spec(module) is None:
             raise PlatformError(missing(module))
+
+
+def leave_out_pandas() -> None:
+    """Have this process, which must be kraftlog's own, do without pandas for good.
+
+    pyarrow imports it at its first array, which takes longer than most answers, and uses it for
+    frames alone: those of the contracts that a run holds its tables to, and of nobody else."""
+    sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Raises ModuleNotFoundError where pandas is asked for; knows nothing of any other."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)

@@ -11,13 +11,13 @@ in executors.
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.decode.compile import reader_of
 from kraftlog.decode.envelopes import Frames, Sections, find_frames, sections_of
 from kraftlog.decode.records import (
     FAULT_LIMIT,
-    FRAME_VERSION,
     Header,
     Section,
     given_up,
@@ -33,15 +33,15 @@ from kraftlog.decode.rows import (
     read_batch,
     row_schema,
 )
-from kraftlog.decode.slices import hashes_at
 from kraftlog.decode.tabular import timestamps
-from kraftlog.decode.vector import Bytes, Cursors, Numbers
 from kraftlog.log.batch import LOG_APPEND_TIME, PREFIX_SIZE, Headers
 from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.message.spec import MessageSpec
+from kraftlog.native import kernel
+from kraftlog.native.kernel import Bytes, Numbers
 
 
 def decode_window(
@@ -83,10 +83,11 @@ def _decode_groups(
     bodies: frozenset[str] | None,
 ) -> Numbers:
     """Decode the records of each type and version together; gives the rows that are left over."""
-    body, codes = _read_heads(raw, frames)
+    found = frames.found
+    codes = _codes(found)
     left = [np.empty(0, np.int64)]
     # A stable sort of two-byte numbers is a radix sort, and keeps file order within a group.
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=1))
     for code in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
         rows = order[ends[code - 1] if code else 0 : ends[code]]
@@ -100,15 +101,15 @@ def _decode_groups(
             continue
         part = np.zeros(len(rows), np.int64)
         if gathering.is_sliced(reader.spec.type):
-            part = hashes_at(raw, body.take(rows)) & (gathering.slices - 1)
+            part = kernel.hashes(raw, rows, found.body, found.value_end) & (gathering.slices - 1)
             by_slice = np.argsort(part.astype(np.uint16), kind="stable")
             rows, part = rows.take(by_slice), part.take(by_slice)
-        cursors = Cursors(raw, body.take(rows), frames.value_end.take(rows))
-        normal, cells = reader.locate(cursors)
+        located = reader.locate(raw, rows, found.body, found.value_end)
         is_given = bodies is None or reader.spec.type in bodies
-        payload = reader.gather(raw, cells, redactor) if is_given else None
-        left.append(rows[~normal])
-        rows, part = rows[normal], part[normal]
+        payload = reader.gather(raw, located, redactor) if is_given else None
+        if not located.normal.all():
+            left.append(rows[~located.normal])
+            rows, part = rows[located.normal], part[located.normal]
         if len(rows):
             place = frames.batch_index.take(rows) << RECORD_BITS | frames.record_index.take(rows)
             place |= part << SLICE_BITS
@@ -122,14 +123,11 @@ _NUMBER_LIMIT = (1 << _VERSION_BITS) - 1
 _NO_CODE = 0xFFFF
 
 
-def _read_heads(raw: Bytes, frames: Frames) -> tuple[Numbers, Numbers]:
-    """Where each record's body begins, and its api key and version in one number; −1 where its head
-    is not normal."""
-    cursors = Cursors(raw, frames.value_start, frames.value_end)
-    frame_version, api_key, version = (cursors.varints() for _ in range(3))
-    odd = (frame_version != FRAME_VERSION) | (api_key > _NUMBER_LIMIT) | (version > _NUMBER_LIMIT)
-    odd |= frames.bad | cursors.bad | (cursors.at > cursors.limit)
-    return cursors.at, np.where(odd, _NO_CODE, api_key << _VERSION_BITS | version)
+def _codes(found: kernel.Frames) -> npt.NDArray[np.uint16]:
+    """Each record's api key and version in one number; another one where its head is not normal."""
+    key, version = found.key, found.version
+    normal = (key >= 0) & (key <= _NUMBER_LIMIT) & (version <= _NUMBER_LIMIT)
+    return np.where(normal, key << _VERSION_BITS | version, _NO_CODE).astype(np.uint16)
 
 
 def _piece(
@@ -143,21 +141,22 @@ def _piece(
 ) -> pa.RecordBatch:
     """The columns of normal records of one type and version."""
     headers, batch = window.batches.headers, frames.batch_index.take(rows)
-    count = len(rows)
+    count, found = len(rows), frames.found
+    timestamp_delta = found.timestamp_delta.take(rows)
+    offset_delta = found.offset_delta.take(rows)
     columns = {
         "batch_id": pa.DictionaryArray.from_arrays(
             pa.array(batch.astype(np.int32)), gathering.batch_ids
         ),
         "record_index": frames.record_index.take(rows),
-        "offset": headers["base_offset"].astype(np.int64).take(batch)
-        + frames.offset_delta.take(rows),
-        "timestamp": timestamps(_timestamps_ms(headers, batch, frames.timestamp_delta.take(rows))),
+        "offset": headers["base_offset"].astype(np.int64).take(batch) + offset_delta,
+        "timestamp": timestamps(_timestamps_ms(headers, batch, timestamp_delta)),
         "batch_leader_epoch": headers["batch_leader_epoch"].astype(np.int32).take(batch),
         "type": constant_type(spec.type, count),
         "record_version": np.full(count, version),
-        "timestamp_delta": frames.timestamp_delta.take(rows),
-        "offset_delta": frames.offset_delta.take(rows),
-        "value_size_bytes": frames.value_end.take(rows) - frames.value_start.take(rows),
+        "timestamp_delta": timestamp_delta,
+        "offset_delta": offset_delta,
+        "value_size_bytes": found.value_end.take(rows) - found.value_start.take(rows),
         "header_count": np.zeros(count, np.int64),
     }
     schema = row_schema(spec.type)
@@ -178,7 +177,7 @@ def _typed(values: pa.Array | Numbers, kind: pa.DataType) -> pa.Array:
     return pa.array(values.astype(str(kind), copy=False))
 
 
-def _timestamps_ms(headers: Headers, batch: Numbers, delta: Numbers) -> Numbers:
+def _timestamps_ms(headers: Headers, batch: Numbers, delta: kernel.Places) -> Numbers:
     """Milliseconds by the batch's base and the record's delta, or the batch's append time."""
     times = headers["base_timestamp"].astype(np.int64).take(batch) + delta
     stamped = headers["attributes"] & LOG_APPEND_TIME != 0
@@ -198,7 +197,8 @@ def _decode_singly(
     gathering: Gathering,
 ) -> None:
     """The interpreter's own word on records that the fast path does not read."""
-    places = (frames.batch_index, frames.record_index, frames.position, frames.end)
+    found = frames.found
+    places = (frames.batch_index, frames.record_index, found.position, found.end)
     section: Section | None = None
     current, fault_count = -1, 0
     for index, record, position, end in zip(*(one[rows].tolist() for one in places), strict=True):
@@ -207,14 +207,14 @@ def _decode_singly(
         if fault_count > FAULT_LIMIT:
             continue
         frame = next(read_frames(sections.buffer, position, end, 1))
-        found = read_framed(section, frame._replace(index=record), redactor, wanted)
-        if isinstance(found, Fault):
+        read = read_framed(section, frame._replace(index=record), redactor, wanted)
+        if isinstance(read, Fault):
             fault_count += 1
             if fault_count > FAULT_LIMIT:
-                found = given_up(section, found)
+                read = given_up(section, read)
                 gathering.cut(index, record)
-        if found is not None:
-            gathering.add(index, found)
+        if read is not None:
+            gathering.add(index, read)
 
 
 def _section(window: Window, sections: Sections, index: int) -> Section:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from kraftlog.decode.envelopes import Sections, find_frames, sections_of
-from kraftlog.decode.records import FRAME_VERSION, Record
+from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import read_batch
-from kraftlog.decode.vector import Cursors
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
@@ -25,7 +24,6 @@ from kraftlog.quorum.logview import LogView
 
 UNREADABLE = "UNREADABLE"
 """Counts records of lost batches that cannot be read, or cannot be read any more."""
-_KEY_LIMIT = 1 << 15
 
 TypeCounts = Callable[[LogView, Longs], Mapping[str, int]]
 """Records by type in some batches of a log; those that cannot be read are left out."""
@@ -82,10 +80,8 @@ def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
 
 def _in_sections(window: Window, sections: Sections, limit: int) -> Counter[str]:
     frames, handed = find_frames(window, sections)
-    cursors = Cursors(sections.raw, frames.value_start, frames.value_end)
-    frame_version, api_key = cursors.varints(), cursors.varints()
-    normal = (frame_version == FRAME_VERSION) & (api_key < _KEY_LIMIT) & ~frames.bad & ~cursors.bad
-    keys, numbers = np.unique(api_key[normal], return_counts=True)
+    key = frames.found.key
+    keys, numbers = np.unique(key[key >= 0], return_counts=True)
     specs = metadata_specs()
     counts = Counter[str]()
     for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):

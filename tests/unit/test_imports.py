@@ -23,6 +23,7 @@ ROOMS = (
     "garbage",
     "failures",
     "wire",
+    "native",  # compiled loops over bytes
     "message",
     "relations",  # the columns of decoded records follow from the message specs
     "log",

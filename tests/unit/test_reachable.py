@@ -16,7 +16,8 @@ from kraftlog import api
 from tests.unit.test_imports import ROOT, module_files
 
 DOORS = (
-    "kraftlog", "kraftlog.__main__", "kraftlog.cli", "kraftlog.reference.__main__",
+    "kraftlog", "kraftlog.__main__", "kraftlog.cli", "kraftlog.native.build",
+    "kraftlog.reference.__main__",
     "kraftlog.session.__main__", "pyspark_kraftlog",
 )  # fmt: skip
 GIVEN = {
@@ -24,6 +25,7 @@ GIVEN = {
     "kraftlog.source.datasource": ("register",),
     "kraftlog.session": ("spark_session", "spark_for_tasks", "check_java"),
     "kraftlog.session.views": ("lake_views",),
+    "kraftlog.native.build": ("CustomBuildHook",),
 }
 """What the documents give to programs of others, besides `import kraftlog`."""
 ASKED_BY_LIBRARIES = {

@@ -1,0 +1,1 @@
+"""The compiled part: loops over the bytes of many records, and how they are built and loaded."""

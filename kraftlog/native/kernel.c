@@ -1,0 +1,393 @@
+/* Records of many batches at once: where they lie, where their fields lie, and the fields' values.
+
+   In: bytes, and arrays of numbers that say where to look. Out: arrays that the caller has made large
+   enough. What each function does, its arrays and their lengths are in kernel.py, which alone calls
+   these. Nothing is allocated, nothing is kept, no byte outside of what the caller names is read:
+   every step is held against the end of the record or of the batch before it is taken. What is
+   rare or abnormal is marked, and left to the interpreter.
+
+   Sources: Kafka's DefaultRecord (KIP-98), tagged fields (KIP-482), frame of metadata records
+   (KIP-631). */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+typedef struct {
+    const u8 *at, *end;
+} Cursor;
+
+/* Unsigned varints of up to four bytes, 28 bits; 0 where one is longer, or not there in full. */
+static inline int varint(Cursor *one, u32 *value) {
+    const u8 *at = one->at, *end = one->end;
+    u32 found = 0;
+    for (int shift = 0; shift < 28; shift += 7) {
+        if (at >= end)
+            return 0;
+        u32 byte = *at++;
+        found |= (byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            one->at = at;
+            *value = found;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Zigzag, likewise. */
+static inline int signed_varint(Cursor *one, i32 *value) {
+    u32 found;
+    if (!varint(one, &found))
+        return 0;
+    *value = (i32)(found >> 1) ^ -(i32)(found & 1);
+    return 1;
+}
+
+static inline int step(Cursor *one, i64 size) {
+    if (size < 0 || size > one->end - one->at)
+        return 0;
+    one->at += size;
+    return 1;
+}
+
+enum { FRAME_VERSION = 1, SHORT_LIMIT = 0x7fff };
+
+/* What stands around a record's value, and the head of the value. */
+typedef struct {
+    i32 timestamp_delta, offset_delta, value_start, value_end, body, key, version;
+} Envelope;
+
+static int envelope(const u8 *raw, Cursor one, Envelope *found) {
+    i32 size, headers;
+    if (!step(&one, 1) || !signed_varint(&one, &found->timestamp_delta) ||
+        !signed_varint(&one, &found->offset_delta))
+        return 0;
+    /* Kafka writes neither keys nor headers into this log, and a value into each record. */
+    if (!signed_varint(&one, &size) || size >= 0 || !signed_varint(&one, &size) || size < 0)
+        return 0;
+    Cursor value = one;
+    if (!step(&one, size))
+        return 0;
+    value.end = one.at;
+    if (!signed_varint(&one, &headers) || headers || one.at != one.end)
+        return 0;
+    found->value_start = (i32)(value.at - raw);
+    found->value_end = (i32)(value.end - raw);
+    u32 frame, key, version;
+    found->key = found->version = -1;
+    if (varint(&value, &frame) && frame == FRAME_VERSION && varint(&value, &key) &&
+        key <= SHORT_LIMIT && varint(&value, &version) && version <= SHORT_LIMIT) {
+        found->key = (i32)key;
+        found->version = (i32)version;
+    }
+    found->body = (i32)(value.at - raw);
+    return 1;
+}
+
+EXPORT i64 kraftlog_frames(const u8 *raw, i64 batches, const i64 *starts, const i64 *ends,
+                           const i64 *counts, u8 *leads, i32 *position, i32 *end,
+                           i32 *timestamp_delta, i32 *offset_delta, i32 *value_start,
+                           i32 *value_end, i32 *body, i32 *key, i32 *version, u8 *bad) {
+    i64 row = 0;
+    for (i64 batch = 0; batch < batches; batch++) {
+        i64 first = row, after = row + counts[batch];
+        Cursor one = {raw + starts[batch], raw + ends[batch]};
+        while (row < after) {
+            Cursor record = one;
+            i32 length;
+            if (!signed_varint(&one, &length) || !step(&one, length))
+                break;
+            Envelope found = {0, 0, 0, 0, 0, -1, -1};
+            position[row] = (i32)(record.at - raw);
+            end[row] = (i32)(one.at - raw);
+            record.at = one.at - length;
+            record.end = one.at;
+            bad[row] = !envelope(raw, record, &found);
+            timestamp_delta[row] = found.timestamp_delta;
+            offset_delta[row] = found.offset_delta;
+            value_start[row] = found.value_start;
+            value_end[row] = found.value_end;
+            body[row] = found.body;
+            key[row] = bad[row] ? -1 : found.key;
+            version[row] = found.version;
+            row++;
+        }
+        leads[batch] = row == after && one.at == one.end;
+        if (!leads[batch])
+            row = first;
+    }
+    return row;
+}
+
+enum { FIXED, LIST, TEXT };
+
+/* How a field is read: five numbers of a program. */
+typedef struct {
+    i32 kind, width, nullable, tag, absent;
+} Field;
+
+enum { STRING_LIMIT = 0x7fff };
+
+static inline int field(const u8 *raw, Cursor *one, const Field *how, i32 *start, i32 *length) {
+    u32 found;
+    i64 size = how->width;
+    if (how->kind != FIXED) {
+        if (!varint(one, &found) || (!found && !how->nullable))
+            return 0;
+        *length = (i32)found - 1;
+        if (how->kind == TEXT && *length > STRING_LIMIT)
+            return 0;
+        size = found ? ((i64)found - 1) * how->width : 0;
+    }
+    *start = (i32)(one->at - raw);
+    return step(one, size);
+}
+
+/* The tagged fields of a record, in ascending order as Kafka writes them, each one once. */
+static int tagged(const u8 *raw, Cursor *one, const Field *fields, i64 plain, i64 count, i64 room,
+                  i32 *starts, i32 *lengths, u8 *seen) {
+    u32 number, tag, size;
+    i64 previous = -1;
+    if (!varint(one, &number) || number > count - plain)
+        return 0;
+    for (i64 at = plain; at < count; at++) {
+        starts[at * room] = -1;
+        lengths[at * room] = fields[at].absent;
+    }
+    while (number--) {
+        if (!varint(one, &tag) || !varint(one, &size) || tag <= previous)
+            return 0;
+        previous = tag;
+        i64 at = plain;
+        while (at < count && (u32)fields[at].tag != tag)
+            at++;
+        Cursor inner = {one->at, one->at};
+        if (at == count || !step(one, size))
+            return 0;
+        inner.end = one->at;
+        if (!field(raw, &inner, &fields[at], &starts[at * room], &lengths[at * room]) ||
+            inner.at != inner.end)
+            return 0;
+        seen[at] = 1;
+    }
+    return 1;
+}
+
+EXPORT i64 kraftlog_locate(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
+                           const i32 *end, const Field *fields, i64 plain, i64 count, u8 *normal,
+                           i32 *starts, i32 *lengths, u8 *seen) {
+    i64 found = 0;
+    for (i64 at = 0; at < rows; at++) {
+        Cursor one = {raw + body[row[at]], raw + end[row[at]]};
+        i64 next = 0;
+        while (next < plain && field(raw, &one, &fields[next], &starts[next * rows + found],
+                                     &lengths[next * rows + found]))
+            next++;
+        normal[at] = next == plain &&
+                     tagged(raw, &one, fields, plain, count, rows, starts + found, lengths + found,
+                            seen) &&
+                     one.at == one.end;
+        found += normal[at];
+    }
+    return found;
+}
+
+static inline u32 big32(const u8 *at) {
+    return (u32)at[0] << 24 | (u32)at[1] << 16 | (u32)at[2] << 8 | at[3];
+}
+
+static inline u64 big64(const u8 *at) { return (u64)big32(at) << 32 | big32(at + 4); }
+
+static inline u64 little64(const u8 *at) {
+    u64 found = 0;
+    for (int byte = 0; byte < 8; byte++)
+        found |= (u64)at[byte] << (8 * byte);
+    return found;
+}
+
+/* One number of `width` bytes, in the machine's order, at a place of an array of such. */
+static inline void number(const u8 *from, i64 width, void *out, i64 at) {
+    switch (width) {
+    case 1:
+        ((u8 *)out)[at] = *from;
+        return;
+    case 2:
+        ((u16 *)out)[at] = (u16)(from[0] << 8 | from[1]);
+        return;
+    case 4:
+        ((u32 *)out)[at] = big32(from);
+        return;
+    default:
+        ((u64 *)out)[at] = big64(from);
+    }
+}
+
+EXPORT void kraftlog_numbers(const u8 *raw, i64 rows, const i32 *starts, i64 width,
+                             const u8 *absent, void *out) {
+    for (i64 at = 0; at < rows; at++)
+        number(starts[at] < 0 ? absent : raw + starts[at], width, out, at);
+}
+
+EXPORT void kraftlog_lists(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths,
+                           i64 width, void *out) {
+    i64 at = 0;
+    for (i64 row = 0; row < rows; row++) {
+        const u8 *from = raw + starts[row];
+        for (i32 left = lengths[row]; left > 0; left--, from += width)
+            number(from, width, out, at++);
+    }
+}
+
+enum { ID_SIZE = 16, ID_TEXT_SIZE = 22 };
+
+static const u8 LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* An id as Kafka prints it: base64 for addresses, without padding. */
+static inline void id_text(const u8 *from, u8 *out) {
+    for (int three = 0; three < 5; three++, from += 3, out += 4) {
+        u32 bits = (u32)from[0] << 16 | (u32)from[1] << 8 | from[2];
+        out[0] = LETTERS[bits >> 18];
+        out[1] = LETTERS[bits >> 12 & 63];
+        out[2] = LETTERS[bits >> 6 & 63];
+        out[3] = LETTERS[bits & 63];
+    }
+    out[0] = LETTERS[*from >> 2];
+    out[1] = LETTERS[(*from & 3) << 4];
+}
+
+EXPORT void kraftlog_ids(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths, u8 *out) {
+    for (i64 row = 0; row < rows; row++) {
+        const u8 *from = raw + starts[row];
+        for (i32 left = lengths ? lengths[row] : 1; left > 0; left--) {
+            id_text(from, out);
+            from += ID_SIZE;
+            out += ID_TEXT_SIZE;
+        }
+    }
+}
+
+EXPORT void kraftlog_bytes(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths,
+                           u8 *out) {
+    for (i64 row = 0; row < rows; row++) {
+        const u8 *from = raw + starts[row];
+        for (i32 left = lengths[row]; left > 0; left--)
+            *out++ = *from++;
+    }
+}
+
+enum { BLOCK_BITS = 6 };
+
+EXPORT void kraftlog_hashes(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
+                            const i32 *end, i64 *out) {
+    const u64 mix = 0x9E3779B97F4A7C15ULL;
+    for (i64 at = 0; at < rows; at++) {
+        const u8 *from = raw + body[row[at]];
+        out[at] = 0;
+        if (end[row[at]] - body[row[at]] < 4 + ID_SIZE)
+            continue;
+        u64 topic = little64(from + 4) ^ little64(from + 12);
+        out[at] = (i64)(topic * mix >> 32) + ((i32)big32(from) >> BLOCK_BITS);
+    }
+}
+
+/* CRC-32C, eight bytes at a time, by tables that the caller has made: [8][256]. */
+static u32 crc32c(const u32 *tables, const u8 *at, i64 size) {
+    u32 crc = ~0u;
+    for (; size >= 8; size -= 8, at += 8) {
+        u64 next = little64(at) ^ crc;
+        crc = 0;
+        for (int byte = 0; byte < 8; byte++)
+            crc ^= tables[(7 - byte) * 256 + (next >> (8 * byte) & 0xff)];
+    }
+    for (; size > 0; size--, at++)
+        crc = crc >> 8 ^ tables[(crc ^ *at) & 0xff];
+    return ~crc;
+}
+
+/* BLAKE3 of inputs of one chunk: no tree. Source: the BLAKE3 paper, sections 2.1 to 2.4. */
+
+enum { CHUNK_SIZE = 1024, BLOCK_SIZE = 64, CHUNK_START = 1, CHUNK_END = 2, ROOT = 8 };
+
+static const u32 INITIAL[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
+                               0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
+
+static inline u32 turned(u32 value, int bits) { return value >> bits | value << (32 - bits); }
+
+#define MIX(a, b, c, d, x, y)                                                                      \
+    s[a] += s[b] + (x), s[d] = turned(s[d] ^ s[a], 16), s[c] += s[d];                              \
+    s[b] = turned(s[b] ^ s[c], 12), s[a] += s[b] + (y), s[d] = turned(s[d] ^ s[a], 8);             \
+    s[c] += s[d], s[b] = turned(s[b] ^ s[c], 7)
+
+#define ROUND(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                      \
+    MIX(0, 4, 8, 12, w[a], w[b]);                                                                  \
+    MIX(1, 5, 9, 13, w[c], w[d]);                                                                  \
+    MIX(2, 6, 10, 14, w[e], w[f]);                                                                 \
+    MIX(3, 7, 11, 15, w[g], w[h]);                                                                 \
+    MIX(0, 5, 10, 15, w[i], w[j]);                                                                 \
+    MIX(1, 6, 11, 12, w[k], w[l]);                                                                 \
+    MIX(2, 7, 8, 13, w[m], w[n]);                                                                  \
+    MIX(3, 4, 9, 14, w[o], w[p])
+
+/* One block of up to 64 bytes; `chained` becomes what the next one begins with. */
+static void block(u32 *chained, const u8 *at, u32 size, u32 flags) {
+    u32 w[16] = {0}, s[16];
+    for (u32 byte = 0; byte < size; byte++)
+        w[byte >> 2] |= (u32)at[byte] << (8 * (byte & 3));
+    for (int one = 0; one < 8; one++)
+        s[one] = chained[one];
+    for (int one = 0; one < 4; one++)
+        s[8 + one] = INITIAL[one];
+    s[12] = s[13] = 0; /* The first chunk's number. */
+    s[14] = size;
+    s[15] = flags;
+    ROUND(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    ROUND(2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8);
+    ROUND(3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1);
+    ROUND(10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6);
+    ROUND(12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4);
+    ROUND(9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7);
+    ROUND(11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13);
+    for (int one = 0; one < 8; one++)
+        chained[one] = s[one] ^ s[one + 8];
+}
+
+/* The first 16 bytes of the hash, under a key of eight words and its flag, or INITIAL and none. */
+static void blake3(const u32 *key, u32 keyed, const u8 *at, i64 size, u8 *out) {
+    u32 chained[8], flags = keyed | CHUNK_START;
+    for (int one = 0; one < 8; one++)
+        chained[one] = key ? key[one] : INITIAL[one];
+    for (; size > BLOCK_SIZE; size -= BLOCK_SIZE, at += BLOCK_SIZE, flags = keyed)
+        block(chained, at, BLOCK_SIZE, flags);
+    block(chained, at, (u32)size, flags | CHUNK_END | ROOT);
+    for (int byte = 0; byte < 16; byte++)
+        out[byte] = (u8)(chained[byte >> 2] >> (8 * (byte & 3)));
+}
+
+enum { PREFIX = 12, HEADER = 61, MAGIC_AT = 16, CRC_AT = 17, CRC_FROM = 21, MAGIC = 2, KEYED = 16 };
+
+EXPORT i64 kraftlog_batches(const u8 *raw, i64 size, i64 at, i64 stop, const u32 *tables,
+                            const u32 *key, i64 room, i64 *starts, u8 *hashes) {
+    i64 found = 0;
+    while (found < room && at < stop && size - at >= HEADER) {
+        i64 length = (i32)big32(raw + at + 8) + (i64)PREFIX;
+        if (raw[at + MAGIC_AT] != MAGIC || length < HEADER || length > CHUNK_SIZE ||
+            length > size - at ||
+            crc32c(tables, raw + at + CRC_FROM, length - CRC_FROM) != big32(raw + at + CRC_AT))
+            break;
+        blake3(key, key ? KEYED : 0, raw + at, length, hashes + 16 * found);
+        starts[found++] = at;
+        at += length;
+    }
+    starts[found] = at;
+    return found;
+}

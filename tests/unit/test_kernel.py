@@ -1,0 +1,300 @@
+"""The compiled part: what its loops read, that they read nothing else, how it is built and loaded,
+and what happens without it."""
+
+import ctypes
+import mmap
+import platform
+import subprocess
+import sys
+import uuid
+import zipfile
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kraftlog
+from kraftlog.decode.compile import Reader, reader_of
+from kraftlog.decode.slices import hashes_of
+from kraftlog.log.batch import content_hash, crc32c, crc_is_valid, read_batches
+from kraftlog.log.frames import Frame, read_frames
+from kraftlog.message.catalogue import metadata_specs
+from kraftlog.native import build, kernel
+from kraftlog.plain import tell_once
+from tests.golden.cases import DATA
+from tests.property.engines import assert_equal_engines, assert_equal_slices, flipped, windows
+from tests.unit.test_walked import batch
+
+PACKAGE = Path(kraftlog.__file__).parent
+READERS = [
+    reader
+    for spec in metadata_specs().values()
+    for version in range(spec.versions.first, spec.versions.last + 1)
+    if (reader := reader_of(spec, version))
+]
+PAGE = mmap.PAGESIZE
+
+
+class Guarded:
+    """A page of memory before one that nobody may read: who reads beyond a buffer's end dies."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, 2 * PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        assert protect(ctypes.c_void_p(start + PAGE), ctypes.c_size_t(PAGE), 0) == 0
+        self._page = np.frombuffer(self._map, np.uint8, PAGE)
+
+    def holds(self, data: bytes) -> kernel.Bytes:
+        """The bytes, of which the last one is the page's last."""
+        place = self._page[PAGE - len(data) :]
+        place[:] = np.frombuffer(data, np.uint8)
+        return place
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Guarded:
+    return Guarded()
+
+
+def places(*found: int) -> kernel.Places:
+    return np.array(found, np.int32)
+
+
+def test_nobody_may_read_behind_a_guarded_page() -> None:
+    """The guard itself: who reads there dies of it."""
+    program = "from tests.unit.test_kernel import Guarded; one = Guarded().holds(b'x'); import ctypes; ctypes.string_at(one.ctypes.data, 2)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert ended.returncode < 0
+
+
+RECORDS = bytes(batch(0, [0, 3, 61])[61:])
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_frames_of_any_bytes(guarded: Guarded, data: st.DataObject) -> None:
+    """Whatever the bytes are: nothing behind them is read; and where the lengths lead through to
+    the end, the records are those of the definition, or marked."""
+    raw = bytearray(data.draw(st.one_of(st.just(RECORDS), st.binary(max_size=80))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        if raw:
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(raw)))
+    raw = raw[:cut] if data.draw(st.booleans()) else raw
+    count = data.draw(st.integers(0, 5))
+    held = guarded.holds(bytes(raw))
+    found, leads = kernel.frames(held, np.array([0]), np.array([len(raw)]), np.array([count]))
+    expected = list(read_frames(bytes(raw), 0, len(raw), count))
+    if not leads[0]:
+        assert not len(found.position)
+        return
+    assert len(found.position) == len(expected) == count
+    for row, one in enumerate(expected):
+        assert (found.position[row], found.end[row]) == (one.position, one.end)
+        if found.bad[row]:
+            continue
+        assert isinstance(one, Frame)
+        assert one.key_start == -1
+        assert one.header_count == 0
+        mine = found.timestamp_delta[row], found.offset_delta[row]
+        assert mine == (one.timestamp_delta, one.offset_delta)
+        assert (found.value_start[row], found.value_end[row]) == (one.value_start, one.value_end)
+        assert one.value_start <= found.body[row] <= one.value_end
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(READERS), st.binary(max_size=90), st.integers(0, 90))
+def test_fields_of_any_bytes(guarded: Guarded, reader: Reader, raw: bytes, cut: int) -> None:
+    """Nothing behind a message is read, and all that is found lies in it."""
+    held = guarded.holds(raw)
+    end = min(cut, len(raw))
+    rows = np.zeros(2, np.int64)
+    found = reader.locate(held[:end], rows, places(0), places(end))
+    assert found.starts.shape == (len(reader.columns), int(found.normal.sum()))
+    for column, starts, lengths in zip(reader.columns, found.starts, found.lengths, strict=True):
+        size = lengths if column.how.kind != kernel.FIXED else np.ones_like(lengths)
+        present = starts >= 0
+        ends = starts[present] + np.maximum(size[present], 0) * column.width
+        assert (ends <= end).all()
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "i8", "f8"])
+def test_numbers(kind: str) -> None:
+    raw = np.arange(200, 232, dtype=np.uint8)
+    width = np.dtype(kind).itemsize
+    starts = places(3, 0, -1, 32 - width)
+    expected = [
+        int(np.float64(7)) if at < 0 else np.frombuffer(raw[at : at + width], f">{kind}")[0]
+        for at in starts.tolist()
+    ]
+    assert repr(kernel.numbers(raw, starts, kind, 7).tolist()) == repr(
+        np.array(expected, kind).tolist()
+    )
+    lengths = places(2, -1, 0, 1)
+    elements = [
+        np.frombuffer(raw[at + width * one : at + width * (one + 1)], f">{kind}")[0]
+        for at, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+        for one in range(length)
+    ]
+    assert repr(kernel.lists(raw, starts, lengths, kind).tolist()) == repr(
+        np.array(elements, kind).tolist()
+    )
+    assert kernel.offsets(lengths).tolist() == [0, 2, 2, 2, 3]
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16), max_size=5))
+def test_ids_are_written_as_kafka_writes_them(ids: list[bytes]) -> None:
+    raw = np.frombuffer(b"".join(ids) + b"\0", np.uint8)
+    expected = b"".join(urlsafe_b64encode(one)[:22] for one in ids)
+    starts = np.arange(len(ids), dtype=np.int32) * 16
+    assert kernel.ids(raw, starts).tobytes() == expected
+    assert kernel.ids(raw, places(0), places(len(ids))).tobytes() == expected
+
+
+def test_pieces_and_hashes() -> None:
+    raw = np.frombuffer(b"abcdef", np.uint8)
+    assert kernel.pieces(raw, places(4, 0, 1), places(2, -1, 3)).tobytes() == b"efbcd"
+    topic = uuid.UUID(int=0x0123456789ABCDEF_FEDCBA9876543210)
+    body = np.frombuffer((70_000).to_bytes(4, "big") + topic.bytes, np.uint8)
+    text = urlsafe_b64encode(topic.bytes).decode()[:22]
+    expected = hashes_of(pa.array([text]), np.array([70_000]))
+    rows = np.array([0], np.int64)
+    assert kernel.hashes(body, rows, places(0), places(20)).tolist() == expected.tolist()
+    assert kernel.hashes(body, rows, places(0), places(19)).tolist() == [0]
+
+
+SIZES = st.lists(st.integers(0, 1000), min_size=1, max_size=6)
+
+
+@settings(max_examples=200)
+@given(SIZES, st.none() | st.binary(min_size=32, max_size=32), st.data())
+def test_small_batches_are_those_of_the_libraries(
+    guarded: Guarded, sizes: list[int], key: bytes | None, data: st.DataObject
+) -> None:
+    """As far as they are small, whole and right, with the hashes that BLAKE3's own package finds;
+    nothing behind the buffer is read."""
+    made = [batch(0, [size]) for size in sizes]
+    whole = b"".join(made)
+    if data.draw(st.booleans()):
+        whole = flipped(whole, data.draw(st.integers(0, 8 * len(whole) - 1)))
+    raw = whole[-PAGE:][: data.draw(st.integers(0, PAGE))]
+    stop = data.draw(st.integers(0, len(raw)))
+    starts, hashes = kernel.small_batches(guarded.holds(raw).data, 0, stop, key)
+    at, expected = 0, []
+    while at < stop:
+        size = 12 + int.from_bytes(raw[at + 8 : at + 12], "big", signed=True)
+        one = raw[at : at + max(0, size)]
+        if not 61 <= size == len(one) <= kernel.SMALL_BATCH_SIZE or one[16] != 2:
+            break
+        if not crc_is_valid(one):
+            break
+        expected.append(at)
+        at += size
+    assert starts == [*expected, at]
+    ids = [content_hash(raw[a:b], key) for a, b in pairwise(starts)]
+    assert hashes.hex() == "".join(ids)
+
+
+def test_a_second_implementation_still_checks_every_batch() -> None:
+    """With `--verify` no batch is taken on one implementation's word."""
+    seen = []
+    whole = batch(0, [1]) * 3
+
+    def value(data: bytes) -> int:
+        seen.append(data)
+        return crc32c(data)
+
+    read_batches(whole, 0, len(whole), 0, len(whole), lambda *_: False, None, value)
+    assert len(seen) == 3
+
+
+def test_commands_leave_pandas_alone() -> None:
+    """It would take longer than the answer. A run needs it, for its contracts."""
+    program = (
+        "import sys, pyarrow; from kraftlog import __main__, cli; cli.main = lambda: 0; "
+        "__main__.main(); pyarrow.array([1]); print('pandas' in sys.modules)"
+    )
+    for words, is_there in (("records 1", False), ("--debug run", True)):
+        command = [sys.executable, "-c", program, *words.split()]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ended.stdout == f"{is_there}\n"
+
+
+def test_what_lies_outside_is_refused() -> None:
+    raw, one = np.zeros(4, np.uint8), np.array([1], np.int64)
+    for start, end in ((-1, 2), (0, 5), (3, 2)):
+        with pytest.raises(ValueError, match="beyond"):
+            kernel.frames(raw, np.array([start]), np.array([end]), one)
+    with pytest.raises(ValueError, match="less than"):
+        kernel.frames(raw, np.array([0]), np.array([4]), -one)
+    with pytest.raises(ValueError, match="in a row"):
+        kernel.pieces(raw[::2], places(0), places(1))
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine for which nothing was compiled."""
+    kernel._loaded.cache_clear()
+    tell_once.cache_clear()
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    yield
+    kernel._loaded.cache_clear()
+    tell_once.cache_clear()
+
+
+@pytest.mark.usefixtures("without")
+def test_without_it_the_interpreter_reads_all(capsys: pytest.CaptureFixture[str]) -> None:
+    (segment,) = (DATA / "synthetic-every-type").rglob("*.log")
+    for window in windows(segment):
+        assert_equal_engines(window)
+        assert_equal_slices(window, 4)
+    said = capsys.readouterr().err
+    assert said.count("no compiled part of kraftlog") == 1
+    assert "python -m kraftlog.native.build" in said
+
+
+def test_it_is_what_its_source_says(tmp_path: Path) -> None:
+    """The compiled part that is tested here is that of `kernel.c`, byte for byte; another
+    processor's has its own name."""
+    name = kernel.file_name(*_here())
+    assert build.build(tmp_path, name.removeprefix("kernel.")).name == name
+    assert (tmp_path / name).read_bytes() == (PACKAGE / "native" / name).read_bytes()
+    assert {kernel.file_name(*one.split("-")) for one in build.PLATFORMS} == {
+        f"kernel.{one}" for one in build.PLATFORMS
+    }
+
+
+def _here() -> tuple[str, str]:
+    return platform.machine(), sys.platform
+
+
+def test_it_is_loaded_from_an_archive(tmp_path: Path) -> None:
+    """As executors have it that were given kraftlog as one file."""
+    archive = tmp_path / "kraftlog.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in (PACKAGE / "native").iterdir():
+            if file.is_file():
+                out.write(file, f"kraftlog/native/{file.name}")
+        for name in ("__init__", "errors", "plain", "wire"):
+            out.write(PACKAGE / f"{name}.py", f"kraftlog/{name}.py")
+    program = (
+        "from kraftlog.native import kernel; import numpy as np; "
+        "print(kernel.__file__, kernel.ids(np.zeros(16, np.uint8), np.zeros(1, np.int32)).tobytes())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={"PYTHONPATH": str(archive), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(archive) in ended.stdout
+    assert "A" * 22 in ended.stdout
+    assert not list(tmp_path.glob("tmp*"))
