@@ -6,7 +6,7 @@ sound.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -64,16 +64,7 @@ class Verdict:
             "not_judged": [list(one) for one in self.not_judged],
             "committed_lower": self.committed_lower,
             "committed_upper": self.committed_upper,
-            "lagging": [
-                {
-                    "replica": one.replica,
-                    "who": one.who,
-                    "behind": one.behind,
-                    "needs_snapshot": one.needs_snapshot,
-                    "is_voter": one.is_voter,
-                }
-                for one in self.lagging
-            ],
+            "lagging": [asdict(one) for one in self.lagging],
         }
 
 

@@ -6,7 +6,7 @@ KAFKA-1211.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
@@ -68,14 +68,7 @@ class Cost:
     def as_row(self) -> Row:
         """As the table holds it."""
         value = None if self.value is None or self.value == float("inf") else float(self.value)
-        return {
-            "model": self.model,
-            "scenario": self.scenario,
-            "measure": self.measure,
-            "value": value,
-            "unit": self.unit,
-            "source": self.source,
-        }
+        return asdict(self) | {"value": value}
 
 
 def cost_rows(found: Measured) -> list[Row]:

@@ -3,9 +3,8 @@ side.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
-
-import pyarrow as pa
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
@@ -14,6 +13,7 @@ from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import ERRORED, AuditResult, audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
+from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
@@ -67,44 +67,34 @@ def _tell_other_limits(run: Run) -> None:
 def _write(
     run: Run, result: AuditResult, restart: list[Row], settings: list[Row], told: Told | None
 ) -> None:
-    findings = [_finding_row(one.as_row(), run.run_id) for one in result.findings]
+    findings = [_finding_row(one.as_row()) for one in result.findings]
     results = [
-        {
-            "run_id": run.run_id,
-            "check": one.check,
-            "severity": one.severity,
-            "scope": one.scope,
-            "result": one.result,
-            "finding_count": one.finding_count,
-            "reason": one.reason,
+        asdict(one)
+        | {
             "source": BY_NAME[one.check].source,
             "judged": [place._asdict() for place in one.judged],
-            "is_gap": one.is_gap,
         }
         for one in result.results
     ]
-    verdicts = [_verdict_row(result, findings, results, run.run_id)]
-    plan = [{**one, "run_id": run.run_id, "lost": _text(one["lost"])} for one in restart]
-    judged = [{"run_id": run.run_id, **row} for row in judged_rows(told)]
-    settings = [{"run_id": run.run_id, **row} for row in settings]
-    told_of_all = (findings, verdicts, settings, plan, judged, results)
+    verdicts = [_verdict_row(result, findings, results)]
+    plan = [{**one, "lost": _text(one["lost"])} for one in restart]
+    told_of_all = (findings, verdicts, settings, plan, judged_rows(told), results)
     for spec, rows in zip(_TABLES, told_of_all, strict=True):
-        run.lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), run.number)
+        run.lake.write(spec, of_run(spec, rows, run.run_id), run.number)
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row], run: str) -> Row:
+def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row]) -> Row:
     row = result.verdict.as_row()
     texts = {name: json.dumps(row[name]) for name in ("not_judged", "lagging")}
-    return {**row, **texts, "run_id": run, "headline": headline(row, findings, results)}
+    return {**row, **texts, "headline": headline(row, findings, results)}
 
 
-def _finding_row(row: Row, run_id: str) -> Row:
-    evidence = json.dumps(row["evidence"], sort_keys=True, default=str)
-    return {**row, "run_id": run_id, "evidence": evidence}
+def _finding_row(row: Row) -> Row:
+    return {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
 
 
 def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:

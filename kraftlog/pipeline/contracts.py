@@ -6,10 +6,9 @@ Great Expectations is imported only where there is something to judge.
 import sys
 from collections import Counter
 
-import pyarrow as pa
-
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.failures import in_short
+from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
@@ -47,9 +46,7 @@ def _judge(run: Run) -> None:
         {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
         for one in results
     ]
-    table = pa.Table.from_pylist(
-        [{"run_id": run.run_id, **row} for row in rows], schema=CONTRACT_RESULTS.schema
-    )
+    table = of_run(CONTRACT_RESULTS, rows, run.run_id)
     run.lake.write(CONTRACT_RESULTS, table, run.number)
     counts = Counter(one.result for one in results)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))

@@ -50,10 +50,11 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
     given = source() if missing else None
     for one in missing:
         assert given is not None
-        run.lake.write(one.spec, _of_run(one.spec, one.rows(given), run.run_id), run.number)
+        run.lake.write(one.spec, of_run(one.spec, one.rows(given), run.run_id), run.number)
 
 
-def _of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
+def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
+    """The rows of a run, as its table holds them."""
     if isinstance(rows, pa.Table):
         ids = pa.repeat(pa.scalar(run_id), rows.num_rows)
         named = rows.append_column("run_id", ids)

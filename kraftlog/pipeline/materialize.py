@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.told import Told, to_be_told
+from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import judged_before
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
@@ -18,7 +19,7 @@ from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 from kraftlog.tables.reports import JUDGED
-from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, TableSpec, state_tables
+from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, state_tables
 
 _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
@@ -55,7 +56,7 @@ def materialize(run: Run) -> Told | None:
         (EPOCHS, epoch_rows(quorum)),
         (LINEAGES, lineage_rows(found)),
     ):
-        lake.write(spec, _of_run(spec, rows, run.run_id), number)
+        lake.write(spec, of_run(spec, rows, run.run_id), number)
     return states.told
 
 
@@ -90,7 +91,3 @@ def _told_before(lake: Lake, run_id: str) -> list[AddedFile]:
     kept = rows.filter(is_told)
     again = kept.set_column(0, kept.schema.field(0), pa.repeat(pa.scalar(run_id), kept.num_rows))
     return [added for _, added in write_faults(lake, again)]
-
-
-def _of_run(spec: TableSpec, rows: list[Row], run_id: str) -> pa.Table:
-    return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)
