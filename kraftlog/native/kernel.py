@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -281,7 +282,12 @@ def _loaded() -> ctypes.CDLL | None:
         tell_once(_missing())
         return None
     with as_file(file) as path:
-        found = ctypes.CDLL(str(path))
+        return loaded(path)
+
+
+def loaded(path: Path) -> ctypes.CDLL:
+    """A compiled part, its functions declared."""
+    found = ctypes.CDLL(str(path))
     for name, arguments in _ARGUMENTS.items():
         function = getattr(found, f"kraftlog_{name}")
         function.argtypes = [_TYPES[one] for one in arguments]

@@ -58,9 +58,25 @@ class Guarded:
         return place
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Guarded:
-    return Guarded()
+CHECKED = (
+    *("-std=c11", "-O1", "-shared", "-fPIC", "-ffreestanding", "-fno-builtin", "-nostdlib"),
+    *("-fsanitize=undefined", "-fsanitize-trap=undefined"),
+)
+
+
+@pytest.fixture(scope="module", params=["as it is", "checked"])
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    """Bytes before memory that nobody may read, for the compiled part as it is, and for one that
+    dies of whatever C leaves undefined."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "checked":
+            platform_of_file = kernel.file_name(*_here()).removeprefix("kernel.")
+            made = build.build(tmp_path_factory.mktemp("checked"), platform_of_file, CHECKED)
+            library = kernel.loaded(made)
+            patch.setattr(kernel, "_library", lambda: library)
+        yield Guarded()
 
 
 def places(*found: int) -> kernel.Places:
