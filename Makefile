@@ -35,7 +35,7 @@ run: .venv/.stamp ## Audit the sample quorum into .lake
 	$(BIN)/kraftlog run --input examples/quorum --lake .lake
 
 test: check ## Lint, types and every test that needs only Python and Java
-	$(BIN)/python -m pytest -n auto --dist loadfile --durations 12
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java

@@ -24,6 +24,11 @@ if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start Spark come first: they take longest, and short ones fill up the workers' end."""
+    items.sort(key=lambda one: "spark" not in one.path.parts)
+
+
 def pytest_collection_finish() -> None:
     """The thousands of tests stay to the end: nobody need look for cycles among them again."""
     gc.collect()
@@ -40,6 +45,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     settings = {
         # The second compiler pays only after minutes; without it tiny jobs cost half.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # So do code made for each query, and plans made anew between its stages.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }

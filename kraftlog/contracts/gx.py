@@ -12,7 +12,6 @@ from typing import Any
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
 import great_expectations as gx
-from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.data_context.types.base import (
     DataContextConfig,
     InMemoryStoreBackendDefaults,
@@ -21,7 +20,7 @@ from great_expectations.data_context.types.base import (
 from great_expectations.datasource.fluent.pandas_datasource import PandasDatasource
 from great_expectations.expectations.row_conditions import Column
 
-__all__ = ["Column", "RunIdentifier", "gx", "new_context", "new_source"]
+__all__ = ["Column", "gx", "new_context", "new_source"]
 
 
 def new_context() -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.config import Options, load_options
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
@@ -31,6 +30,7 @@ from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.state.replay import Origin, Replay, Visible
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 
 Row = dict[str, Any]
 CASE = DATA / "steady-live" / "replicas"
@@ -40,10 +40,10 @@ LIMITS, OPEN = Limits(), Redactor(None)
 class Measured:
     """A lake of one golden quorum with its measures, and the same logs read plainly."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.options: Options = load_options({"input": [str(CASE)], "lake": str(folder)})
         self.lake = Lake(str(folder))
-        run = Run(self.options, self.lake, lambda: spark.sparkContext)
+        run = Run(self.options, self.lake, InProcess)
         assert decode(run)
         materialize(run)
         metrics(run)
@@ -91,8 +91,8 @@ def _is_log(row: Row) -> bool:
 
 
 @pytest.fixture(scope="module")
-def measured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return Measured(spark, tmp_path_factory.mktemp("measures"))
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return Measured(tmp_path_factory.mktemp("measures"))
 
 
 @pytest.fixture(scope="module")

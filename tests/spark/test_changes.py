@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs over one quorum, whose logs grew in between."""
     root = tmp_path_factory.mktemp("changes")
     for case in ("voter-replaced", "voter-readded"):
@@ -25,7 +25,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(DATA / case / "replicas", root / "replicas")
         options = load_options({"input": [str(root / "replicas")], "lake": str(root / "lake")})
         for step in (decode_job, materialize_job, audit_job):
-            step(lambda: spark.sparkContext, options)
+            step(InProcess, options)
     return root / "lake"
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.steps import decode_job, materialize_job
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 
 Row = dict[str, Any]
 SUBJECTS = {
@@ -25,14 +25,14 @@ SUBJECTS = {
 
 @pytest.fixture(scope="module", params=SUBJECTS)
 def case(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
     """A golden case, and a lake of it."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     replicas = str(DATA / request.param / "replicas")
     options = load_options({"input": [replicas], "lake": str(lake)})
     for step in (decode_job, materialize_job):
-        step(lambda: spark.sparkContext, options)
+        step(InProcess, options)
     return request.param, lake
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.config import load_options
 from kraftlog.errors import LakeError
@@ -20,6 +19,7 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 
 Row = dict[str, Any]
 CLOCKS = {"run_id", "number", "started", "finished", "load_ms", "predicted_load_ms"}
@@ -29,8 +29,8 @@ COUNTS = {"read_file_count", "batch_count", "new_batch_count", "record_count", "
 class Lab:
     """A copy of a golden quorum, and a lake that one run has written."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.root, self.lake = spark, folder / "replicas", Lake(str(folder / "lake"))
+    def __init__(self, folder: Path) -> None:
+        self.root, self.lake = folder / "replicas", Lake(str(folder / "lake"))
         shutil.copytree(DATA / "isolated" / "replicas", self.root)
         self.run()
         self.known = self.contents()
@@ -44,7 +44,7 @@ class Lab:
 
     def run(self, **more: object) -> Outcome:
         given = {"input": [str(self.root)], "lake": self.lake.root, **more}
-        return run_pipeline(lambda: self.spark.sparkContext, load_options(given))
+        return run_pipeline(InProcess, load_options(given))
 
     def contents(self) -> dict[str, list[str]]:
         """The rows of all tables; of those that hold rows per run, of the newest."""
@@ -66,8 +66,8 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return Lab(spark, tmp_path_factory.mktemp("mending"))
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return Lab(tmp_path_factory.mktemp("mending"))
 
 
 def remove_table(name: str) -> Callable[[Lab], None]:
@@ -181,11 +181,11 @@ def test_a_power_cut_takes_no_history(
     shutil.move(tmp_path / gone.name, folder)
 
 
-def test_a_step_without_input_does_not_build_on_damage(lab: Lab, spark: SparkSession) -> None:
+def test_a_step_without_input_does_not_build_on_damage(lab: Lab) -> None:
     lab.again()
     lab.file_of("records").unlink()
     with pytest.raises(LakeError, match="run over the input, which rebuilds it"):
-        STEPS["audit"](lambda: spark.sparkContext, load_options({"lake": lab.lake.root}))
+        STEPS["audit"](InProcess, load_options({"lake": lab.lake.root}))
 
 
 def test_a_bit_that_was_turned_in_silence_is_found(

@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.config import load_options
 from kraftlog.pipeline.steps import STEPS
@@ -13,16 +12,17 @@ from kraftlog.report import page as page_module
 from kraftlog.report.from_lake import page_of_lake
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA, Replica
+from tests.in_process import InProcess
 from tests.unit.report_pages import audited, read
 
 REPLICAS = str(DATA / "isolated" / "replicas")
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     root = str(tmp_path_factory.mktemp("page") / "lake")
     options = load_options({"input": [REPLICAS], "lake": root})
-    assert STEPS["pipeline"](lambda: spark.sparkContext, options) == 0
+    assert STEPS["pipeline"](InProcess, options) == 0
     return Lake(root)
 
 
@@ -78,23 +78,20 @@ def test_lake_and_audit_show_the_same(lake: Lake) -> None:
     assert len(one.snapshots) == len(other.snapshots)
 
 
-def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake, spark: SparkSession) -> None:
+def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake) -> None:
     page = Path(lake.path("report.html"))
     options = load_options({"input": [REPLICAS], "lake": lake.root})
     written = page.stat()
-    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
+    assert STEPS["audit"](InProcess, options) == 0
     assert page.stat().st_mtime_ns == written.st_mtime_ns
     # One that is older than a table is told anew.
     os.utime(page, (0, 0))
-    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
+    assert STEPS["audit"](InProcess, options) == 0
     assert page.stat().st_mtime_ns >= written.st_mtime_ns
 
 
 def test_a_broken_page_takes_no_result_with_it(
-    lake: Lake,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(_: object) -> str:
         raise ValueError("no such chart")
@@ -102,7 +99,7 @@ def test_a_broken_page_takes_no_result_with_it(
     Path(lake.path("report.html")).unlink()
     monkeypatch.setattr(page_module, "render_page", broken)
     options = load_options({"input": [REPLICAS], "lake": lake.root})
-    assert STEPS["audit"](lambda: spark.sparkContext, options) == 0
+    assert STEPS["audit"](InProcess, options) == 0
     told = capsys.readouterr().err
     assert "could not be written (ValueError in " in told
     assert "Traceback" not in told

@@ -155,7 +155,7 @@ def test_shares_of_partitions_give_the_same_history(
 ) -> None:
     monkeypatch.setattr(states, "ROWS_PER_SHARE", 100)
     lab = Lab(spark, ISOLATED, tmp_path)
-    lab.run()
+    lab.bring_up()
     whole, shared = isolated.table("partitions"), lab.table("partitions")
     assert whole.exceptAll(shared).isEmpty()
     assert shared.exceptAll(whole).isEmpty()

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.judge import audit_input
@@ -14,6 +13,7 @@ from kraftlog.pipeline.steps import audit_through_lake
 from kraftlog.report.from_lake import recorded_rows, recorded_settings
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 from tests.unit.test_long_history import write
 
 CASES = ("isolated", "upgraded-3.9", "synthetic-fuzz-1", "synthetic-transactions",
@@ -21,14 +21,12 @@ CASES = ("isolated", "upgraded-3.9", "synthetic-fuzz-1", "synthetic-transactions
 KEY = "one key for both ways"
 
 
-def both(
-    spark: SparkSession, folder: Path, lake: Path
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def both(folder: Path, lake: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of an audit from the files, and of a run; both went by the same values."""
     options: Options = load_options(
         {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
     )
-    audit_through_lake(lambda: spark.sparkContext, options)
+    audit_through_lake(InProcess, options)
     found = Lake(str(lake))
     run_id, judged = newest_run(found)["run_id"], audit_input([str(folder)], options)
     assert recorded_settings(found, run_id) == judged.settings
@@ -46,14 +44,12 @@ def as_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_says_what_an_audit_of_the_files_says(
-    spark: SparkSession, tmp_path: Path, case: str
-) -> None:
-    files, lake = both(spark, DATA / case / "replicas", tmp_path / "lake")
+def test_a_run_says_what_an_audit_of_the_files_says(tmp_path: Path, case: str) -> None:
+    files, lake = both(DATA / case / "replicas", tmp_path / "lake")
     assert as_lines(files) == as_lines(lake)
 
 
-def test_so_it_does_of_a_long_history(spark: SparkSession, tmp_path: Path) -> None:
+def test_so_it_does_of_a_long_history(tmp_path: Path) -> None:
     write(tmp_path / "replicas")
-    files, lake = both(spark, tmp_path / "replicas", tmp_path / "lake")
+    files, lake = both(tmp_path / "replicas", tmp_path / "lake")
     assert as_lines(files) == as_lines(lake)
