@@ -27,7 +27,7 @@ from kraftlog.report.exposition import METRICS
 from tests.bare import ROOT
 
 FOLDER = ROOT / "examples" / "schedules"
-KUBERNETES = "1.31"
+KUBERNETES = [f"1.{minor}" for minor in range(25, 38)]
 CRON_LINE = re.compile(r"((?:\S+ ){4}\S+) (\S+) (.+)")
 
 
@@ -84,13 +84,14 @@ def kubernetes() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()))
 
 
-def test_kubernetes_knows_every_field() -> None:
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_knows_every_field(version: str) -> None:
     for one in kubernetes():
-        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+        kubernetes_validate.validate(one, version, strict=True)
     wrong = kubernetes()[0]
     wrong["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolitics"] = "Never"
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
+        kubernetes_validate.validate(wrong, version, strict=True)
 
 
 def test_the_cron_job_says_what_kraftlog_takes() -> None:
