@@ -75,6 +75,8 @@ def completion(top: argparse.ArgumentParser, shell: str) -> str:
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in own_arguments(parser):
+        if isinstance(action, argparse._SubParsersAction):
+            continue
         yield ".TP"
         yield rf"\fB{_plain(called(action))}\fR"
         yield _plain((action.help or "").replace("%%", "%"))
@@ -112,4 +114,5 @@ def _sections(text: str) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Text without meaning for roff."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
+    escaped = re.sub(r"[^\x00-\x7f]", lambda one: rf"\[u{ord(one[0]):04X}]", escaped)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
