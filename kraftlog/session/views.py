@@ -5,10 +5,11 @@ newest whole run has published: what a run at work has written so far is not see
 absolute paths, and so do views.
 """
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, PlatformError
 from kraftlog.log.storage import absolute
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import state_of
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _AT_ONCE = 8
+_NO_CLIENT = re.compile(
+    r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\."
+)
 
 
 def lake_views(spark: "SparkSession", lake: str) -> None:
     """Make a view of every table; those of an earlier call are replaced.
 
-    Raises LakeError where no run has finished."""
+    Raises LakeError where no run has finished, PlatformError where Spark cannot reach its store."""
     found = Lake(absolute(lake))
     published = state_of(found.root).published
     if not published:
@@ -33,5 +37,12 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
         rows = spark.read.format("delta").option("versionAsOf", version).load(found.path(name))
         rows.createOrReplaceTempView(name)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(view, published[-1].versions.items()))
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(view, published[-1].versions.items()))
+    except Exception as error:  # py4j's, which may not be imported here
+        if not _NO_CLIENT.search(str(error)):
+            raise
+        raise PlatformError(
+            f"{found.root}: this Spark has no client for that store; give it the jars of Hadoop's, or ask kraftlog sql, deltalake, Polars or DuckDB"
+        ) from error

@@ -163,6 +163,24 @@ def test_a_lake_there_holds_what_one_on_the_disk_does(
     assert contents(lake) == alone[1]
 
 
+@pytest.mark.parametrize("store", ["azure", "google"])
+def test_spark_without_their_clients_says_what_else_reads_it(
+    store: str, request: pytest.FixtureRequest
+) -> None:
+    """In a process of its own, after the lake has been written."""
+    lake = f"{request.getfixturevalue(store)}/lake"
+    asked = (
+        "from kraftlog.errors import PlatformError; from kraftlog.session import spark_session\n"
+        f"try: spark_session('views', master='local[1]', lake='{lake}')\n"
+        "except PlatformError as error: print(error)"
+    )
+    answer = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert answer.stdout == (
+        f"{lake}: this Spark has no client for that store; give it the jars of Hadoop's, or ask "
+        "kraftlog sql, deltalake, Polars or DuckDB\n"
+    )
+
+
 NOBODY = "http://127.0.0.1:1"
 AZURE = [
     (f"abfs://none@{ACCOUNT}/x", {}, "there is no bucket none"),
