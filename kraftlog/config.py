@@ -27,7 +27,7 @@ SECRETS = frozenset({"redaction_key"})
 FailOn = Literal["critical", "warning", "info", "never"]
 
 
-class Source(StrEnum):
+class ValueSource(StrEnum):
     """Where a value that a run goes by came from. Of an option an ARGUMENT (of the command line, a
     job or a call) wins over the OPTIONS_FILE, and that over the packaged DEFAULT; of a node's
     setting an argument over its SERVER_PROPERTIES, and these over KAFKA_DEFAULT. What is known of
@@ -44,10 +44,10 @@ class Source(StrEnum):
     DESCRIBE = "describe"
 
 
-class Origin(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where a value came from, and the file that it stands in, where it is one."""
 
-    source: Source
+    source: ValueSource
     path: str | None = None
 
 
@@ -96,7 +96,7 @@ class Options:
     window_size_bytes: int
     batch_limit_bytes: int
     decompress_limit_bytes: int
-    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
+    origins: Mapping[str, ValueOrigin] = field(default_factory=dict, repr=False, compare=False)
 
 
 def load_options(
@@ -105,11 +105,11 @@ def load_options(
     """Packaged defaults, then the file, then the overrides; an override of None is not given.
 
     Raises UsageError for an unknown option or a wrong value, with where it stands."""
-    kinds, merged, origins = _kinds(), dict[str, object](), dict[str, Origin]()
+    kinds, merged, origins = _kinds(), dict[str, object](), dict[str, ValueOrigin]()
     for origin, layer in (
-        (Origin(Source.DEFAULT), _packaged_options()),
-        (Origin(Source.OPTIONS_FILE, str(conf_file)), _file_options(conf_file)),
-        (Origin(Source.ARGUMENT), overrides or {}),
+        (ValueOrigin(ValueSource.DEFAULT), _packaged_options()),
+        (ValueOrigin(ValueSource.OPTIONS_FILE, str(conf_file)), _file_options(conf_file)),
+        (ValueOrigin(ValueSource.ARGUMENT), overrides or {}),
     ):
         given = {key: value for key, value in layer.items() if value is not None}
         for key in given:
@@ -134,7 +134,7 @@ def _kinds() -> dict[str, object]:
     return {key: kind for key, kind in get_type_hints(Options).items() if key != "origins"}
 
 
-def _where(origin: Origin) -> str:
+def _where(origin: ValueOrigin) -> str:
     """Where a value stands, as a part of a sentence."""
     return f" of {origin.path}" if origin.path is not None else f" ({origin.source})"
 
@@ -170,7 +170,7 @@ def _file_options(conf_file: Path | None) -> dict[str, object]:
         raise UsageError(f"the options file {conf_file} is not TOML: {error}") from error
 
 
-def _unknown(key: str, origin: Origin, known: list[str]) -> str:
+def _unknown(key: str, origin: ValueOrigin, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
     return f"there is no option {key!r}{_where(origin)}; the nearest one is {near[0]!r}"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kraftlog.simulate.failover import Rule
+from kraftlog.simulate.failover import TruncationRule
 
 
 class Message(NamedTuple):
@@ -38,7 +38,7 @@ class Node:
 class Cluster:
     """Replicas by name. `acknowledged` is what producers were told is committed."""
 
-    rule: Rule
+    rule: TruncationRule
     nodes: dict[str, Node]
     leader: str | None = None
     epoch: int = 0
@@ -57,7 +57,7 @@ class Cluster:
     def follow(self, name: str) -> Cluster:
         """A replica becomes a follower of this leader: it cuts its log, then fetches."""
         node = self.nodes[name]
-        if self.rule != Rule.LEADER_EPOCH:
+        if self.rule != TruncationRule.LEADER_EPOCH:
             return self._with(name, node.cut(node.high_watermark))
         pairs = zip(node.log, self._leading().log, strict=False)
         apart = next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
@@ -97,7 +97,7 @@ class Cluster:
         mark = max(leader.high_watermark, min(len(one.log) for one in alive))
         after = self._with(self._leader_name(), replace(leader, high_watermark=mark))
         told = mark
-        if self.rule == Rule.HELD_ACKNOWLEDGEMENTS:
+        if self.rule == TruncationRule.HELD_ACKNOWLEDGEMENTS:
             told = min(one.high_watermark for one in after.nodes.values() if one.is_alive)
         new = tuple(one for one in leader.log[:told] if one not in self.acknowledged)
         return replace(after, acknowledged=(*self.acknowledged, *new))

@@ -19,7 +19,7 @@ from kraftlog.audit.told import Told
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import Decoded as DecodedRows
+from kraftlog.decode.rows import Decoded
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
@@ -30,7 +30,7 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
 from kraftlog.quorum.columns import ColumnBuilder
-from kraftlog.quorum.content import Decoded, decode_batch, describe
+from kraftlog.quorum.content import BatchRecords, decode_batch, describe
 from kraftlog.quorum.detect import JUDGED_BODIES, remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
@@ -188,7 +188,7 @@ class Collector:
             for one, sound in zip(window.batches.batch_ids, valid, strict=True)
         ]
 
-    def _look_at(self, window: Window, rows: Sequence[int]) -> DecodedRows | None:
+    def _look_at(self, window: Window, rows: Sequence[int]) -> Decoded | None:
         """Look at batches by columns; only the remarkable ones are decoded one by one."""
         if not rows:
             return None
@@ -213,7 +213,7 @@ class Collector:
         decoded = self._read_batch(batch_id, place)
         return () if decoded is None else decoded.records
 
-    def _read_batch(self, batch_id: str, place: Place) -> Decoded | None:
+    def _read_batch(self, batch_id: str, place: Place) -> BatchRecords | None:
         """Decode one batch where it lies, unless the file has changed there."""
         path, position, size = place
         try:
@@ -225,7 +225,7 @@ class Collector:
             return None
         return decode_batch(batch, batch_id, self.redactor, self.limits.decompressed_size_bytes)
 
-    def _remember(self, batch_id: str, decoded: Decoded) -> int:
+    def _remember(self, batch_id: str, decoded: BatchRecords) -> int:
         index = UNREMARKABLE
         if decoded.content is not None:
             index = len(self.contents)

@@ -43,7 +43,7 @@ class Coverage:
 Subject = Callable[[Quorum], Coverage]
 
 
-class Judged(NamedTuple):
+class JudgedRange(NamedTuple):
     """Offsets [start, end) of a replica's log that a check looked at; of the history of all copies
     together where `replica` is None.
     """
@@ -53,15 +53,15 @@ class Judged(NamedTuple):
     end_offset: int | None
 
 
-def places(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[Judged, ...]:
+def places(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[JudgedRange, ...]:
     """Where a check looked: the logs of the replicas that it judged, or for a check `of_state` the
     stretches of their history whose state is known.
     """
     found = quorum.evidence.state
     if of_state and found is not None and covered.judged:
-        return tuple(Judged(None, start, end) for start, end in found.ranges)
+        return tuple(JudgedRange(None, start, end) for start, end in found.ranges)
     logs = [quorum.by_label[label] for label in covered.judged]
-    return tuple(Judged(log.label, log.start_offset, log.end_offset) for log in logs)
+    return tuple(JudgedRange(log.label, log.start_offset, log.end_offset) for log in logs)
 
 
 def logs(quorum: Quorum) -> Coverage:

@@ -16,7 +16,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
-from kraftlog.quorum.divergence import Comparison, Run, truncation_offset
+from kraftlog.quorum.divergence import Comparison, DifferingRun, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
@@ -32,12 +32,12 @@ class Side:
     """A difference told from the side of the copy that stands against the others."""
 
     comparison: Comparison
-    run: Run
+    run: DifferingRun
     agreeing: tuple[str, ...]
     by_majority: bool
 
 
-def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, Run]]") -> Iterator[Side]:
+def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, DifferingRun]]") -> Iterator[Side]:
     """Each difference once: from the side of the copy that the majority is against, or of the
     first of two.
     """
@@ -114,8 +114,8 @@ def _second_histories(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _by_copy(
-    quorum: Quorum, is_meant: Callable[[Comparison, Run], bool]
-) -> "Iterator[tuple[LogView, list[tuple[Comparison, Run]]]]":
+    quorum: Quorum, is_meant: Callable[[Comparison, DifferingRun], bool]
+) -> "Iterator[tuple[LogView, list[tuple[Comparison, DifferingRun]]]]":
     """Each copy with its differences of one kind; copies without any are left out."""
     for log in sorted(quorum.peers, key=lambda one: natural(one.label)):
         found = [
@@ -129,7 +129,7 @@ def _by_copy(
             yield log, found
 
 
-def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Run) -> BadRow:
+def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: DifferingRun) -> BadRow:
     other = comparison.other
     epoch = int(log.epochs[log.index_at(run.start)])
     elected = log.elections.get(epoch)
@@ -225,14 +225,16 @@ def tails(quorum: Quorum) -> Iterator[BadRow]:
     yield from _other_differences(quorum, told)
 
 
-def _newest(found: "list[tuple[Comparison, Run]]") -> "tuple[Comparison, Run]":
+def _newest(found: "list[tuple[Comparison, DifferingRun]]") -> "tuple[Comparison, DifferingRun]":
     """The difference from the copy that is furthest in the newest epoch."""
     return max(
         found, key=lambda pair: (pair[0].other.last_epoch or 0, pair[0].other.end_offset or 0)
     )
 
 
-def _tail_row(quorum: Quorum, log: LogView, found: "list[tuple[Comparison, Run]]") -> BadRow:
+def _tail_row(
+    quorum: Quorum, log: LogView, found: "list[tuple[Comparison, DifferingRun]]"
+) -> BadRow:
     start = min(run.start for _, run in found)
     comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0

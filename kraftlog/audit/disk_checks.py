@@ -17,7 +17,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
     CLEANED_EVERY_MS,
-    Limits,
+    RetentionLimits,
     bytes_since_snapshot,
     kept_bytes,
     kept_snapshots,
@@ -82,7 +82,7 @@ def _counts(quorum: Quorum, log: LogView) -> int:
     return 2 + sum(one.start_offset >= end for one in log.epoch_starts)
 
 
-def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> BadRow:
+def _no_snapshot(quorum: Quorum, log: LogView, limits: RetentionLimits, since: int) -> BadRow:
     end, every = quorum.own_snapshot_end(log.label), counted(limits.between_bytes, "byte")
     last = f"its newest snapshot, at offset {end}" if end else "the log's beginning"
     return BadRow(
@@ -97,7 +97,7 @@ def _no_snapshot(quorum: Quorum, log: LogView, limits: Limits, since: int) -> Ba
 
 
 def _due(
-    log: LogView, held: Sequence[SnapshotView], limits: Limits, looked: int
+    log: LogView, held: Sequence[SnapshotView], limits: RetentionLimits, looked: int
 ) -> tuple[int, list[str]]:
     """(bytes of the log and its snapshots, why the oldest snapshots should be gone), by what lay
     there when Kafka last looked at its limits.
@@ -109,7 +109,9 @@ def _due(
     return size + sum(one.evidence.size_bytes for one in then), drops
 
 
-def _not_dropped(quorum: Quorum, log: LogView, limits: Limits, share: float) -> Iterator[BadRow]:
+def _not_dropped(
+    quorum: Quorum, log: LogView, limits: RetentionLimits, share: float
+) -> Iterator[BadRow]:
     held, looked = kept_snapshots(quorum, log.label), (newest_ms_of(log) or 0) - CLEANED_EVERY_MS
     size, drops = _due(log, held, limits, looked)
     if not drops:
@@ -150,7 +152,7 @@ def _over_disks(quorum: Quorum) -> Coverage:
         return Coverage(labels, (), "no df.txt beside a log says how much is free on its disk")
     least, most = f"{min(grown):,.0f}", f"{max(grown):,.0f}"
     rate = least if least == most else f"{least} to {most}"
-    drops = f"Kafka's own retention drops what is over {Limits().max_bytes:,} bytes or 7 days old"
+    drops = f"Kafka's own retention drops what is over {RetentionLimits().max_bytes:,} bytes or 7 days old"
     return Coverage(
         labels,
         (),

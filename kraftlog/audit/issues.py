@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kraftlog.audit.state_rules import Told
+from kraftlog.audit.state_rules import Issue
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import StateIssue
 from kraftlog.quorum.model import Quorum
@@ -22,10 +22,10 @@ ISSUE_LIMIT = 1000
 
 @dataclass(slots=True)
 class _Kind:
-    kept: list[tuple[int, Told]] = field(default_factory=list)
+    kept: list[tuple[int, Issue]] = field(default_factory=list)
     dropped: int = 0
 
-    def add(self, offset: int, told: Told) -> None:
+    def add(self, offset: int, told: Issue) -> None:
         self.kept.append((offset, told))
         if len(self.kept) > 2 * ISSUE_LIMIT:
             self.trim()
@@ -48,7 +48,7 @@ class Issues:
 
     _kinds: dict[tuple[str, str], _Kind] = field(default_factory=lambda: defaultdict(_Kind))
 
-    def add(self, offset: int, told: Told) -> None:
+    def add(self, offset: int, told: Issue) -> None:
         """Take in what a rule says of the record at an offset."""
         kind = str(told.evidence.get("kind", ""))
         self._kinds[told.check, kind].add(offset, told)
@@ -58,19 +58,19 @@ class Issues:
         for name, kind in other._kinds.items():
             self._kinds[name].merge(kind)
 
-    def kinds(self) -> Iterator[tuple[list[tuple[int, Told]], int]]:
+    def kinds(self) -> Iterator[tuple[list[tuple[int, Issue]], int]]:
         """What is kept of each check and kind, and how many there are beyond."""
         for kind in self._kinds.values():
             kind.trim()
             yield kind.kept, kind.dropped
 
-    def drop(self, told: Told, count: int) -> None:
+    def drop(self, told: Issue, count: int) -> None:
         """Count more of a kind, without keeping them."""
         self._kinds[told.check, str(told.evidence.get("kind", ""))].dropped += count
 
-    def told(self) -> Iterator[tuple[int, Told]]:
+    def told(self) -> Iterator[tuple[int, Issue]]:
         """What is kept, in offset order; the last of each kind says how many more there are."""
-        found: list[tuple[int, Told]] = []
+        found: list[tuple[int, Issue]] = []
         for _, kind in sorted(self._kinds.items()):
             kind.trim()
             found += kind.kept[:-1]

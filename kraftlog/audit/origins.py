@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.config import SECRETS, Options, Origin, Source, option_names
+from kraftlog.config import SECRETS, Options, ValueOrigin, ValueSource, option_names
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import (
@@ -106,7 +106,7 @@ def setting_rows(quorum: Quorum, options: Options) -> Iterator[Row]:
     for name in option_names():
         value = getattr(options, name) if getattr(options, name) != "" else None
         text = HIDDEN if value is not None and name in SECRETS else _text(value)
-        yield _row(name, text, options.origins.get(name, Origin(Source.ARGUMENT)))
+        yield _row(name, text, options.origins.get(name, ValueOrigin(ValueSource.ARGUMENT)))
     yield from _of_quorum(quorum)
     for log in quorum.logs:
         yield from _of_node(log)
@@ -117,14 +117,14 @@ def _of_quorum(quorum: Quorum) -> Iterator[Row]:
     found, bounds, described = quorum.voter_set, quorum.bounds, quorum.evidence.described
     if found is not None:
         ids = ", ".join(map(str, found.ids))
-        source = _VOTERS_BY.get(found.source, Source.RECORDS)
-        path = described.path if described and source is Source.DESCRIBE else found.path
+        source = _VOTERS_BY.get(found.source, ValueSource.RECORDS)
+        path = described.path if described and source is ValueSource.DESCRIBE else found.path
         told = f"{found.source}, as replica {found.replica} has it"
-        message = None if source is Source.DESCRIBE else told
-        yield _row(VOTER_SET, ids, Origin(source, path), message)
-    by_records, by_describe = Origin(Source.RECORDS), None
+        message = None if source is ValueSource.DESCRIBE else told
+        yield _row(VOTER_SET, ids, ValueOrigin(source, path), message)
+    by_records, by_describe = ValueOrigin(ValueSource.RECORDS), None
     if described is not None:
-        by_describe = Origin(Source.DESCRIBE, described.path)
+        by_describe = ValueOrigin(ValueSource.DESCRIBE, described.path)
     for name, value, reason in (
         (LOWER, bounds.lower, bounds.lower_reason),
         (UPPER, bounds.upper, bounds.upper_reason),
@@ -134,9 +134,9 @@ def _of_quorum(quorum: Quorum) -> Iterator[Row]:
 
 
 _VOTERS_BY = {
-    "quorum-state": Source.QUORUM_STATE,
-    VOTERS: Source.SERVER_PROPERTIES,
-    "the describe": Source.DESCRIBE,
+    "quorum-state": ValueSource.QUORUM_STATE,
+    VOTERS: ValueSource.SERVER_PROPERTIES,
+    "the describe": ValueSource.DESCRIBE,
 }
 
 
@@ -147,14 +147,14 @@ def _of_node(log: LogView) -> Iterator[Row]:
         text = replica.setting(name)
         if name in NUMBERS:
             one = number_of(replica, name)
-            origin = Origin(one.source, one.path)
+            origin = ValueOrigin(one.source, one.path)
             yield _row(name, str(one.value), origin, one.message) | who
         elif text is not None and replica.server_properties is not None:
-            origin = Origin(Source.SERVER_PROPERTIES, replica.server_properties.path)
+            origin = ValueOrigin(ValueSource.SERVER_PROPERTIES, replica.server_properties.path)
             yield _row(name, text, origin) | who
 
 
-def _row(name: str, value: str | None, origin: Origin, message: str | None = None) -> Row:
+def _row(name: str, value: str | None, origin: ValueOrigin, message: str | None = None) -> Row:
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
     return {
         "setting": name,

@@ -11,7 +11,7 @@ from typing import Any
 from kraftlog.audit.brief import REASON_LIMIT, brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
-from kraftlog.audit.coverage import Coverage, Judged, places
+from kraftlog.audit.coverage import Coverage, JudgedRange, places
 from kraftlog.audit.end_checks import voters_present
 from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
@@ -35,7 +35,7 @@ class CheckResult:
     result: str
     reason: str | None
     finding_count: int
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[JudgedRange, ...] = ()
     is_gap: bool = False
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -94,7 +94,7 @@ def _limit_ms(quorum: Quorum, log: LogView) -> float:
     levels = state.health.levels if state and state.health else {}
     if own.value == 0 or levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
         return float("inf")
-    longer = SLACK * own.value if own.source == Source.SERVER_PROPERTIES else 0
+    longer = SLACK * own.value if own.source == ValueSource.SERVER_PROPERTIES else 0
     return max(quorum.thresholds.snapshot_stale_ms, longer)
 
 
@@ -126,7 +126,7 @@ def _over_pairs(quorum: Quorum) -> Coverage:
 def apart(quorum: Quorum) -> Iterator[BadRow]:
     for log in _nodes(quorum):
         own = (number_of(log.evidence, one) for one in (INTERVAL, BETWEEN))
-        if any(one.source == Source.SERVER_PROPERTIES for one in own):
+        if any(one.source == ValueSource.SERVER_PROPERTIES for one in own):
             continue
         held = kept_snapshots(quorum, log.label)
         close = [pair for pair in pairwise(held) if _is_close(log, *pair)]

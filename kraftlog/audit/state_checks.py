@@ -13,7 +13,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, check
 from kraftlog.audit.grouping import record_note
-from kraftlog.audit.state_rules import Refused, Said, Step, Version, on_fault, on_record, on_row
+from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
 from kraftlog.audit.triage import at_same_place
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
@@ -96,7 +96,7 @@ def _dangling(refused: Refused) -> Iterator[Said]:
 
 
 @on_record(REFERENCES_EXIST, "UNREGISTER_BROKER_RECORD")
-def _unregistered(step: Step) -> Iterator[Said]:
+def _unregistered(step: Incoming) -> Iterator[Said]:
     broker = step.data["brokerId"]
     if step.state.get("brokers", (broker,)) is None:
         yield Said(
@@ -264,7 +264,7 @@ TOPIC_IDENTITY_UNIQUE = state_check(
 
 
 @on_record(TOPIC_IDENTITY_UNIQUE, "TOPIC_RECORD")
-def _topic_identity(step: Step) -> Iterator[Said]:
+def _topic_identity(step: Incoming) -> Iterator[Said]:
     name, topic_id = step.data["name"], step.data["topicId"]
     same_name = step.state.named("topics", name)
     same_id = step.state.get("topics", (topic_id,))
@@ -304,7 +304,7 @@ BROKER_EPOCH_IS_OFFSET = state_check(
 
 
 @on_record(BROKER_EPOCH_IS_OFFSET, "REGISTER_BROKER_RECORD")
-def _broker_epoch(step: Step) -> Iterator[Said]:
+def _broker_epoch(step: Incoming) -> Iterator[Said]:
     broker, epoch = step.data["brokerId"], step.data["brokerEpoch"]
     if step.batch_base_offset <= epoch <= step.offset:
         return
@@ -348,7 +348,7 @@ PRODUCER_IDS_INCREASE = state_check(
 
 
 @on_record(PRODUCER_IDS_INCREASE, "PRODUCER_IDS_RECORD")
-def _producer_ids(step: Step) -> Iterator[Said]:
+def _producer_ids(step: Incoming) -> Iterator[Said]:
     known = step.state.get("producer_ids", ())
     now = step.data["nextProducerId"]
     if known is not None and now < known["nextProducerId"]:

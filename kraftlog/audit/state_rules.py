@@ -19,7 +19,7 @@ from kraftlog.state.state import State
 from kraftlog.state.suspects import Suspects, every_version
 
 
-class Step(NamedTuple):
+class Incoming(NamedTuple):
     """One record: what it says, where it stands, and the state that it meets (and then changes in
     place); `gone` are the topics that were deleted before it, by id.
     """
@@ -55,7 +55,7 @@ class Said(NamedTuple):
     evidence: dict[str, Any]
 
 
-class Told(NamedTuple):
+class Issue(NamedTuple):
     """The same, with the check whose rule says so."""
 
     check: str
@@ -74,14 +74,14 @@ class Rule(Generic[Asked]):
     check: str
     ask: Ask[Asked]
 
-    def told(self, asked: Asked) -> Iterator[Told]:
+    def told(self, asked: Asked) -> Iterator[Issue]:
         """What it says."""
         for text, evidence in self.ask(asked):
-            yield Told(self.check, text, evidence)
+            yield Issue(self.check, text, evidence)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRule(Rule[Step]):
+class RecordRule(Rule[Incoming]):
     """Asked of each record of a type, with the state that it meets; not of partitions' records."""
 
     type: str
@@ -102,7 +102,7 @@ class FaultRule(Rule[Refused]):
     """Asked of each record that could not be applied."""
 
 
-def on_record(check: Check, type: str) -> Callable[[Ask[Step]], RecordRule]:
+def on_record(check: Check, type: str) -> Callable[[Ask[Incoming]], RecordRule]:
     """Declare a rule over records of a type."""
     return lambda ask: RecordRule(check.name, ask, type)
 

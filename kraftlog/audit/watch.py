@@ -15,11 +15,11 @@ from kraftlog.audit import state_checks
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import (
     FaultRule,
+    Incoming,
+    Issue,
     RecordRule,
     Refused,
     RowRule,
-    Step,
-    Told,
     Version,
 )
 from kraftlog.explain.words import plain_name
@@ -42,14 +42,14 @@ _TYPES, _TABLES = {one.type for one in _ON_RECORD}, {one.table for one in _ON_RO
 _TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
 
 
-def rules_before(step: Step) -> Iterator[Told]:
+def rules_before(step: Incoming) -> Iterator[Issue]:
     """What the rules say of a record, by the state that it meets."""
     for rule in _ON_RECORD:
         if rule.type == step.type:
             yield from rule.told(step)
 
 
-def rules_after(one: Applied) -> Iterator[Told]:
+def rules_after(one: Applied) -> Iterator[Issue]:
     """What they say of it by what it changed, or could not change."""
     if one.fault is not None and one.fault.kind not in _TOLD_ELSEWHERE:
         for rule in _ON_FAULT:
@@ -82,7 +82,7 @@ NAMES_KEPT = 100
 """So many names of one crowd are kept; all are counted."""
 
 
-class Window(NamedTuple):
+class Crowd(NamedTuple):
     """Removals of one kind close together: the first and the last, how many, of how many."""
 
     table: str
@@ -138,11 +138,11 @@ class MassDeletion:
 
     limits: Thresholds
     _gone: dict[str, _Gone] = field(default_factory=dict)
-    _worst: dict[str, Window] = field(default_factory=dict)
+    _worst: dict[str, Crowd] = field(default_factory=dict)
 
     def see(
         self, changes: Iterable[Change], state: State, now: int, offset: int
-    ) -> Iterator[Window]:
+    ) -> Iterator[Crowd]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
             if now - self._gone[table].rows[-1][0] > self.limits.mass_deletion_window_ms:
@@ -165,7 +165,7 @@ class MassDeletion:
         if worst is None or removed >= worst.removed:
             kept = gone.rows[start : start + NAMES_KEPT]
             names = tuple(change for _, _, change in kept)
-            self._worst[table] = Window(table, kept[0][1], offset, removed, left + removed, names)
+            self._worst[table] = Crowd(table, kept[0][1], offset, removed, left + removed, names)
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits
@@ -174,7 +174,7 @@ class MassDeletion:
         least = limits.mass_deletion_minimum if major else limits.mass_deletion_minor_minimum
         return removed >= least and 100 * removed > percent * (left + removed)
 
-    def rest(self) -> Iterator[Window]:
+    def rest(self) -> Iterator[Crowd]:
         """The windows that the log's end leaves open."""
         yield from self._worst.values()
 
@@ -202,7 +202,7 @@ class Rules:
         offset = event.origin.offset or 0
         at = bisect_right(self.base_offsets, offset) - 1
         base = self.base_offsets[at]
-        step = Step(event.origin.type, event.data, offset, base, state, self.past.topics)
+        step = Incoming(event.origin.type, event.data, offset, base, state, self.past.topics)
         self._tell(offset, *rules_before(step))
 
     def changed(
@@ -233,10 +233,10 @@ class Rules:
         for window in self.deletions.rest():
             self._mass_deletion(window)
 
-    def _mass_deletion(self, window: Window) -> None:
+    def _mass_deletion(self, window: Crowd) -> None:
         first = window.first_offset
         what = TABLE[window.table].noun[1]
-        told = Told(
+        told = Issue(
             state_checks.MASS_DELETION.name,
             f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {_first(window)}. "
             "If nobody meant it, stop the controllers now. "
@@ -251,12 +251,12 @@ class Rules:
         )
         self._tell(first, told)
 
-    def _tell(self, offset: int, *told: Told) -> None:
+    def _tell(self, offset: int, *told: Issue) -> None:
         for one in told:
             self.issues.add(offset, one)
 
 
-def _first(window: Window) -> str:
+def _first(window: Crowd) -> str:
     """The first names, and how many more there are."""
     told = window.names[:TOLD]
     more = window.removed - len(told)

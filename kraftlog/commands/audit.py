@@ -10,7 +10,7 @@ from kraftlog import relations
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_format, add_input, command
 from kraftlog.commands.values import add_conf
-from kraftlog.config import Options, Source, load_options
+from kraftlog.config import Options, ValueSource, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -165,7 +165,7 @@ def _print(judged: Judged, form: str, name: str, title: str | None = None) -> No
     )
 
 
-_DEFAULTS = (Source.DEFAULT, Source.KAFKA_DEFAULT)
+_DEFAULTS = (ValueSource.DEFAULT, ValueSource.KAFKA_DEFAULT)
 
 
 def _of_replicas(parser: argparse.ArgumentParser) -> None:

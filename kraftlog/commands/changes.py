@@ -14,7 +14,7 @@ from kraftlog.commands.command import add_format, add_roots, command
 from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
-from kraftlog.explain.moments import Source
+from kraftlog.explain.moments import MomentSource
 from kraftlog.explain.net import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
@@ -113,7 +113,7 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
     with waiting("changes"):
         quorum = read_quorum(options)
     offsets = range(chosen.first, chosen.end)
-    source = Source(quorum, redactor_of(options), limits_of(options), frozenset(), offsets)
+    source = MomentSource(quorum, redactor_of(options), limits_of(options), frozenset(), offsets)
     found = net(source.moments(), chosen.first, chosen.end)
     if found.begins > chosen.first:
         raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")

@@ -15,9 +15,9 @@ from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
-from kraftlog.explain.moments import Moment, Source
+from kraftlog.explain.moments import Moment, MomentSource
 from kraftlog.explain.subject import FORMS, Subject, subjects_of
-from kraftlog.explain.timeline import Entry, Known, entry_rows, timeline
+from kraftlog.explain.timeline import Entry, KnownHistory, entry_rows, timeline
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
@@ -83,7 +83,7 @@ def _explain(chosen: argparse.Namespace) -> int:
     return 0
 
 
-History = Callable[[Subject], tuple[Known, Iterator[Moment]]]
+History = Callable[[Subject], tuple[KnownHistory, Iterator[Moment]]]
 """A subject → what is known of the whole history, and the moments of what the subject lives in."""
 
 
@@ -125,11 +125,11 @@ def _opened(chosen: argparse.Namespace) -> History:
 
 def file_history(quorum: Quorum, redactor: Redactor, limits: Limits) -> History:
     """The history that the files of a quorum hold."""
-    known = Known.of(quorum)
+    known = KnownHistory.of(quorum)
 
-    def history(subject: Subject) -> tuple[Known, Iterator[Moment]]:
+    def history(subject: Subject) -> tuple[KnownHistory, Iterator[Moment]]:
         offsets = range(subject.first, subject.end)
-        source = Source(quorum, redactor, limits, subject.tables, offsets, subject.topic)
+        source = MomentSource(quorum, redactor, limits, subject.tables, offsets, subject.topic)
         return known, source.moments()
 
     return history

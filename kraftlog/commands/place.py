@@ -101,7 +101,7 @@ def one_replica(path: str) -> Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class ImageBuilder:
     """Builds images; the quorum, where one is named, is read once for all of them."""
 
     quorum: Quorum | None
@@ -121,15 +121,15 @@ class Images:
         return image_of(coverage, offset, place.at_ms, self.redactor, bound), committed
 
 
-def images_of(chosen: argparse.Namespace, redactor: Redactor) -> Images:
+def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
     """What `--quorum` names, read once."""
     if not chosen.quorum:
-        return Images(None, redactor)
+        return ImageBuilder(None, redactor)
     options = load_options({"input": chosen.quorum})
     # Few ask for it, and it takes longer to import than most states to build.
     from kraftlog.pipeline.judge import evidence_of
 
-    return Images(Quorum(evidence_of(list(options.input), options, replay=False)), redactor)
+    return ImageBuilder(Quorum(evidence_of(list(options.input), options, replay=False)), redactor)
 
 
 def _offset_of(coverage: Coverage, place: Place, committed: Committed | None) -> int | None:

@@ -18,7 +18,7 @@ from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.failover import Rule
+from kraftlog.simulate.failover import TruncationRule
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.source.settings import limits_of, redactor_of
 
@@ -63,7 +63,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _at_risk(rows: list[dict[str, Any]]) -> int:
     """How many offsets KRaft's own rule may lose."""
-    own = [row for row in rows if row["rule"] == str(Rule.LEADER_EPOCH)]
+    own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     able = [row["lost_if_leader_dies_too"] for row in own if row["can_lead"] is not False]
     return max(able, default=0)
 
@@ -88,7 +88,7 @@ def _later(quorum: Quorum, rows: list[dict[str, Any]]) -> str:
 
 def _summary(rows: list[dict[str, Any]]) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
-    own = [row for row in rows if row["rule"] == str(Rule.LEADER_EPOCH)]
+    own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     if not own:
         return "copies of fewer than two voters are left: nothing tells who could take over"
     able = sorted({row["leader"] for row in own if row["can_lead"] is not False})

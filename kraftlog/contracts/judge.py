@@ -1,6 +1,6 @@
 """Great Expectations judges: subjects → results.
 
-In: `Subject`s. Out: `ContractResult`s, in the order of the suites. A contract that could not be
+In: `SuiteRows`. Out: `ContractResult`s, in the order of the suites. A contract that could not be
 judged is errored, never passed. Each suite is asked of its batch, with no checkpoint and no
 validation definition around it: those store suites and answers, and look whether what is stored has
 changed, for a quarter of the time more. Everything stays in memory.
@@ -15,7 +15,7 @@ import numpy as np
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.gx import Column, gx, new_context, new_source
-from kraftlog.contracts.subjects import RunOfLake, Subject, said
+from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
 from kraftlog.contracts.suites import AUDIT, Contract, Suite, class_name
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import CONDITION
@@ -52,15 +52,15 @@ def run_contracts(
     return judge([_subject(run, one) for one in suites])
 
 
-def _subject(run: RunOfLake, suite: Suite) -> Subject:
+def _subject(run: RunOfLake, suite: Suite) -> SuiteRows:
     """A table that cannot be read must not hide what the others say: its contracts are errored."""
     try:
         return run.audit_subject(suite) if suite.name == AUDIT else run.table_subject(suite)
     except Exception as error:
-        return Subject(suite, broken=said(error))
+        return SuiteRows(suite, broken=said(error))
 
 
-def judge(subjects: Sequence[Subject]) -> list[ContractResult]:
+def judge(subjects: Sequence[SuiteRows]) -> list[ContractResult]:
     """Judge all subjects."""
     context = new_context()
     source = _source(context, [one.suite.name for one in subjects])
@@ -84,7 +84,7 @@ def _source(context: Any, names: Iterable[str]) -> Any:
     return context.data_sources.add_pandas(datasource=source)
 
 
-def _judged(source: Any, subject: Subject) -> list[ContractResult]:
+def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:
     """Ask one suite of its frame."""
     suite = subject.suite
     why_not = [_why_skipped(subject, one) for one in suite.contracts]
@@ -108,7 +108,7 @@ def _judged(source: Any, subject: Subject) -> list[ContractResult]:
     ]
 
 
-def _why_skipped(subject: Subject, contract: Contract) -> str | None:
+def _why_skipped(subject: SuiteRows, contract: Contract) -> str | None:
     for name in contract.columns:
         if name in subject.skipped_columns:
             return subject.skipped_columns[name]
@@ -129,7 +129,7 @@ def _expectation(contract: Contract, number: int) -> Any:
     )
 
 
-def _result(subject: Subject, contract: Contract, judged: Any) -> ContractResult:
+def _result(subject: SuiteRows, contract: Contract, judged: Any) -> ContractResult:
     """What Great Expectations says; where it is silent, or stumbled, the contract is errored."""
     problem = "Great Expectations gave no result" if judged is None else _exception(judged)
     if problem is not None:
@@ -166,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def _row(
-    subject: Subject, contract: Contract, result: str, observed: str | None, detail: str | None
+    subject: SuiteRows, contract: Contract, result: str, observed: str | None, detail: str | None
 ) -> ContractResult:
     return ContractResult(
         subject.suite.name,

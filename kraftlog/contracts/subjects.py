@@ -1,7 +1,7 @@
 """What a suite is judged on: rows of a small table, counts over a large one, or the results of the
 checks.
 
-In: a lake and a run. Out: `Subject`s: a pandas frame per suite, or why there is none. Reads Delta
+In: a lake and a run. Out: `SuiteRows`: a pandas frame per suite, or why there is none. Reads Delta
 tables through Arrow; Spark takes no part.
 """
 
@@ -30,7 +30,7 @@ class MissingColumnError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SuiteRows:
     """A suite with the rows that it is judged on; without any, `skipped` says why there is nothing
     to judge, or `broken` why it cannot be read. By column: why its contracts are skipped, and why
     it could not be counted.
@@ -51,24 +51,24 @@ class RunOfLake:
         self._lake, self._run_id, self._number = lake, run_id, number
         self._scans = Scans(lake)
 
-    def table_subject(self, suite: Suite) -> Subject:
+    def table_subject(self, suite: Suite) -> SuiteRows:
         """The rows, or the counts, of a suite's tables."""
         if suite.is_counted:
             return self._counted(suite)
         (table,) = suite.tables
         unpublished = self._unpublished(table)
         if unpublished is not None:
-            return Subject(suite, skipped=unpublished)
+            return SuiteRows(suite, skipped=unpublished)
         wanted = dict.fromkeys(name for one in suite.contracts for name in one.reads)
-        return Subject(suite, self._rows(table, list(wanted)).to_pandas())
+        return SuiteRows(suite, self._rows(table, list(wanted)).to_pandas())
 
-    def audit_subject(self, suite: Suite) -> Subject:
+    def audit_subject(self, suite: Suite) -> SuiteRows:
         """One row: per check that could be judged, how many critical findings it has.
 
         A check that errored, or that has no result, has no column: its contract errors."""
         unpublished = self._unpublished(CHECK_RESULTS.name) or self._unpublished(FINDINGS.name)
         if unpublished is not None:
-            return Subject(suite, skipped=unpublished)
+            return SuiteRows(suite, skipped=unpublished)
         results = self._rows(CHECK_RESULTS.name, ["check", "result", "reason"]).to_pylist()
         findings = self._rows(FINDINGS.name, ["check", "severity"]).to_pylist()
         critical = Counter(one["check"] for one in findings if one["severity"] == "critical")
@@ -77,9 +77,9 @@ class RunOfLake:
         row = {check: count for check, count in row.items() if check not in why[ERRORED]}
         row[ERRORED_CHECKS] = len(why[ERRORED])
         frame = pd.DataFrame([row])
-        return Subject(suite, frame, skipped_columns=why[SKIPPED], problems=why[ERRORED])
+        return SuiteRows(suite, frame, skipped_columns=why[SKIPPED], problems=why[ERRORED])
 
-    def _counted(self, suite: Suite) -> Subject:
+    def _counted(self, suite: Suite) -> SuiteRows:
         """One row: what each contract counts, over all tables of the suite."""
         counts: dict[str, int] = {}
         skipped: dict[str, str] = {}
@@ -96,7 +96,7 @@ class RunOfLake:
                 # What could not be counted has no column, and its contract errors; others go on.
                 except Exception as error:
                     problems[_column(one)] = said(error)
-        return Subject(suite, pd.DataFrame([counts or {"": 0}]), None, None, skipped, problems)
+        return SuiteRows(suite, pd.DataFrame([counts or {"": 0}]), None, None, skipped, problems)
 
     def _count(self, contract: Contract) -> int:
         assert contract.counts is not None

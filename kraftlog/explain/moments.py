@@ -62,7 +62,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Source:
+class MomentSource:
     """Where moments come from, and how they are read. `offsets` are those whose every record is a
     moment, whether it changes anything or not; where they are given nothing else is told, but for
     the topics that are there before, for their names. `topic` is the name or id of the only topic
@@ -108,7 +108,7 @@ class _Lineage:
     does not begin at 0, a snapshot is the base, and what lies between is not known.
     """
 
-    source: Source
+    source: MomentSource
     name: str
     links: Chain
     fork: int

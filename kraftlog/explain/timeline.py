@@ -26,7 +26,7 @@ COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to 
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
     everything below `lower`, nothing from `upper` on (None: not known).
     """
@@ -36,7 +36,7 @@ class Known:
     upper: int | None
 
     @classmethod
-    def of(cls, quorum: Quorum) -> "Known":
+    def of(cls, quorum: Quorum) -> "KnownHistory":
         """From the logs and the bounds of a quorum."""
         leaders: dict[int, int] = {}
         for log in quorum.peers:
@@ -93,7 +93,7 @@ class _Names:
 def timeline(
     moments: Iterable[Moment],
     subject: Subject,
-    known: Known,
+    known: KnownHistory,
     between: tuple[int | None, int | None] = (None, None),
     accesses: Iterable[Access] = (),
 ) -> Iterator[Entry]:

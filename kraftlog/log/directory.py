@@ -17,7 +17,7 @@ from kraftlog.log.names import FileName, classify
 from kraftlog.log.resync import Search
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import (
-    Entry,
+    FolderEntry,
     absolute,
     as_text,
     entry_of,
@@ -135,7 +135,7 @@ def _below(root: str) -> Iterator[Replica]:
         waiting += [one for one in reversed(inside) if _leads_on(one, root)]
 
 
-def _leads_on(entry: Entry, root: str) -> bool:
+def _leads_on(entry: FolderEntry, root: str) -> bool:
     """Whether an entry is a folder that is looked into."""
     if entry.is_folder and _is_outside(entry, root):
         tell_once(f"{entry.path}: {_OUTSIDE}, and is left out")
@@ -149,12 +149,12 @@ IS_FOLDER = "it is a folder, not a file"
 _OUTSIDE = "it is a link that leads out of the input"
 
 
-def _is_outside(entry: Entry, folder: str) -> bool:
+def _is_outside(entry: FolderEntry, folder: str) -> bool:
     """Whether an entry is a link that leads out of a folder."""
     return entry.leads_to is not None and not is_inside(entry.leads_to, real_path(folder))
 
 
-def _single_file(root: str, entry: Entry) -> Replica:
+def _single_file(root: str, entry: FolderEntry) -> Replica:
     kind = classify(entry.name).kind
     if kind not in names.RECORD_KINDS and not (kind == names.UNKNOWN and _holds_batches(entry)):
         raise InputError(
@@ -166,7 +166,7 @@ def _single_file(root: str, entry: Entry) -> Replica:
     return Replica(label, root, entry.path, (_log_file(label, entry, root),))
 
 
-def _holds_batches(entry: Entry) -> bool:
+def _holds_batches(entry: FolderEntry) -> bool:
     """Whether a file whose name says nothing holds a record batch; one that cannot be read may."""
     try:
         with open_file(entry.path) as file:
@@ -175,7 +175,7 @@ def _holds_batches(entry: Entry) -> bool:
         return True
 
 
-def _replica(root: str, folder: Entry) -> Replica:
+def _replica(root: str, folder: FolderEntry) -> Replica:
     parent = folder.path.rsplit("/", 1)[0]
     label = _label(root, folder.path)
     try:
@@ -214,7 +214,7 @@ def _beside(label: str, parent: str) -> Iterator[LogFile]:
                 yield _log_file(label, entry, above)
 
 
-def _listed(folder: str, *, must: bool = False) -> list[Entry]:
+def _listed(folder: str, *, must: bool = False) -> list[FolderEntry]:
     """What lies in a folder. One that cannot be listed is told of, and passed over unless it must
     be listed.
     """
@@ -230,7 +230,7 @@ def _listed(folder: str, *, must: bool = False) -> list[Entry]:
         return []
 
 
-def _log_file(label: str, entry: Entry, root: str) -> LogFile:
+def _log_file(label: str, entry: FolderEntry, root: str) -> LogFile:
     problem = entry.problem
     if entry.is_folder:
         problem = IS_FOLDER

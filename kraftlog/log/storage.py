@@ -20,7 +20,7 @@ from kraftlog.log.stores import filesystem_of, is_remote
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """One name in a folder. `identity` recognises the same file under another name (device and
     inode), `leads_to` is where a link ends. `problem` says why nothing can be read by this name.
     """
@@ -147,7 +147,7 @@ def open_file(path: str) -> FileBytes:
     return LocalBytes(local_path(path))
 
 
-def list_folder(path: str) -> list[Entry]:
+def list_folder(path: str) -> list[FolderEntry]:
     """The names in a folder, sorted; names that vanish meanwhile are left out.
 
     Raises OSError when the folder cannot be listed."""
@@ -155,7 +155,7 @@ def list_folder(path: str) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def entry_of(path: str) -> Entry | None:
+def entry_of(path: str) -> FolderEntry | None:
     """A path's own entry; None where there is nothing."""
     if is_remote(path):
         filesystem, inner = filesystem_of(path)
@@ -168,18 +168,18 @@ def entry_of(path: str) -> Entry | None:
         return None
 
 
-def _list_local(path: str) -> Iterator[Entry]:
+def _list_local(path: str) -> Iterator[FolderEntry]:
     with os.scandir(path) as found:
         for one in found:
             if (entry := _scanned(one)) is not None:
                 yield entry
 
 
-def _scanned(one: "os.DirEntry[str]") -> Entry | None:
+def _scanned(one: "os.DirEntry[str]") -> FolderEntry | None:
     """None where the name has vanished since it was listed: that is normal in a live copy."""
     if (shown := as_text(one.name)) != one.name:
         path = as_text(one.path)
-        return Entry(shown, path, False, False, 0, 0, None, None, "its name is not UTF-8")
+        return FolderEntry(shown, path, False, False, 0, 0, None, None, "its name is not UTF-8")
     leads_to = os.path.realpath(one.path) if one.is_symlink() else None
     try:
         return replace(_local_entry(one.name, one.path, os.stat(one.path)), leads_to=leads_to)
@@ -190,8 +190,8 @@ def _scanned(one: "os.DirEntry[str]") -> Entry | None:
         return _unknown(one, error.strerror or str(error))
 
 
-def _unknown(one: "os.DirEntry[str]", problem: str) -> Entry:
-    return Entry(one.name, one.path, False, False, 0, 0, None, None, problem)
+def _unknown(one: "os.DirEntry[str]", problem: str) -> FolderEntry:
+    return FolderEntry(one.name, one.path, False, False, 0, 0, None, None, problem)
 
 
 def as_text(name: str) -> str:
@@ -199,9 +199,9 @@ def as_text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _local_entry(name: str, path: str, status: os.stat_result) -> Entry:
+def _local_entry(name: str, path: str, status: os.stat_result) -> FolderEntry:
     mode = status.st_mode
-    return Entry(
+    return FolderEntry(
         name,
         path,
         stat.S_ISDIR(mode),
@@ -216,7 +216,7 @@ _LAST_TIME_NS = (1 << 63) - 1
 """Some file systems hold times that 64 bits of nanoseconds do not."""
 
 
-def _list_remote(path: str) -> Iterator[Entry]:
+def _list_remote(path: str) -> Iterator[FolderEntry]:
     filesystem, inner = filesystem_of(path)
     # On GCS pyarrow lists a folder among others only where an object stands for it, which no tool
     # that copies makes; a listing of all that lies below shows it.
@@ -229,11 +229,11 @@ def _list_remote(path: str) -> Iterator[Entry]:
         else:
             yield _remote_entry(info, f"{path.rstrip('/')}/{name}")
     for name in folders:
-        yield Entry(name, f"{path.rstrip('/')}/{name}", True, False, 0, 0, None)
+        yield FolderEntry(name, f"{path.rstrip('/')}/{name}", True, False, 0, 0, None)
 
 
-def _remote_entry(info: pafs.FileInfo, path: str) -> Entry:
-    return Entry(
+def _remote_entry(info: pafs.FileInfo, path: str) -> FolderEntry:
+    return FolderEntry(
         info.base_name,
         path,
         info.type == pafs.FileType.Directory,

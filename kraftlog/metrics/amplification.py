@@ -34,7 +34,7 @@ _CHANGES_PRECEDE = ("fenced", "unregistered")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BrokerEvent:
     """A broker's change of state, at the offset of its record."""
 
     offset: int
@@ -43,7 +43,7 @@ class Event:
     record_type: str
 
 
-def events_of(versions: Iterable[Mapping[str, Any]]) -> list[Event]:
+def events_of(versions: Iterable[Mapping[str, Any]]) -> list[BrokerEvent]:
     """Registrations, fencings, unfencings, controlled shutdowns and unregistrations, from the rows
     of `brokers`, in offset order.
     """
@@ -53,14 +53,14 @@ def events_of(versions: Iterable[Mapping[str, Any]]) -> list[Event]:
         broker, offset = row["broker_id"], row["record_offset"]
         if offset is not None:
             found += [
-                Event(offset, broker, kind, row["record_type"])
+                BrokerEvent(offset, broker, kind, row["record_type"])
                 for kind in _kinds(before.get(broker), row)
             ]
         before[broker] = row
     for broker, row in before.items():
         if row["valid_to_offset"] is not None:
             offset = row["valid_to_offset"] - 1
-            found.append(Event(offset, broker, "unregistered", "UNREGISTER_BROKER_RECORD"))
+            found.append(BrokerEvent(offset, broker, "unregistered", "UNREGISTER_BROKER_RECORD"))
     return sorted(found, key=lambda one: one.offset)
 
 
@@ -81,7 +81,7 @@ class Bursts:
     it the changes in any order.
     """
 
-    def __init__(self, log: SharedLog, events: Iterable[Event]) -> None:
+    def __init__(self, log: SharedLog, events: Iterable[BrokerEvent]) -> None:
         self.log = log
         self.events = [one for one in events if log.row_at(one.offset + 1) > 0]
         offsets = np.array([one.offset for one in self.events], np.int64)
@@ -113,7 +113,7 @@ def _bursts(log: SharedLog) -> Longs:
     return found
 
 
-def _shares(events: list[Event], spans: Longs) -> Longs:
+def _shares(events: list[BrokerEvent], spans: Longs) -> Longs:
     """Per event, the offsets [start, end) of its own partition changes. Alone in its burst it has
     all; of several, Kafka writes those of a fencing or an unregistration before the record that
     tells of it, and those of another event behind it.
@@ -140,7 +140,9 @@ def amplification_rows(found: Bursts, replicas: int) -> list[Row]:
     ]
 
 
-def _row(log: SharedLog, event: Event, span: Longs, count: int, size: int, replicas: int) -> Row:
+def _row(
+    log: SharedLog, event: BrokerEvent, span: Longs, count: int, size: int, replicas: int
+) -> Row:
     start, end = int(span[0]), int(span[1])
     burst = log.bytes_between(start, end)
     at = log.row_at(event.offset + 1) - 1

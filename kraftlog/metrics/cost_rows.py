@@ -55,7 +55,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Figure:
     """One figure of one model; `value` is None where a run cannot tell."""
 
     model: str
@@ -92,7 +92,7 @@ def cost_rows(found: Measured) -> list[Row]:
 
 def _replication(
     scenario: str, change: float | None, event: float | None, held: float, nodes: int
-) -> Iterator[Cost]:
+) -> Iterator[Figure]:
     """Events against one change per partition; `nodes` counts the copies of the log."""
     stored = None if change is None else change * held
     sent = None if stored is None else fan_out_bytes(stored, nodes)
@@ -105,10 +105,10 @@ def _replication(
         ("changes of one fencing, sent by the leader", sent, "bytes", AMOUNT),
         ("event of one fencing, sent by the leader", event_sent, "bytes", AMOUNT),
     ):
-        yield Cost("amount replicated", scenario, measure, value, unit, source)
+        yield Figure("amount replicated", scenario, measure, value, unit, source)
 
 
-def _measured_replication(found: Measured) -> Iterator[Cost]:
+def _measured_replication(found: Measured) -> Iterator[Figure]:
     yield from _replication(
         MEASURED,
         found.partition_change_bytes,
@@ -122,10 +122,10 @@ def _measured_replication(found: Measured) -> Iterator[Cost]:
         ("topics with two replicas on one broker", found.unbalanced_topics, "topics"),
         ("topics", found.topics, "topics"),
     ):
-        yield Cost("amount replicated", MEASURED, measure, value, unit, AMOUNT)
+        yield Figure("amount replicated", MEASURED, measure, value, unit, AMOUNT)
 
 
-def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Cost]:
+def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Figure]:
     """Three reads against one; nothing where the rate is not known."""
     if rate is None:
         return
@@ -138,10 +138,10 @@ def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Cost]:
         ("bytes until a compaction", compaction.dirty_bytes, "bytes"),
         ("time until a compaction", compaction.interval_seconds, "seconds"),
     ):
-        yield Cost("reads", scenario, measure, value, unit, LOADING)
+        yield Figure("reads", scenario, measure, value, unit, LOADING)
 
 
-def _writes(found: Measured) -> Iterator[Cost]:
+def _writes(found: Measured) -> Iterator[Figure]:
     compacted = written_bytes(found.state_bytes, found.tombstone_bytes)
     for measure, value, unit, source in (
         ("snapshot writes", written_bytes(found.snapshot_bytes), "bytes", LOADING),
@@ -150,16 +150,16 @@ def _writes(found: Measured) -> Iterator[Cost]:
         ("objects in a compacted log", found.compacted_objects, "objects", MOTIVATION),
         ("objects in the state", found.live_objects, "objects", MOTIVATION),
     ):
-        yield Cost("writes", MEASURED, measure, value, unit, source)
+        yield Figure("writes", MEASURED, measure, value, unit, source)
 
 
-def _rejected(found: Measured) -> Iterator[Cost]:
+def _rejected(found: Measured) -> Iterator[Figure]:
     """Designs that were weighed and not taken."""
     appended = appended_snapshot_bytes(found.snapshot_bytes, found.replicas, 1)
     cadence = found.snapshots_per_day
     handover = None if cadence is None else handover_elections_per_day(cadence, found.voters)
-    yield Cost("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", REJECTED)
-    yield Cost(
+    yield Figure("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", REJECTED)
+    yield Figure(
         "leader hands over to snapshot", MEASURED, "more elections", handover, "/day", REJECTED
     )
     elections, writes = found.elections_per_day, found.writes_per_day
@@ -169,7 +169,7 @@ def _rejected(found: Measured) -> Iterator[Cost]:
             ("request on becoming follower", cost.vector_ms),
             ("round trip per write", cost.held_acknowledgement_ms),
         ):
-            yield Cost(
+            yield Figure(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"
             )
 

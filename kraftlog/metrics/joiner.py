@@ -32,7 +32,7 @@ LINKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JoinSource:
     """Whom a joiner fetches from, and what: a snapshot (None: the whole log), and the batches after
     its end.
     """
@@ -50,7 +50,7 @@ class Source:
         return int(self.batch_sizes.sum())
 
 
-def source_of(quorum: Quorum) -> Source | None:
+def source_of(quorum: Quorum) -> JoinSource | None:
     """The leader's copy, as it would serve it, or else the newest; None where no log is at hand.
 
     Kafka answers with a snapshot where the log does not begin at offset 0, and, since a joiner
@@ -59,7 +59,7 @@ def source_of(quorum: Quorum) -> Source | None:
     if log is None:
         return None
     snapshot = newest_snapshot(quorum, log.label)
-    return Source(log.label, snapshot, sizes_after(log, snapshot.end_offset if snapshot else 0))
+    return JoinSource(log.label, snapshot, sizes_after(log, snapshot.end_offset if snapshot else 0))
 
 
 def sizes_after(log: LogView, offset: int) -> Longs:
@@ -80,7 +80,7 @@ def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:
     return [_row(source, name, chunk, loading, timeout) for name in LINKS for chunk in CHUNKS]
 
 
-def _row(source: Source, name: str, chunk: int, loading: float, timeout_ms: int) -> Row:
+def _row(source: JoinSource, name: str, chunk: int, loading: float, timeout_ms: int) -> Row:
     link, log_size = LINKS[name], source.log_bytes
     snapshot = Transfer(source.snapshot_bytes, link, chunk, timeout_ms)
     answers = [one.size_bytes for one in log_chunks(source.batch_sizes, chunk)]

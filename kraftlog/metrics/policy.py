@@ -27,7 +27,7 @@ MIN_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PolicyLimits:
     """What the rules compare with."""
 
     min_changed_ratio: float = MIN_CHANGED_RATIO
@@ -55,7 +55,7 @@ class Simulator:
 
     log: SharedLog
     changes: Changes
-    limits: Limits
+    limits: PolicyLimits
 
     @cached_property
     def _times(self) -> Longs:

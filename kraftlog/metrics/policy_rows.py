@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from kraftlog.metrics.policy import ADOPTED, SHIPPED, Interval, Limits, Simulator
+from kraftlog.metrics.policy import ADOPTED, SHIPPED, Interval, PolicyLimits, Simulator
 from kraftlog.metrics.snapshot_advice import NEVER_MS, limits_of_node
 from kraftlog.quorum.growth import write_amplification
 from kraftlog.quorum.model import Quorum
@@ -28,7 +28,7 @@ def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None
     rows = list(_of_rules(simulator, None, object_bytes))
     for log in quorum.logs:
         own = limits_of_node(log)
-        if own != Limits():
+        if own != PolicyLimits():
             rows += _of_rules(replace(simulator, limits=own), log.label, object_bytes)
     for log in quorum.logs:
         ends = {one.end_offset for one in quorum.credible_snapshots if one.replica == log.label}

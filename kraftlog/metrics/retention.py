@@ -17,7 +17,7 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
-    Limits,
+    RetentionLimits,
     kept_snapshots,
     limits_of,
     log_bytes,
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Retention(Limits):
+class Retention(RetentionLimits):
     """What the rules compare with; defaults of the KIP and of Kafka."""
 
     start_offset_lag_ms: int = 7 * DAY_MS

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.metrics.load_time import load_ms
-from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
-from kraftlog.metrics.policy import Limits as PolicyLimits
+from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS, PolicyLimits
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.retention import Limits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS, number_of
 
 Row = dict[str, Any]
@@ -29,15 +28,15 @@ NEVER_MS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SnapshotPolicy:
     """When a node takes a snapshot, and what it keeps. An interval of 0 is none; a retention below
     0 has no limit.
     """
 
     interval_ms: int = MAX_INTERVAL_MS
     max_bytes: int = MAX_BYTES
-    kept_bytes: int = Limits().max_bytes
-    kept_ms: int = Limits().max_ms
+    kept_bytes: int = RetentionLimits().max_bytes
+    kept_ms: int = RetentionLimits().max_ms
 
     def period_ms(self, log_bytes_per_day: float) -> float | None:
         """Time between two snapshots of a log that grows so; None where none is ever due."""
@@ -46,15 +45,17 @@ class Rule:
         return min(due, default=None)
 
 
-def rule_of(log: LogView) -> tuple[Rule, bool]:
+def rule_of(log: LogView) -> tuple[SnapshotPolicy, bool]:
     """A node's own rule by the `server.properties` beside its log, and whether it sets any of it;
     Kafka's defaults where it does not.
     """
     replica = log.evidence
     limits, names = limits_of(replica), (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
     own = {name: number_of(replica, name) for name in names}
-    is_set = any(one.source == Source.SERVER_PROPERTIES for one in own.values())
-    return Rule(own[INTERVAL].value, limits.between_bytes, limits.max_bytes, limits.max_ms), is_set
+    is_set = any(one.source == ValueSource.SERVER_PROPERTIES for one in own.values())
+    return SnapshotPolicy(
+        own[INTERVAL].value, limits.between_bytes, limits.max_bytes, limits.max_ms
+    ), is_set
 
 
 def limits_of_node(log: LogView) -> PolicyLimits:
@@ -66,7 +67,7 @@ def limits_of_node(log: LogView) -> PolicyLimits:
     return PolicyLimits(max_bytes=min(own.max_bytes, NEVER_MS), max_interval_ms=interval)
 
 
-def kept_count(rule: Rule, period_ms: float, bytes_per_period: float) -> tuple[int, str]:
+def kept_count(rule: SnapshotPolicy, period_ms: float, bytes_per_period: float) -> tuple[int, str]:
     """How many snapshots there are at a time once the quorum is old enough, and by which limit. A
     period leaves a snapshot and the log up to it; the newest is never deleted.
     """
@@ -97,14 +98,18 @@ def advice_rows(
         choices[min(max(ceil(best), INTERVALS_MS[0]), DAY_MS)] = BALANCED
     choices[own.interval_ms] = "own" if is_set else "default"
     for interval, source in sorted(choices.items()):
-        rule = Rule(interval, own.max_bytes, own.kept_bytes, own.kept_ms)
+        rule = SnapshotPolicy(interval, own.max_bytes, own.kept_bytes, own.kept_ms)
         period = rule.period_ms(log_bytes_per_day)
         row = {"replica": log.label, "interval_ms": interval, "chosen_by": source}
         yield row | _costs(rule, period, snapshot_bytes, log_bytes_per_day, load_rate)
 
 
 def _costs(
-    rule: Rule, period: float | None, size: float, log_bytes_per_day: float, load_rate: float
+    rule: SnapshotPolicy,
+    period: float | None,
+    size: float,
+    log_bytes_per_day: float,
+    load_rate: float,
 ) -> Row:
     """What one rule costs a day, and at worst when a node starts."""
     if period is None:

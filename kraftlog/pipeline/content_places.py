@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kraftlog.errors import LakeError
-from kraftlog.pipeline.scan import Scanned
+from kraftlog.pipeline.scan import ScannedFile
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 
@@ -49,7 +49,7 @@ class Places:
         return int((self.ranges[:, 1] - self.ranges[:, 0]).sum())
 
 
-def choose(lake: Lake, scanned: Sequence[Scanned]) -> dict[int, Places]:
+def choose(lake: Lake, scanned: Sequence[ScannedFile]) -> dict[int, Places]:
     """The places of new contents, by split; splits without any are left out.
 
     Raises LakeError where the driver does not see what tasks have written.

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
-from kraftlog.explain.timeline import Known
+from kraftlog.explain.timeline import KnownHistory
 from kraftlog.message.spec import FieldSpec
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
@@ -43,7 +43,7 @@ def _removed_by(table: StateTable) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def known_in(path: str) -> Known:
+def known_in(path: str) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed."""
     lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
@@ -55,7 +55,7 @@ def known_in(path: str) -> Known:
         if row["leader_id"] is not None
     }
     first = bounds[0] if bounds else {"committed_lower": 0, "committed_upper": None}
-    return Known(leaders, first["committed_lower"] or 0, first["committed_upper"])
+    return KnownHistory(leaders, first["committed_lower"] or 0, first["committed_upper"])
 
 
 def moments_in(path: str, subject: Subject) -> Iterator[Moment]:

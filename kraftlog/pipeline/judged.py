@@ -13,7 +13,7 @@ from typing import Any
 
 from kraftlog import __version__
 from kraftlog.audit.issues import Issues
-from kraftlog.audit.state_rules import Told as Issue
+from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.pipeline.run import Row
 from kraftlog.quorum.evidence import Difference

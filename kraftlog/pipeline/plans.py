@@ -24,7 +24,7 @@ from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
-    Partition,
+    DataPartition,
     select_all,
     topic_rows,
 )
@@ -333,7 +333,7 @@ def cluster_in(lake: Lake) -> Cluster:
     brokers = [Broker(*row) for row in _current(lake, "brokers", "broker_id", "rack", "fenced")]
     columns = ("topic_id", "partition_id", "partition_replicas", "isr", "leader")
     partitions = (
-        Partition(names.get(topic_id, topic_id), *rest)
+        DataPartition(names.get(topic_id, topic_id), *rest)
         for topic_id, *rest in _current(lake, "partitions", *columns)
     )
     return Cluster({one.id: one for one in brokers}, partitions)

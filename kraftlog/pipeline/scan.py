@@ -23,7 +23,7 @@ _FLUSH_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedFile:
     """A file of `batches` or `faults`, and the index of the split that it tells of."""
 
     split: int
@@ -32,11 +32,11 @@ class Scanned:
 
 def scan_bin(
     splits: Sequence[Split], bins: Sequence[Sequence[int]], limits: Limits, lake: Lake, number: int
-) -> Iterator[Scanned]:
+) -> Iterator[ScannedFile]:
     """Walk the splits of one bin. The files of a split come in the order of its batches."""
     for index in bins[number]:
         for file in _scan_split(splits[index], limits, lake):
-            yield Scanned(index, file)
+            yield ScannedFile(index, file)
 
 
 def _scan_split(split: Split, limits: Limits, lake: Lake) -> Iterator[WrittenFile]:

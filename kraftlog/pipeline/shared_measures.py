@@ -20,7 +20,7 @@ from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
-from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
@@ -117,7 +117,9 @@ class SharedMeasures:
     @cached_property
     def simulator(self) -> Simulator:
         """The snapshot policies over the shared log."""
-        return Simulator(self.log, Changes(self.lives.values(), self.log.unbroken_from), Limits())
+        return Simulator(
+            self.log, Changes(self.lives.values(), self.log.unbroken_from), PolicyLimits()
+        )
 
     @cached_property
     def brokers(self) -> list[Row]:

@@ -18,7 +18,7 @@ After = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Continuation:
     """The first `count` batches continue the log; `problem` says what is wrong with the next one.
 
     `starts` are (epoch, offset) where an epoch begins; `last_position` is where the last batch of
@@ -44,7 +44,7 @@ class WholeBatches:
     starts: tuple[tuple[int, int], ...]
 
 
-def run_of(batches: Batches, after: After, below: int | None = None) -> Run:
+def run_of(batches: Batches, after: After, below: int | None = None) -> Continuation:
     """The batches, one or more, that continue a log, and that end at or below an offset."""
     headers = batches.headers
     base = headers["base_offset"].astype(np.int64)
@@ -69,7 +69,7 @@ def run_of(batches: Batches, after: After, below: int | None = None) -> Run:
     size = int(headers["length"][last]) + PREFIX_SIZE if count else 0
     at = int(batches.positions[max(last, 0)])
     end = int(ends[last]) if count else due
-    return Run(count, int(base[0]), end, at, at + size, starts, problem)
+    return Continuation(count, int(base[0]), end, at, at + size, starts, problem)
 
 
 def whole_batches(

@@ -35,7 +35,7 @@ STEPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CopiedNode:
     """A node: the name of its copy, how a command is run there, and the folder that holds
     `__cluster_metadata-0`.
     """
@@ -53,7 +53,7 @@ class Source:
         return shlex.join([*self.shell, "sh", "-c", inside])
 
 
-def ssh_source(text: str) -> Source:
+def ssh_source(text: str) -> CopiedNode:
     """[NAME=][USER@]HOST:FOLDER.
 
     Raises UsageError for anything else."""
@@ -64,10 +64,10 @@ def ssh_source(text: str) -> Source:
     short = host.rpartition("@")[2].split(".")[0]
     # ssh takes an IPv6 address as it is.
     bare = host.replace("[", "").replace("]", "")
-    return Source(_checked(name or short, text), ("ssh", bare), f"/{folder}")
+    return CopiedNode(_checked(name or short, text), ("ssh", bare), f"/{folder}")
 
 
-def kubectl_source(text: str) -> Source:
+def kubectl_source(text: str) -> CopiedNode:
     """[NAME=][NAMESPACE/]POD:FOLDER.
 
     Raises UsageError for anything else."""
@@ -77,7 +77,7 @@ def kubectl_source(text: str) -> Source:
         raise UsageError(f"{text!r} is no [NAME=][NAMESPACE/]POD:/FOLDER")
     namespace, _, own = pod.rpartition("/")
     shell = ("kubectl", "exec", *(("-n", namespace) if namespace else ()), own, "--")
-    return Source(_checked(name or own, text), shell, f"/{folder}")
+    return CopiedNode(_checked(name or own, text), shell, f"/{folder}")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _checked(name: str, text: str) -> str:
 
 
 def copy_script(
-    sources: Iterable[Source], out: str, pull: str | None = None, sudo: bool = False
+    sources: Iterable[CopiedNode], out: str, pull: str | None = None, sudo: bool = False
 ) -> Iterator[str]:
     """The lines of the script.
 

@@ -1,7 +1,7 @@
 """What is committed: an interval that always holds the high watermark, as far as Raft allows and no
 further.
 
-In: for each voter at hand its `Standing` (how far its copy reaches, what it knows of epochs,
+In: for each voter at hand its `CopyStanding` (how far its copy reaches, what it knows of epochs,
 whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
 per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
 KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
@@ -21,7 +21,7 @@ NOTHING_AT_HAND = "no evidence of any committed offset is at hand"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CopyStanding:
     """One copy as it stands in its quorum.
 
     `voter` is the voter's id, None for an observer. `known_epoch` is the highest epoch that its
@@ -62,7 +62,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldAlike:
     """What a majority of the voters holds alike: every batch below `end`, as `label`'s log has it.
 
     `holders` are the voters' copies that hold it.
@@ -78,7 +78,7 @@ class Voting:
     """The copies of one quorum and its voters; what follows from both."""
 
     voters: tuple[int, ...]
-    standings: Sequence[Standing]
+    standings: Sequence[CopyStanding]
     agree: Agreement
 
     @property
@@ -86,9 +86,9 @@ class Voting:
         return len(self.voters) // 2 + 1
 
     @property
-    def at_hand(self) -> dict[int, list[Standing]]:
+    def at_hand(self) -> dict[int, list[CopyStanding]]:
         """The copies of each voter; more than one where two folders claim to be it."""
-        found: dict[int, list[Standing]] = {}
+        found: dict[int, list[CopyStanding]] = {}
         for one in self.standings:
             if one.voter is not None and one.voter in self.voters:
                 found.setdefault(one.voter, []).append(one)
@@ -109,18 +109,18 @@ class Voting:
 
     # --- what is committed for certain -----------------------------------------------------------
 
-    def held_by_majority(self) -> Held | None:
+    def held_by_majority(self) -> HeldAlike | None:
         """The largest prefix that a majority of the voters holds alike; None where none does."""
-        best: Held | None = None
+        best: HeldAlike | None = None
         for copies in self.at_hand.values():
             for one in copies:
                 ends = sorted(self._ends(one).values(), reverse=True)
                 end = ends[self.majority - 1] if len(ends) >= self.majority else 0
                 if end > (best.end if best else 0):
-                    best = Held(end, one.label, tuple(self._holders(one.label, end)))
+                    best = HeldAlike(end, one.label, tuple(self._holders(one.label, end)))
         return best
 
-    def _ends(self, one: Standing) -> dict[int, int]:
+    def _ends(self, one: CopyStanding) -> dict[int, int]:
         """How far each voter holds what a copy holds; of two copies of one voter only one can be
         the real one, so the shorter counts.
         """
@@ -135,14 +135,14 @@ class Voting:
                 if self.agree(label, one.label) >= end:
                     yield one.label
 
-    def committed_held(self) -> Held | None:
+    def committed_held(self) -> HeldAlike | None:
         """The largest prefix on a majority that no leader, seen or unseen, can have replaced."""
         held = self.held_by_majority()
         while held is not None and held.end > 0:
             against = self._contradicted_at(held)
             if against is None:
                 break
-            held = Held(against, held.label, tuple(self._holders(held.label, against)))
+            held = HeldAlike(against, held.label, tuple(self._holders(held.label, against)))
         if held is None or held.end <= 0 or self._could_be_replaced(held):
             return None
         return held
@@ -150,7 +150,7 @@ class Voting:
     def _vector(self, label: str) -> EpochVector:
         return next(one.vector for one in self.standings if one.label == label)
 
-    def _contradicted_at(self, held: Held) -> int | None:
+    def _contradicted_at(self, held: HeldAlike) -> int | None:
         """The end of what a prefix shares with a copy that holds a newer epoch than its last batch,
         at or below that batch; the lowest such offset, None where nobody does.
         """
@@ -162,7 +162,7 @@ class Voting:
         ]
         return min((end for end in shared if end < held.end), default=None)
 
-    def _could_be_replaced(self, held: Held) -> bool:
+    def _could_be_replaced(self, held: HeldAlike) -> bool:
         """Whether a leader of a newer epoch, of which no log at hand tells, may have replaced the
         end of a prefix.
         """

@@ -7,7 +7,7 @@ KIP-630 "Design", KAFKA-1211, KIP-595.
 
 from typing import NamedTuple
 
-from kraftlog.quorum.divergence import Run
+from kraftlog.quorum.divergence import DifferingRun
 from kraftlog.quorum.model import Quorum
 
 
@@ -42,7 +42,7 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     return Committed(bounds.lower, bounds.lower_reason)
 
 
-def _is_odd(quorum: Quorum, label: str, run: Run) -> bool:
+def _is_odd(quorum: Quorum, label: str, run: DifferingRun) -> bool:
     """Whether most of the copies hold something else where a difference begins."""
     usual = quorum.majority_at(run.start)
     return usual is not None and all(one.label != label for one in usual)

@@ -48,14 +48,14 @@ _INDEX = re.compile(r"\[\d+\]")
 _EMPTY_VALUE_FAULTS = ("has no value", "frame version: a varint is cut off")
 
 
-class Decoded(NamedTuple):
+class BatchRecords(NamedTuple):
     """A batch's records in order, and what is remarkable in them."""
 
     records: tuple[Record, ...]
     content: Content | None
 
 
-def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) -> Decoded:
+def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) -> BatchRecords:
     """Decode a batch whose CRC is right, once for all replicas that hold it."""
     records: list[Record] = []
     issues: list[RecordIssue] = []
@@ -75,7 +75,7 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     content = None
     if issues or controls or transactions:
         content = Content(batch_id, tuple(issues), counts.total(), controls, transactions)
-    return Decoded(tuple(records), content)
+    return BatchRecords(tuple(records), content)
 
 
 def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:

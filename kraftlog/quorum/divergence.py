@@ -23,7 +23,7 @@ RUN_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DifferingRun:
     """Consecutive batches that two logs hold differently: offsets [start, end) of the first log.
 
     `rows` and `other_rows` are the batches of both (of the whole logs), side by side by offset.
@@ -48,7 +48,7 @@ class Comparison:
     one: LogView
     other: LogView
     common_end: int | None
-    runs: tuple[Run, ...]
+    runs: tuple[DifferingRun, ...]
 
     @property
     def shares_offsets(self) -> bool:
@@ -98,7 +98,7 @@ def _runs(
     mine: Longs,
     partner: Longs,
     differs: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
-) -> "list[Run]":
+) -> "list[DifferingRun]":
     edges = np.flatnonzero(np.diff(np.concatenate([[0], differs.astype(np.int8), [0]])))
     found = []
     spans = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
@@ -108,7 +108,7 @@ def _runs(
         same = one.raw_epochs[mine_run] == other.raw_epochs[partner_run]
         at = int(one.base[mine_run[int(same.argmax())]]) if same.any() else None
         found.append(
-            Run(
+            DifferingRun(
                 int(one.base[mine_run[0]]),
                 int(one.last[mine_run[-1]]) + 1,
                 one.rows[mine_run],
@@ -120,7 +120,9 @@ def _runs(
     return found
 
 
-def is_uncommitted_tail(one: LogView, other: LogView, run: Run, own_snapshot_end: int) -> bool:
+def is_uncommitted_tail(
+    one: LogView, other: LogView, run: DifferingRun, own_snapshot_end: int
+) -> bool:
     """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md`
     defines it.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kraftlog.log import names
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_partition_metadata
-from kraftlog.log.storage import Entry, list_folder, open_file
+from kraftlog.log.storage import FolderEntry, list_folder, open_file
 
 _NAME = re.compile(
     r"(?P<topic>.+?)-(?P<number>\d+)(?:\.[0-9a-f]{32}-(?P<fate>delete|future|stray))?"
@@ -45,14 +45,14 @@ def partition_folders(log_folder: str) -> tuple[PartitionFolder, ...]:
     )
 
 
-def _inside(folder: str) -> Iterator[Entry]:
+def _inside(folder: str) -> Iterator[FolderEntry]:
     try:
         yield from list_folder(folder)
     except OSError:
         return  # nothing of the kind was copied
 
 
-def _folder(entry: Entry) -> PartitionFolder | None:
+def _folder(entry: FolderEntry) -> PartitionFolder | None:
     found = _NAME.fullmatch(entry.name)
     if found is None or not entry.is_folder or entry.name == names.LOG_FOLDER:
         return None

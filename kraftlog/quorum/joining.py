@@ -8,7 +8,7 @@ between, which costs the others their leader. Source: KAFKA-19541, KIP-1219.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.log import names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -65,7 +65,7 @@ def fetch_settings(
 def least_timeout_ms(quorum: Quorum) -> int:
     """The least fetch timeout that a server.properties at hand sets, else Kafka's."""
     own = (number_of(log.evidence, FETCH_TIMEOUT) for log in quorum.peers)
-    set_ones = (one.value for one in own if one.source == Source.SERVER_PROPERTIES)
+    set_ones = (one.value for one in own if one.source == ValueSource.SERVER_PROPERTIES)
     return min(set_ones, default=FETCH_TIMEOUT_MS)
 
 

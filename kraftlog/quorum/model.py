@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import Bounds, Standing, Voting, interval
-from kraftlog.quorum.divergence import Comparison, Run, compare, is_uncommitted_tail
+from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
+from kraftlog.quorum.divergence import Comparison, DifferingRun, compare, is_uncommitted_tail
 from kraftlog.quorum.ends import end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
@@ -119,7 +119,7 @@ class Quorum:
         """The ordered pairs that differ somewhere."""
         return [one for one in self.comparisons.values() if one.runs]
 
-    def is_tail(self, comparison: Comparison, run: Run) -> bool:
+    def is_tail(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
         cut, and that its own voters had not committed.
         """
@@ -127,7 +127,7 @@ class Quorum:
         looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
         return looks_so and self.fate(comparison, run) != Fate.COMMITTED
 
-    def is_second_history(self, comparison: Comparison, run: Run) -> bool:
+    def is_second_history(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether a run of the comparison's first log is committed by its own voters, and what the
         other log holds there is committed, too, by others.
         """
@@ -136,7 +136,7 @@ class Quorum:
             return self.fate(comparison, run) == Fate.COMMITTED
         return self._is_committed_apart(comparison, run) or self._is_left_behind(comparison, run)
 
-    def _is_left_behind(self, comparison: Comparison, run: Run) -> bool:
+    def _is_left_behind(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where voters went on without what they had committed, as after older copies of
         their disks were put back: a snapshot of its own tells what the side of the older epoch had
         committed, a majority or a snapshot what the other has.
@@ -163,7 +163,7 @@ class Quorum:
             for one in self.snapshots_of(log.label)
         )
 
-    def _is_committed_apart(self, comparison: Comparison, run: Run) -> bool:
+    def _is_committed_apart(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where the epochs do not tell which side is older, as when a quorum is formed
         anew and begins with epoch 1 again: two sets of voters, each with a majority that holds its
         side. The side of the older epoch, else of fewer copies, is the second one.
@@ -191,7 +191,7 @@ class Quorum:
             return None
         return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
 
-    def fate(self, comparison: Comparison, run: Run) -> Fate:
+    def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a run of the comparison's first log can have been committed."""
         log, other = comparison.one, comparison.other
         elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
@@ -226,7 +226,7 @@ class Quorum:
         """For each replica with a second history, the offset at which it begins."""
         return self._starts(self.is_second_history)
 
-    def _starts(self, is_meant: Callable[[Comparison, Run], bool]) -> dict[str, int]:
+    def _starts(self, is_meant: Callable[[Comparison, DifferingRun], bool]) -> dict[str, int]:
         starts: dict[str, int] = {}
         for comparison in self.differing:
             for run in comparison.runs:
@@ -386,11 +386,11 @@ class Quorum:
     def _agree(self, one: str, other: str) -> int:
         return self.surely_agree(self.by_label[one], self.by_label[other])
 
-    def _standing(self, log: LogView) -> Standing:
+    def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
         proven = end_is_proven(log, self.snapshots_of(log.label))
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
-        return Standing(log.label, voter, vector_of(log), known, proven, snapshot_end)
+        return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kraftlog.plain import offsets_text
 from kraftlog.quorum.committed import committed_in
-from kraftlog.quorum.divergence import Comparison, Run
+from kraftlog.quorum.divergence import Comparison, DifferingRun
 from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -45,18 +45,21 @@ class Pair(NamedTuple):
     reason: str
 
 
-def is_tail_of_either(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+def is_tail_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
     """Whether a run is an uncommitted tail, seen from one side or the other."""
     return _is_of_either(quorum, comparison, run, quorum.is_tail)
 
 
-def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: Run) -> bool:
+def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
     """Whether one side's own voters had committed a run that the other side replaced."""
     return _is_of_either(quorum, comparison, run, quorum.is_second_history)
 
 
 def _is_of_either(
-    quorum: Quorum, comparison: Comparison, run: Run, asks: Callable[[Comparison, Run], bool]
+    quorum: Quorum,
+    comparison: Comparison,
+    run: DifferingRun,
+    asks: Callable[[Comparison, DifferingRun], bool],
 ) -> bool:
     if asks(comparison, run):
         return True
@@ -109,7 +112,7 @@ def _diverged(quorum: Quorum, comparison: Comparison, proven: dict[str, bool]) -
 
 
 def _of_run(
-    quorum: Quorum, comparison: Comparison, run: Run, proven: dict[str, bool]
+    quorum: Quorum, comparison: Comparison, run: DifferingRun, proven: dict[str, bool]
 ) -> tuple[Kinship, str]:
     """What one difference says of a pair: the class, and why."""
     if is_second_history_of_either(quorum, comparison, run):
@@ -126,7 +129,9 @@ def _of_run(
     return Kinship.UNDECIDED, f"they differ above the committed bound {lower}"
 
 
-def _sides(quorum: Quorum, comparison: Comparison, run: Run) -> Iterator[tuple[Comparison, Run]]:
+def _sides(
+    quorum: Quorum, comparison: Comparison, run: DifferingRun
+) -> Iterator[tuple[Comparison, DifferingRun]]:
     """A difference as the first log tells it, then as the other does."""
     yield comparison, run
     other = quorum.comparisons[comparison.other.label, comparison.one.label]

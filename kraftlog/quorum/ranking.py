@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Offer:
     """What one replica's own files give: states from `first` to `last` (both included), the latter
     of `epoch`; none where `first` is None. `limit` is how far its log counts.
     """
@@ -61,14 +61,14 @@ def counts_until(quorum: Quorum, log: LogView) -> int:
     return min(ends)
 
 
-def _candidate(quorum: Quorum, log: LogView) -> Candidate:
+def _candidate(quorum: Quorum, log: LogView) -> Offer:
     held, limit = Held(quorum, log), counts_until(quorum, log)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
-        return Candidate(held, None, None, 0, limit, damages)
+        return Offer(held, None, None, 0, limit, damages)
     first, last = ranges[-1]
-    return Candidate(held, first, last, _epoch_before(held, last), limit, damages)
+    return Offer(held, first, last, _epoch_before(held, last), limit, damages)
 
 
 def _epoch_before(held: Held, offset: int) -> int:
@@ -87,7 +87,7 @@ def _damages(quorum: Quorum, log: LogView) -> int:
     return places + sum(one.is_damaged for one in quorum.snapshots_of(log.label))
 
 
-def _row(quorum: Quorum, rank: int, one: Candidate) -> Row:
+def _row(quorum: Quorum, rank: int, one: Offer) -> Row:
     held, last, first = one.held, one.last, one.first
     base = held.base_for(last) if last is not None else None
     begins = base.end_offset if base is not None else 0
@@ -111,7 +111,7 @@ def _row(quorum: Quorum, rank: int, one: Candidate) -> Row:
     }
 
 
-def _reasons(quorum: Quorum, one: Candidate) -> Iterator[str]:
+def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     """What speaks for a replica, then what speaks against it."""
     lower, last, held = quorum.bounds.lower, one.last, one.held
     if last is None:

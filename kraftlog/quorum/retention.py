@@ -31,7 +31,7 @@ CLEANED_EVERY_MS = 60_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class RetentionLimits:
     """What retention compares with; Kafka's defaults. A limit below 0 is none."""
 
     max_bytes: int = default_of(KEPT_BYTES)
@@ -41,10 +41,10 @@ class Limits:
     segment_ms: int = default_of(SEGMENT_MS)
 
 
-def limits_of(replica: ReplicaEvidence) -> Limits:
+def limits_of(replica: ReplicaEvidence) -> RetentionLimits:
     """The limits that the server.properties beside a log sets, else Kafka's."""
     names = (KEPT_BYTES, KEPT_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS)
-    return Limits(*(number_of(replica, name).value for name in names))
+    return RetentionLimits(*(number_of(replica, name).value for name in names))
 
 
 def newest_ms(quorum: Quorum) -> int | None:
@@ -73,7 +73,7 @@ def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:
 
 
 def shipped_drops(
-    held: Sequence[SnapshotView], log_size: int, limits: Limits, now: int | None
+    held: Sequence[SnapshotView], log_size: int, limits: RetentionLimits, now: int | None
 ) -> list[str | None]:
     """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped."""
     reasons: list[str | None] = [None] * len(held)
@@ -131,7 +131,7 @@ def log_bytes_per_day(log: LogView) -> float | None:
     return per_day(int(columns.sizes[log.rows].sum()), span)
 
 
-def kept_bytes(log: LogView, limits: Limits) -> float | None:
+def kept_bytes(log: LogView, limits: RetentionLimits) -> float | None:
     """What log and snapshots come to under these limits: the limit of retention, what is written
     until the next snapshot, and the segment being written, which is never dropped. None where
     nothing limits them, or growth is not known.

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS
 
@@ -221,7 +221,7 @@ class Number(NamedTuple):
     """
 
     value: int
-    source: Source
+    source: ValueSource
     path: str | None = None
     message: str | None = None
 
@@ -229,13 +229,13 @@ class Number(NamedTuple):
 def number_of(replica: ReplicaEvidence | None, name: str, given: int | None = None) -> Number:
     """A setting of a node, of which there may be no copy, or one whose file is not at hand."""
     if given is not None:
-        return Number(given, Source.ARGUMENT)
+        return Number(given, ValueSource.ARGUMENT)
     file = None if replica is None else replica.server_properties
     path = None if file is None else file.path
     text = None if replica is None else replica.setting(name)
     if text is None:
-        return Number(default_of(name), Source.KAFKA_DEFAULT, path)
+        return Number(default_of(name), ValueSource.KAFKA_DEFAULT, path)
     refused = NUMBERS[name].refused(text)
     if refused is not None:
-        return Number(default_of(name), Source.KAFKA_DEFAULT, path, refused)
-    return Number(int(text), Source.SERVER_PROPERTIES, path)
+        return Number(default_of(name), ValueSource.KAFKA_DEFAULT, path, refused)
+    return Number(int(text), ValueSource.SERVER_PROPERTIES, path)

@@ -67,7 +67,7 @@ def unknown(found: Recovered) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Lacking:
     """What copies that hold the same have changed, and the image lacks, as sentences: objects, and
     partitions that only moved, which the cluster sets anew by itself.
     """
@@ -96,9 +96,9 @@ def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
     ]
 
 
-def lost_together(found: Recovered) -> list[Lost]:
+def lost_together(found: Recovered) -> list[Lacking]:
     """What is lost, once for copies that hold the same."""
-    groups: list[Lost] = []
+    groups: list[Lacking] = []
     for one in found.left_out:
         if one.why_unknown is not None:
             continue
@@ -108,7 +108,7 @@ def lost_together(found: Recovered) -> list[Lost]:
                 group.held.append(one)
                 break
         else:
-            groups.append(Lost([one], *told))
+            groups.append(Lacking([one], *told))
     return groups
 
 

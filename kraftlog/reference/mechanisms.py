@@ -21,7 +21,7 @@ name is in [compatibility](../compatibility.md).
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Something that a reader can go to: a command, a table or one of its columns, a check, an
     option, a page, or a name of `import kraftlog`.
     """
@@ -37,7 +37,7 @@ class Mechanism:
     source: str
     section: str
     what: str
-    places: tuple[Place, ...]
+    places: tuple[Destination, ...]
     test: str
 
     @property
@@ -66,8 +66,8 @@ def mechanisms() -> tuple[Mechanism, ...]:
     )
 
 
-def _places(text: str) -> tuple[Place, ...]:
-    return tuple(Place(*one.split(" ", 1)) for one in text.split("; ") if one)
+def _places(text: str) -> tuple[Destination, ...]:
+    return tuple(Destination(*one.split(" ", 1)) for one in text.split("; ") if one)
 
 
 def mechanisms_page() -> str:

@@ -1,6 +1,6 @@
 """The answer, before anything else: may I restart, what is lost, what must I do.
 
-In: the rows of `restart_rows`, the verdict's row and findings as rows. Out: an `Answer`, which the
+In: the rows of `restart_rows`, the verdict's row and findings as rows. Out: `Answers`, which the
 terminal and the page tell alike. Nodes of whom the same is to be said are told together.
 """
 
@@ -60,7 +60,7 @@ class Todo:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answers:
     """All three answers; `sentence` is the first in a few words, `may` the first by replica,
     `order` says how to restart several.
     """
@@ -80,7 +80,7 @@ class Answer:
         return {**finding, "message": message}
 
 
-def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Row]) -> Answer:
+def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Row]) -> Answers:
     """The answer; without rows of a restart, as of a run that was only decoded, only what to do."""
     found = list(findings)
     criticals = sum(one["severity"] == "critical" for one in found)
@@ -88,7 +88,7 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     names = {row["replica"]: row["who"] for row in restart}
     nodes = tuple(_restart(restart, criticals > 0))
     actions = [action for action, _ in asked]
-    return Answer(
+    return Answers(
         _sentence(restart, criticals, actions, verdict),
         nodes,
         {row["replica"]: _may(row, criticals > 0) for row in restart},

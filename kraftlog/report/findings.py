@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.plain import natural, printable
 from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.report.actions import grouped
-from kraftlog.report.answer import Answer, answer_of
+from kraftlog.report.answer import Answers, answer_of
 from kraftlog.report.once import told_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
@@ -53,7 +53,7 @@ def print_findings(
         print_verdict(console, headline(verdict, findings, rows, names))
 
 
-def print_answer(console: Console, answer: Answer) -> None:
+def print_answer(console: Console, answer: Answers) -> None:
     """May I restart, what is lost, what must I do."""
     if answer.restart:
         console.print("[bold]May I restart?[/bold]")
@@ -122,7 +122,7 @@ def print_limits(console: Console, settings: Sequence[Row]) -> None:
     given = [
         f"{row['setting']} {row['value']} ({row['path'] or row['source']})"
         for row in settings
-        if row["setting"] in THRESHOLDS and row["source"] != Source.DEFAULT
+        if row["setting"] in THRESHOLDS and row["source"] != ValueSource.DEFAULT
     ]
     if given:
         text = printable(f"limits that are not the defaults: {', '.join(given)}")

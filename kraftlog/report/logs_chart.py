@@ -20,7 +20,7 @@ from kraftlog.report.marks import (
 )
 from kraftlog.report.svg import drawn, layer
 from kraftlog.report.view import PageData
-from kraftlog.report.windows import Window
+from kraftlog.report.windows import OffsetWindow
 
 _BAR, _SPAN, _ABOVE, _BELOW = 16, 24, -19, 18
 _NAMES_ROOM, _ENDS_ROOM = 230, 84
@@ -49,7 +49,7 @@ def wide(data: PageData) -> Size:
 NARROW = Size(270, 78, 0)
 
 
-def logs_svg(data: PageData, window: Window, size: Size, title: str) -> str:
+def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> str:
     """Draw one window of the logs."""
     layers = [
         *_rows(data, size),
@@ -115,14 +115,14 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"…{text[1 - room :]}"
 
 
-def _epochs(data: PageData, window: Window) -> list[Any]:
+def _epochs(data: PageData, window: OffsetWindow) -> list[Any]:
     bars = layer(epoch_marks(data, window)).mark_bar(
         height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch"
     )
     return [bars.encode(x=_x("start"), x2="end:Q", y=_ROW, color=_COLOUR, description=_LABEL)]
 
 
-def _epoch_names(data: PageData, window: Window, size: Size) -> Any:
+def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Any:
     """At the left of their bars, where there is room."""
     marks = [
         one for one in epoch_marks(data, window)
@@ -134,7 +134,7 @@ def _epoch_names(data: PageData, window: Window, size: Size) -> Any:
     return texts.encode(x=_x("start"), y=_ROW, text="text:N")
 
 
-def _edges(data: PageData, window: Window) -> list[Any]:
+def _edges(data: PageData, window: OffsetWindow) -> list[Any]:
     marks = edge_marks(data, window)
     ticks = []
     for kind in ("log start", "log end"):
@@ -146,7 +146,7 @@ def _edges(data: PageData, window: Window) -> list[Any]:
     return ticks
 
 
-def _ends(data: PageData, window: Window) -> Any:
+def _ends(data: PageData, window: OffsetWindow) -> Any:
     """The offsets of the edges, above the frames of findings."""
     label = layer(edge_marks(data, window)).mark_text(
         align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False
@@ -154,7 +154,7 @@ def _ends(data: PageData, window: Window) -> Any:
     return label.encode(x=_x("at"), y=_ROW, text="text:N")
 
 
-def _findings(data: PageData, window: Window, size: Size) -> list[Any]:
+def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
     """What is wrong where: a frame over the offsets, a mark and its offset above their start."""
     marks = finding_marks(data, window)
     starts = start_marks(marks, window, size.axis // 70)
@@ -185,7 +185,7 @@ def _findings(data: PageData, window: Window, size: Size) -> list[Any]:
     ]
 
 
-def _snapshots(data: PageData, window: Window) -> list[Any]:
+def _snapshots(data: PageData, window: OffsetWindow) -> list[Any]:
     diamonds = layer(snapshot_marks(data, window)).mark_point(
         shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
         ariaRoleDescription="snapshot",
@@ -194,7 +194,7 @@ def _snapshots(data: PageData, window: Window) -> list[Any]:
     return [diamonds.encode(x=_x("at"), y=_ROW, fill=fill, stroke=stroke, description=_LABEL)]
 
 
-def _bounds(data: PageData, window: Window) -> list[Any]:
+def _bounds(data: PageData, window: OffsetWindow) -> list[Any]:
     found = []
     marks = bound_marks(data, window)
     for place, one in enumerate(marks):

@@ -8,7 +8,7 @@ start, high watermark and log end over offsets and epochs.
 from collections.abc import Iterator
 
 from kraftlog.report.view import SEVERITIES, PageData, Row, status_of
-from kraftlog.report.windows import Window
+from kraftlog.report.windows import OffsetWindow
 
 EPOCH_COLOURS = 6
 """So many epochs have colours of their own choice; of more, each gets one by its number."""
@@ -32,7 +32,7 @@ def _sentence(data: PageData, row: Row) -> str:
     return f"{data.names[row['replica']]}: log from offset {row['log_start_offset'] or 0:,} to {row['log_end_offset'] or 0:,}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
 
 
-def epoch_marks(data: PageData, window: Window) -> list[Row]:
+def epoch_marks(data: PageData, window: OffsetWindow) -> list[Row]:
     """One row per epoch and replica inside the window; runs of very short epochs are one row."""
     ranks = {
         epoch: rank
@@ -55,7 +55,7 @@ def epoch_marks(data: PageData, window: Window) -> list[Row]:
 Piece = tuple[int, int, Row]
 
 
-def _joined(pieces: list[Piece], window: Window) -> Iterator[list[Piece]]:
+def _joined(pieces: list[Piece], window: OffsetWindow) -> Iterator[list[Piece]]:
     group: list[Piece] = []
     for piece in pieces:
         short = (piece[1] - piece[0]) * _RESOLUTION < window.size
@@ -93,7 +93,7 @@ def _colour(rank: int, count: int) -> str:
     return f"hsl({rank * _GOLDEN_ANGLE % 360:.1f} 45% var(--epoch-light-{rank % 2}))"
 
 
-def finding_marks(data: PageData, window: Window) -> list[Row]:
+def finding_marks(data: PageData, window: OffsetWindow) -> list[Row]:
     """One row per place that findings name, the worst of them first in its label."""
     places: dict[tuple[int, int], list[Row]] = {}
     rows = {row["replica"]: index for index, row in enumerate(data.ordered)}
@@ -107,7 +107,7 @@ def finding_marks(data: PageData, window: Window) -> list[Row]:
     return [_finding_mark(data, window, row, found) for (row, _), found in sorted(places.items())]
 
 
-def _finding_mark(data: PageData, window: Window, row: int, found: list[Row]) -> Row:
+def _finding_mark(data: PageData, window: OffsetWindow, row: int, found: list[Row]) -> Row:
     found = sorted(found, key=lambda one: SEVERITIES.index(one["severity"]))
     start = found[0]["offset"]
     ends = [one["end_offset"] for one in found if one["end_offset"]]
@@ -127,7 +127,7 @@ def _finding_mark(data: PageData, window: Window, row: int, found: list[Row]) ->
     }  # fmt: skip
 
 
-def start_marks(marks: list[Row], window: Window, room: int) -> list[Row]:
+def start_marks(marks: list[Row], window: OffsetWindow, room: int) -> list[Row]:
     """The marks above the bars: where findings start inside the window. Those that would cover
     their left neighbour, over less than a `room`-th of the window, are told by it.
     """
@@ -149,7 +149,7 @@ def start_marks(marks: list[Row], window: Window, room: int) -> list[Row]:
     ]
 
 
-def snapshot_marks(data: PageData, window: Window) -> list[Row]:
+def snapshot_marks(data: PageData, window: OffsetWindow) -> list[Row]:
     """One row per snapshot that ends inside the window."""
     rows = {row["replica"]: index for index, row in enumerate(data.ordered)}
     bad = {
@@ -175,7 +175,7 @@ def snapshot_marks(data: PageData, window: Window) -> list[Row]:
     return found
 
 
-def edge_marks(data: PageData, window: Window) -> list[Row]:
+def edge_marks(data: PageData, window: OffsetWindow) -> list[Row]:
     """One row per log start and log end inside the window."""
     found = []
     for index, row in enumerate(data.ordered):
@@ -189,7 +189,7 @@ def edge_marks(data: PageData, window: Window) -> list[Row]:
     return found
 
 
-def bound_marks(data: PageData, window: Window) -> list[Row]:
+def bound_marks(data: PageData, window: OffsetWindow) -> list[Row]:
     """The committed bounds inside the window; one mark where both are the same."""
     lower, upper = data.committed
     same = lower == upper

@@ -24,7 +24,7 @@ from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.once import told_once
 from kraftlog.report.verdict import headline, outcome_words, outcomes
 from kraftlog.report.view import PageData, Row, status_of
-from kraftlog.report.windows import Window, whole, zooms
+from kraftlog.report.windows import OffsetWindow, whole, zooms
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
 """Findings of one group; those of one check that are not folded; and characters of one finding's
@@ -184,7 +184,7 @@ def _logs(data: PageData) -> list[dict[str, Any]]:
     ]
 
 
-def _drawing(data: PageData, window: Window, title: str) -> dict[str, Any]:
+def _drawing(data: PageData, window: OffsetWindow, title: str) -> dict[str, Any]:
     return {
         "title": title,
         "wide": Markup(logs_svg(data, window, wide(data), title)),

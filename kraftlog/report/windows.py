@@ -18,7 +18,7 @@ ZOOM_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OffsetWindow:
     """Offsets [low, high) of one drawing."""
 
     low: int
@@ -33,15 +33,15 @@ class Window:
         return self.low <= offset <= self.high
 
 
-def whole(data: PageData) -> Window:
+def whole(data: PageData) -> OffsetWindow:
     """From the lowest log start to the furthest log end."""
     starts = [row["log_start_offset"] or 0 for row in data.replicas]
     ends = [row["log_end_offset"] or 0 for row in data.replicas]
     low, high = min(starts, default=0), max(ends, default=1)
-    return Window(low, max(high, low + 1))
+    return OffsetWindow(low, max(high, low + 1))
 
 
-def zooms(data: PageData) -> list[Window]:
+def zooms(data: PageData) -> list[OffsetWindow]:
     """Windows around findings that the whole axis is too coarse for, with the ends and bounds near
     them.
 
@@ -64,7 +64,7 @@ def zooms(data: PageData) -> list[Window]:
     return [one for one in windows if one.size <= _ZOOMED * axis.size][-ZOOM_LIMIT:]
 
 
-def _too_near(places: list[int], axis: Window) -> bool:
+def _too_near(places: list[int], axis: OffsetWindow) -> bool:
     return any((b - a) * _UNSEEN < axis.size for a, b in pairwise(places))
 
 
@@ -83,7 +83,7 @@ def _found(data: PageData) -> Iterator[int]:
             yield from (finding[name] for name in ("offset", "end_offset") if finding[name])
 
 
-def _around(places: list[int], axis: Window) -> Window:
+def _around(places: list[int], axis: OffsetWindow) -> OffsetWindow:
     spread = places[-1] - places[0]
     margin = max(_LEAST_WINDOW // 2, spread // 5)
-    return Window(max(axis.low, places[0] - margin), min(axis.high, places[-1] + margin))
+    return OffsetWindow(max(axis.low, places[0] - margin), min(axis.high, places[-1] + margin))

@@ -31,7 +31,7 @@ class Voter:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Candidacy:
     """What happens if this voter stands now. `can_win` is None where voters that are not at hand
     decide; `granted_by` has the candidate itself in it.
     """
@@ -60,7 +60,7 @@ def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
 
 def outcomes(
     voters: list[Voter], voter_count: int, committed_end_offset: int, dead: int = 0
-) -> Iterator[Outcome]:
+) -> Iterator[Candidacy]:
     """One outcome per candidate; of two copies of one voter each stands, and either may vote. The
     `dead` are counted as voters, and grant no vote.
     """
@@ -83,4 +83,4 @@ def outcomes(
             candidate.held_end_offset if candidate.held_end_offset < committed_end_offset else None
         )
         labels = tuple(one.label for one in granted) if candidate.boots else ()
-        yield Outcome(candidate.label, can_win, labels, refused if candidate.boots else (), lacks)
+        yield Candidacy(candidate.label, can_win, labels, refused if candidate.boots else (), lacks)

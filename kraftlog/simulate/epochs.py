@@ -19,7 +19,7 @@ def consumer_epoch_end(vector: EpochVector, epoch: int, high_watermark: int) -> 
     return None if end is None else EpochEnd(end.epoch, min(end.end_offset, high_watermark))
 
 
-class Verdict(StrEnum):
+class OffsetVerdict(StrEnum):
     """What an answer says of the offset that a reader holds."""
 
     VALID = "valid"
@@ -27,15 +27,15 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-def verdict(fetched_epoch: int, offset: int, end: EpochEnd | None) -> Verdict:
+def verdict(fetched_epoch: int, offset: int, end: EpochEnd | None) -> OffsetVerdict:
     """The truth table: the same epoch that ends at or after the offset leaves it valid; the same
     epoch that ends before it, or an older epoch, means that the log was truncated.
     """
     if end is None:
-        return Verdict.UNKNOWN
+        return OffsetVerdict.UNKNOWN
     if end.epoch < fetched_epoch or (end.epoch == fetched_epoch and end.end_offset < offset):
-        return Verdict.TRUNCATED
-    return Verdict.VALID if end.epoch == fetched_epoch else Verdict.UNKNOWN
+        return OffsetVerdict.TRUNCATED
+    return OffsetVerdict.VALID if end.epoch == fetched_epoch else OffsetVerdict.UNKNOWN
 
 
 class Decision(StrEnum):
@@ -59,9 +59,9 @@ def out_of_range(
     if fetched_epoch is None:
         return Decision.RESET_POLICY, None
     found = verdict(fetched_epoch, offset, end)
-    if found == Verdict.VALID:
+    if found == OffsetVerdict.VALID:
         return Decision.CONTINUE, offset
-    if found == Verdict.TRUNCATED and end is not None:
+    if found == OffsetVerdict.TRUNCATED and end is not None:
         kind = Decision.RESET_TO_DIVERGENCE if has_reset_policy else Decision.RAISE_TRUNCATION
         return kind, end.end_offset
     return Decision.RESET_POLICY, None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Rule(StrEnum):
+class TruncationRule(StrEnum):
     """How a follower decides what of its log to keep before it fetches from a new leader.
 
     Acknowledgements that are held cut to the high watermark as well, and tell a producer that a

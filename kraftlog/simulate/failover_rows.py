@@ -19,7 +19,7 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.election import Voter, outcomes, vote_end
-from kraftlog.simulate.failover import Cost, Rule, remedy_cost
+from kraftlog.simulate.failover import Cost, TruncationRule, remedy_cost
 from kraftlog.simulate.join_rows import named
 from kraftlog.simulate.rows import Plans, likely_leaders
 from kraftlog.simulate.truncation import truncate
@@ -46,17 +46,17 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     wins = _wins(plans, plans.voters, {gone})
     cost = _cost(logs[dead], len(left), round_trip_ms)
     proven = _acknowledged(plans, logs.values())
-    acknowledged = dict.fromkeys(Rule, proven)
+    acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
-    acknowledged[Rule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
+    acknowledged[TruncationRule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
     for leader in left:
         for follower in left:
             if follower is leader or follower.evidence.node_id == leader.evidence.node_id:
                 continue
-            for rule in Rule:
+            for rule in TruncationRule:
                 row = _row(plans, rule, leader, follower, acknowledged[rule])
                 can_lead = {"can_lead": wins[leader.label]}
-                if rule == Rule.LEADER_EPOCH and not _leads_next(plans, row, gone):
+                if rule == TruncationRule.LEADER_EPOCH and not _leads_next(plans, row, gone):
                     row["lost_if_leader_dies_too"] = 0
                 yield {"dies": dead, **row, **can_lead, "cost_ms_per_day": _cost_of(rule, cost)}
 
@@ -99,9 +99,11 @@ def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
     return _wins(plans, voters, dead)[name] is not False
 
 
-def _row(plans: Plans, rule: Rule, leader: LogView, follower: LogView, acknowledged: int) -> Row:
+def _row(
+    plans: Plans, rule: TruncationRule, leader: LogView, follower: LogView, acknowledged: int
+) -> Row:
     mine = plans.extent(follower)
-    if rule == Rule.LEADER_EPOCH:
+    if rule == TruncationRule.LEADER_EPOCH:
         cut = truncate(mine, plans.extent(leader)).truncation_offset
         cut = min(cut, plans.departs(follower, leader, mine.end_offset))
     else:
@@ -141,12 +143,12 @@ def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
     return remedy_cost(elections / days, followers, writes / days, round_trip_ms)
 
 
-def _cost_of(rule: Rule, cost: Cost | None) -> float | None:
+def _cost_of(rule: TruncationRule, cost: Cost | None) -> float | None:
     if cost is None:
         return None
     costs = {
-        Rule.HIGH_WATERMARK: 0.0,
-        Rule.HELD_ACKNOWLEDGEMENTS: cost.held_acknowledgement_ms,
-        Rule.LEADER_EPOCH: cost.vector_ms,
+        TruncationRule.HIGH_WATERMARK: 0.0,
+        TruncationRule.HELD_ACKNOWLEDGEMENTS: cost.held_acknowledgement_ms,
+        TruncationRule.LEADER_EPOCH: cost.vector_ms,
     }
     return round(costs[rule], 1)

@@ -16,7 +16,7 @@ from kraftlog.simulate.fetch import Dialect
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DiskStep:
     """The follower's disk when a step is done. `part_of` is the snapshot of which a `.part` file
     lies there; nobody but the step that writes it looks at it.
     """
@@ -26,30 +26,30 @@ class Step:
     part_of: SnapshotId | None = None
 
 
-def fetch_snapshot(disk: Disk, snapshot: SnapshotId, dialect: Dialect) -> Iterator[Step]:
+def fetch_snapshot(disk: Disk, snapshot: SnapshotId, dialect: Dialect) -> Iterator[DiskStep]:
     """Every step from the fetch to the fetch that goes on after the snapshot."""
-    yield Step("fetch", disk)
+    yield DiskStep("fetch", disk)
     if dialect == Dialect.V19:
         yield from _v19_steps(snapshot)
         return
-    yield Step("snapshot_named", disk)
-    yield Step("fetch_paused", disk)
-    yield Step("chunks_written", disk, snapshot)
-    yield Step("validated", disk, snapshot)
+    yield DiskStep("snapshot_named", disk)
+    yield DiskStep("fetch_paused", disk)
+    yield DiskStep("chunks_written", disk, snapshot)
+    yield DiskStep("validated", disk, snapshot)
     renamed = replace(disk, snapshots=(*disk.snapshots, SnapshotFile(snapshot)))
-    yield Step("renamed", renamed)
-    yield Step("resumed", _resumed(snapshot))
+    yield DiskStep("renamed", renamed)
+    yield DiskStep("resumed", _resumed(snapshot))
 
 
-def _v19_steps(snapshot: SnapshotId) -> Iterator[Step]:
+def _v19_steps(snapshot: SnapshotId) -> Iterator[DiskStep]:
     """Version 19 deletes log and snapshots first, and fetches both at the same time: until the
     snapshot is there, its log starts above 0 without one.
     """
-    yield Step("snapshot_named", Disk(0, EpochVector((), 0)))
+    yield DiskStep("snapshot_named", Disk(0, EpochVector((), 0)))
     start = snapshot.end_offset
     begun = Disk(start, EpochVector(((snapshot.epoch, start),), start + 1))
-    yield Step("log_and_chunks_written", begun, snapshot)
-    yield Step("resumed", replace(begun, snapshots=(SnapshotFile(snapshot),)))
+    yield DiskStep("log_and_chunks_written", begun, snapshot)
+    yield DiskStep("resumed", replace(begun, snapshots=(SnapshotFile(snapshot),)))
 
 
 def _resumed(snapshot: SnapshotId) -> Disk:
@@ -58,7 +58,7 @@ def _resumed(snapshot: SnapshotId) -> Disk:
     return Disk(snapshot.end_offset, empty, (SnapshotFile(snapshot),))
 
 
-def crash_after(step: Step, dialect: Dialect = Dialect.SHIPPED) -> Boot:
+def crash_after(step: DiskStep, dialect: Dialect = Dialect.SHIPPED) -> Boot:
     """What the node does when it starts again after a crash at this point."""
     return _boot_v19(step.disk) if dialect == Dialect.V19 else boot(step.disk)
 

@@ -40,7 +40,7 @@ _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderLog:
     """What the leader holds: its extent, the size of each snapshot in bytes, and of each batch of
     its log the end offset (exclusive), the size in bytes, and the number of its segment: one answer
     is read from one segment. `response_limit_bytes` is its replica.fetch.response.max.bytes, which
@@ -73,7 +73,7 @@ class Way:
     learns_voters: bool = False
 
 
-class Asked(NamedTuple):
+class Exchange(NamedTuple):
     """One request, counted from 1, and its answer: bytes [position, position + size_bytes) of a
     snapshot or, of a Fetch, of what the leader's log holds from the fetch offset on.
     """
@@ -94,7 +94,7 @@ class JoinStep:
     at_ms: float
     name: str
     disk: Disk
-    request: Asked | None = None
+    request: Exchange | None = None
     part_bytes: int = 0
     part_of: SnapshotId | None = None
     note: str | None = None
@@ -102,7 +102,7 @@ class JoinStep:
 
 
 def join(
-    disk: Disk, leader: Leader, way: Way, *, names_leader: bool = False, epoch: int = 0
+    disk: Disk, leader: LeaderLog, way: Way, *, names_leader: bool = False, epoch: int = 0
 ) -> Iterator[JoinStep]:
     """Every step from the node's start on. The last one is `caught_up`, or says why the node never
     gets there. `names_leader` where the node's quorum-state does so, `epoch` is the one in it.
@@ -113,11 +113,13 @@ def join(
     yield from _Joiner(disk, leader, way, epoch).steps()
 
 
-def after_crash(step: JoinStep, leader: Leader, way: Way) -> tuple[Boot, Answer | None]:
+def after_crash(step: JoinStep, leader: LeaderLog, way: Way) -> tuple[Boot, Answer | None]:
     """How the node starts again if it stops when a step is done, and what the leader answers to its
     next fetch; None where it does not start.
     """
-    booted = takeover.crash_after(takeover.Step(step.name, step.disk, step.part_of), way.dialect)
+    booted = takeover.crash_after(
+        takeover.DiskStep(step.name, step.disk, step.part_of), way.dialect
+    )
     if step.at_ms and _is_lost(booted, way):
         booted = replace(booted, boots=False, reason=NO_VOTERS)
     if not booted.boots:
@@ -144,14 +146,14 @@ class _Joiner:
     """The follower under way: its disk, its clock, and how many requests it has sent."""
 
     disk: Disk
-    leader: Leader
+    leader: LeaderLog
     way: Way
     epoch: int
     at_ms: float = 0.0
     requests: int = 0
 
     def steps(self) -> Iterator[JoinStep]:
-        booted = takeover.crash_after(takeover.Step("stopped", self.disk), self.way.dialect)
+        booted = takeover.crash_after(takeover.DiskStep("stopped", self.disk), self.way.dialect)
         # A quorum-state that is behind the log counts for nothing.
         self.epoch = max(self.epoch, booted.extent.last_fetched_epoch)
         yield self._step("started" if booted.boots else "does_not_start", note=booted.reason)
@@ -237,7 +239,7 @@ class _Joiner:
             return "the snapshot is not newer than the node's log: Kafka stops with an error here"
         return None
 
-    def _of(self, step: takeover.Step) -> str | None:
+    def _of(self, step: takeover.DiskStep) -> str | None:
         if step.name != "validated" or self.way.dialect != Dialect.SHIPPED:
             return None
         return "Kafka compares the size alone; a damaged byte is found when the snapshot is loaded"
@@ -310,11 +312,11 @@ class _Joiner:
         kept = tuple(SnapshotFile(one) for one in extent.snapshots)
         self.disk = Disk(extent.start_offset, extent.vector, kept)
 
-    def _ask(self, extent: Extent, snapshot: SnapshotId | None, span: Span) -> Asked:
+    def _ask(self, extent: Extent, snapshot: SnapshotId | None, span: Span) -> Exchange:
         self.requests += 1
         offset, epoch = extent.end_offset, extent.last_fetched_epoch
         self.at_ms += min(self.way.link.response_ms(span.size_bytes), float(self.way.timeout_ms))
-        return Asked(self.requests, offset, epoch, snapshot, span)
+        return Exchange(self.requests, offset, epoch, snapshot, span)
 
     def _arrives(self, span: Span) -> bool:
         return self.way.link.fits(span.size_bytes, self.way.timeout_ms)
@@ -322,14 +324,14 @@ class _Joiner:
     def _step(
         self,
         name: str,
-        request: Asked | None = None,
+        request: Exchange | None = None,
         part_bytes: int = 0,
         part_of: SnapshotId | None = None,
         note: str | None = None,
     ) -> JoinStep:
         return JoinStep(self.at_ms, name, self.disk, request, part_bytes, part_of, note, self.epoch)
 
-    def _late(self, asked: Asked, advice: str) -> JoinStep:
+    def _late(self, asked: Exchange, advice: str) -> JoinStep:
         """The answer takes longer than the fetch timeout, this time and every time."""
         needs = ceil(self.way.link.response_ms(asked.span.size_bytes))
         who = "stands for election" if self.way.is_voter else "asks the voters who leads"

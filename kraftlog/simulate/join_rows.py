@@ -23,7 +23,7 @@ from kraftlog.simulate.join import (
     CAUGHT_UP,
     PIECE,
     JoinStep,
-    Leader,
+    LeaderLog,
     Way,
     after_crash,
     join,
@@ -81,7 +81,7 @@ def named(quorum: Quorum, name: str) -> LogView | None:
     return quorum.by_label.get(name, copies[0] if len(copies) == 1 else None)
 
 
-def leader_of(quorum: Quorum, name: str) -> Leader:
+def leader_of(quorum: Quorum, name: str) -> LeaderLog:
     """What a replica would serve if it led, once it has started.
 
     Raises InputError for a name that is no replica's, and for a replica that does not start.
@@ -119,13 +119,13 @@ def _newest_epoch(log: LogView) -> int:
     return max(log.last_epoch or 0, state.leader_epoch if state is not None else 0)
 
 
-def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int], epoch: int) -> Leader:
+def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int], epoch: int) -> LeaderLog:
     ends = log.last + 1
     kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
     columns, rows = log.evidence.log, log.rows[kept]
     segments = columns.file[rows].astype(np.int64)
     limit = number_of(log.evidence, RESPONSE_BYTES).value or default_of(RESPONSE_BYTES)
-    return Leader(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit, epoch)
+    return LeaderLog(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit, epoch)
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
@@ -149,7 +149,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
         yield step_row(number, step, source, way)
 
 
-def step_row(number: int, step: JoinStep, leader: Leader, way: Way) -> Row:
+def step_row(number: int, step: JoinStep, leader: LeaderLog, way: Way) -> Row:
     """One step, what its request brought, and what becomes of the node after it."""
     asked, snapshot = step.request, step.part_of
     if asked is not None and asked.snapshot is not None:

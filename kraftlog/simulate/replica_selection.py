@@ -47,7 +47,7 @@ class Broker(NamedTuple):
     fenced: bool
 
 
-class Partition(NamedTuple):
+class DataPartition(NamedTuple):
     """A data partition as the metadata describe it."""
 
     topic: str
@@ -62,7 +62,7 @@ class Cluster:
     """The state that a selection is run over."""
 
     brokers: Mapping[int, Broker]
-    partitions: Iterable[Partition]
+    partitions: Iterable[DataPartition]
 
     @property
     def racks(self) -> list[str]:
@@ -83,7 +83,7 @@ def cluster_of(state: State) -> Cluster:
     )
     names: dict[str, str] = {one["topicId"]: one["name"] for one in state.rows("topics").values()}
     partitions = (
-        Partition(
+        DataPartition(
             names.get(one["topicId"]) or str(one["topicId"]),
             one["partitionId"],
             one["replicas"],
@@ -197,7 +197,7 @@ def select_all(
 
     Raises UsageError where a selector fails, or answers with a replica that it was not shown.
     """
-    racks, partitions = cluster.racks, list[Partition]()
+    racks, partitions = cluster.racks, list[DataPartition]()
     # Partitions that lie alike share their reads.
     places, distinct, numbers = dict[int, int](), list[list[Read | None]](), list[int]()
     for one, reads in reads_of(cluster, selector):
@@ -231,7 +231,7 @@ def _numbers(read: Read | None) -> tuple[int, ...]:
 
 def reads_of(
     cluster: Cluster, selector: ReplicaSelector
-) -> Iterator[tuple[Partition, list[Read | None]]]:
+) -> Iterator[tuple[DataPartition, list[Read | None]]]:
     """Each partition, and where consumers of each rack read it. What a broker would see of a
     follower's log is not in the metadata: members of the ISR count as caught up, and only the KIP's
     own selector is shown replicas outside it, as far behind. A built-in selector is asked once for
@@ -254,7 +254,7 @@ def reads_of(
 
 
 def _view(
-    one: Partition, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
+    one: DataPartition, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
 ) -> PartitionView:
     """What a selector sees: replicas in the ISR as they are `inside`, others as they are `behind`,
     if there."""

@@ -19,7 +19,7 @@ from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.tails import Fate
-from kraftlog.simulate.election import Outcome
+from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
 
 NEVER_COMMITTED = "none of them was committed"
@@ -189,7 +189,7 @@ class _Judge:
                 return
 
     @cached_property
-    def _outcomes(self) -> dict[str, Outcome]:
+    def _outcomes(self) -> dict[str, Candidacy]:
         return {one.candidate: one for one in self.plans.elections()}
 
     def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:

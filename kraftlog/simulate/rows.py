@@ -16,10 +16,10 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
-from kraftlog.simulate.election import Outcome, Voter, outcomes, vote_end
+from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
-from kraftlog.simulate.follower import Step, crash_after
+from kraftlog.simulate.follower import DiskStep, crash_after
 from kraftlog.simulate.lost import TypeCounts, lost_types
 from kraftlog.simulate.truncation import truncate
 
@@ -87,14 +87,14 @@ class Plans:
     def voter_count(self) -> int:
         return len(self.quorum.voting.voters)
 
-    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Outcome]:
+    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Candidacy]:
         """What becomes of each copy of a voter at hand that stands for election. Version 19 lets a
         node start, and vote, whose log begins behind all of its snapshots.
         """
         voters = []
         for one in self.voters:
             log = self.quorum.by_label[one.label]
-            booted = crash_after(Step("stopped", disk_of(self.quorum, log)), dialect)
+            booted = crash_after(DiskStep("stopped", disk_of(self.quorum, log)), dialect)
             end = vote_end(self.extent(log), dialect)
             voters.append(replace(one, log_end=end, boots=booted.boots))
         return outcomes(voters, self.voter_count, self.quorum.bounds.lower)

@@ -23,14 +23,14 @@ MAX_WAIT_MS = 500
 AT_ONCE, WAITS = "at_once", "waits"
 
 
-class Known(NamedTuple):
+class KnownWatermark(NamedTuple):
     """The high watermark that a replica knew lies in between."""
 
     least: int
     most: int
 
 
-def known_watermarks(quorum: Quorum) -> dict[str, Known]:
+def known_watermarks(quorum: Quorum) -> dict[str, KnownWatermark]:
     """Of each copy, at the moment when it was taken."""
     plans, upper = Plans(quorum), quorum.bounds.upper
     found = {}
@@ -40,7 +40,7 @@ def known_watermarks(quorum: Quorum) -> dict[str, Known]:
         most = reach if upper is None else min(reach, max(upper, quorum.bounds.lower))
         # Of a copy that goes its own way, what it holds from there on was never committed.
         most = min(most, quorum.tail_starts.get(log.label, most))
-        found[log.label] = Known(min(max(credible, default=0), most), most)
+        found[log.label] = KnownWatermark(min(max(credible, default=0), most), most)
     return found
 
 

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
 from kraftlog.log.names import LOG
 from kraftlog.source.files import file_rows
-from kraftlog.source.parts import Listed, Whole, parts_of, rows_of
+from kraftlog.source.parts import GivenRows, Whole, parts_of, rows_of
 from kraftlog.source.plan import Split
 from kraftlog.source.pushdown import Pushed, push
 from kraftlog.source.settings import (
@@ -84,7 +84,7 @@ class KraftlogReader(DataSourceReader):
         """One partition per group of splits; `files` needs none, the driver has listed them."""
         replicas = self._replicas()
         if self._relation == "files":
-            return [Listed(file_rows(replicas)[0])]
+            return [GivenRows(file_rows(replicas)[0])]
         if self._relation in _OF_A_QUORUM:
             return [Whole(replicas, self._redactor)]
         files = [file for file in record_files(replicas) if self._may_see(file)]

@@ -40,7 +40,7 @@ class Whole(InputPartition):
         self.redactor = redactor
 
 
-class Listed(InputPartition):
+class GivenRows(InputPartition):
     """Rows that the driver already has."""
 
     def __init__(self, rows: pa.Table) -> None:
@@ -66,7 +66,7 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition."""
     schema = arrow_schema({**options, "columns": ",".join(columns)})
-    if isinstance(partition, Listed):
+    if isinstance(partition, GivenRows):
         yield from partition.rows.select(schema.names).to_batches()
     elif isinstance(partition, Part | Whole):
         limits = limits_of(settings_of(options), partition.redactor)

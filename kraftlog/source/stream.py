@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.source.files import file_rows
-from kraftlog.source.parts import Listed, parts_of, rows_of
+from kraftlog.source.parts import GivenRows, parts_of, rows_of
 from kraftlog.source.progress import (
     advanced,
     changed_files,
@@ -94,7 +94,9 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = (from_json(self._replicas_of(one)) for one in (start, end))
         if self._relation == "files":
             changed = [file for file, _, _ in changed_files(before, after)]
-            return [Listed(file_rows([Replica("", "", "", tuple(changed))])[0])] if changed else []
+            return (
+                [GivenRows(file_rows([Replica("", "", "", tuple(changed))])[0])] if changed else []
+            )
         ranges = new_ranges(before, after, self._tells_tails)
         return parts_of(ranges, self._options, self._redactor)
 

@@ -24,7 +24,7 @@ from kraftlog.state.reading import (
 
 
 @dataclass(slots=True)
-class Run:
+class UnbrokenRun:
     """Offsets [start, end) whose batches follow each other without a gap, and the segments that
     hold them.
     """
@@ -52,7 +52,7 @@ class Coverage:
     """Everything of a replica that a state can be rebuilt from."""
 
     replica: Replica
-    runs: tuple[Run, ...]
+    runs: tuple[UnbrokenRun, ...]
     gaps: tuple[Gap, ...]
     snapshots: tuple[Snapshot, ...]
     rejected: tuple[RejectedSnapshot, ...]
@@ -125,7 +125,7 @@ def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[t
 
 def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
     """Read every header of a replica's log, and the two ends of its checkpoints."""
-    runs: list[Run] = []
+    runs: list[UnbrokenRun] = []
     gaps: list[Gap] = []
     damage: list[str] = []
     for path, found in _log(replica, limits):
@@ -140,7 +140,7 @@ def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
             if run is not None:
                 cause = "; ".join(damage) or "no file holds them"
                 gaps.append(Gap(run.end_offset, found.base_offset, cause))
-            run = Run(found.base_offset, found.base_offset, -1, -1)
+            run = UnbrokenRun(found.base_offset, found.base_offset, -1, -1)
             runs.append(run)
         damage = []
         run.end_offset, run.last_timestamp = found.end_offset, found.max_timestamp

@@ -34,14 +34,14 @@ class ImageRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class WriteLevels:
     """What decides how records are written: the metadata.version, and whether ELRs are on."""
 
     metadata_version: int
     elr_enabled: bool
 
     @classmethod
-    def of(cls, state: State) -> "Versions":
+    def of(cls, state: State) -> "WriteLevels":
         """From the features of a state."""
         level = state.get("features", (METADATA_VERSION,))
         if level is None:
@@ -53,7 +53,7 @@ class Versions:
 IMAGE_TABLES = tuple(table.name for table in TABLES if table.writer is not None)
 
 
-def image_record(table: str, value: Data, versions: Versions) -> ImageRecord | None:
+def image_record(table: str, value: Data, versions: WriteLevels) -> ImageRecord | None:
     """One row as Kafka writes it; None where it is not written at all."""
     declared = TABLE[table]
     writer = declared.writer
@@ -70,7 +70,7 @@ def image_record(table: str, value: Data, versions: Versions) -> ImageRecord | N
     return ImageRecord(declared.record, version, _fields(declared.record, version, value))
 
 
-def _partition(value: Data, versions: Versions) -> Data:
+def _partition(value: Data, versions: WriteLevels) -> Data:
     """ELRs are written only while the feature is on, and empty ones as null."""
     on = versions.elr_enabled
     elr = (value["eligibleLeaderReplicas"] or None) if on else None
@@ -88,7 +88,7 @@ def image_records(state: State) -> Iterator[ImageRecord]:
     """Every record of the state: tables in Kafka's order, metadata.version first, each topic before
     its partitions, sorted by key.
     """
-    versions = Versions.of(state)
+    versions = WriteLevels.of(state)
     for table in IMAGE_TABLES:
         if table == "partitions":
             continue
@@ -131,7 +131,7 @@ def losses(state: State) -> Iterator[Loss]:
     """What is lost when the state is written at its metadata.version; with Kafka's default options
     writing then throws, but for ELRs.
     """
-    versions = Versions.of(state)
+    versions = WriteLevels.of(state)
     level = versions.metadata_version
     for table in IMAGE_TABLES:
         writer = TABLE[table].writer

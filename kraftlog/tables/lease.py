@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kraftlog.errors import LakeError
-from kraftlog.tables.register import LAYOUT, Owner, Register, State
+from kraftlog.tables.register import LAYOUT, Owner, Register, RegisterState
 
 _LONG_AGO = 10
 """So many times the lease's seconds without a word, by two clocks: dead without watching."""
@@ -40,7 +40,7 @@ class Lease:
     """
 
     register: Register
-    state: State
+    state: RegisterState
     seconds: float
     is_taken_over: bool
     lost: bool = False
@@ -142,7 +142,7 @@ def _acquired(
             tell(f"{register.path}: its newest entry was broken, and the one before it counts")
             continue
         if state is None:
-            first = State(0, LAYOUT, 1, owner, time.time())
+            first = RegisterState(0, LAYOUT, 1, owner, time.time())
             if register.create(first):
                 return Lease(register, first, seconds, is_taken_over=False)
             continue
@@ -167,12 +167,12 @@ def _acquired(
         time.sleep(min(_LOOKS_EVERY, left))
 
 
-def _next(state: State, **changes: Any) -> State:
+def _next(state: RegisterState, **changes: Any) -> RegisterState:
     """What the register is to say next."""
     return replace(state, version=state.version + 1, renewed=time.time(), **changes)
 
 
-def at_work(state: State) -> str:
+def at_work(state: RegisterState) -> str:
     """Who is at work, in words."""
     owner = state.owner
     assert owner is not None
@@ -181,7 +181,7 @@ def at_work(state: State) -> str:
     return f"process {owner.process} on {owner.host} has been at work on this lake since {since:%Y-%m-%d %H:%M:%S} UTC, and was heard of {heard:.0f} s ago"
 
 
-def require_layout(root: str, state: State) -> None:
+def require_layout(root: str, state: RegisterState) -> None:
     """Raise LakeError for a lake of another layout."""
     if state.layout != LAYOUT:
         raise LakeError(

@@ -8,12 +8,12 @@ import re
 from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
-from kraftlog.log.storage import Entry, absolute, entry_of, list_folder
+from kraftlog.log.storage import FolderEntry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
 from kraftlog.plain import printable
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
-from kraftlog.tables.register import REGISTER, Register, State
+from kraftlog.tables.register import REGISTER, Register, RegisterState
 from kraftlog.tables.spec import decoded_tables
 
 KEY_FILE = "_redaction.key"
@@ -57,7 +57,7 @@ def require_place(root: str) -> None:
         )
 
 
-def state_of(root: str) -> State:
+def state_of(root: str) -> RegisterState:
     """What the register of a lake says.
 
     Raises LakeError where there is no lake, or one of another layout."""
@@ -78,7 +78,7 @@ def lake_at(path: str) -> Lake:
     return Lake(root)
 
 
-def _listed(root: str) -> list[Entry]:
+def _listed(root: str) -> list[FolderEntry]:
     try:
         return list(list_folder(root))
     except OSError as error:

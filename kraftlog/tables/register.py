@@ -1,10 +1,10 @@
 """The lake's register: a Delta table without rows, whose newest commit says what the lake is, who
 is at work on it, and which versions of its tables belong together.
 
-In: the root of a lake. Out: `State`s, and one step forward: `advance` takes the next version of the
-table, or says that somebody else has taken it. Delta promises that of each version there is one, on
-a local disk and on object stores, so that this is a compare-and-swap wherever a lake may lie.
-Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
+In: the root of a lake. Out: `RegisterState`s, and one step forward: `advance` takes the next
+version of the table, or says that somebody else has taken it. Delta promises that of each version
+there is one, on a local disk and on object stores, so that this is a compare-and-swap wherever a
+lake may lie. Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
 """
 
 import json
@@ -59,7 +59,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RegisterState:
     """What a register says. `version` is that of its Delta table; `token` counts the owners that
     there have been; `owner` is None while nobody is at work; `renewed` is when the owner was last
     heard of, in seconds since 1970 by its own clock; `published` has the newest run last.
@@ -85,7 +85,7 @@ class Register:
         """The folder of its Delta table."""
         return f"{self.root.rstrip('/')}/{REGISTER}"
 
-    def read(self) -> State | None:
+    def read(self) -> RegisterState | None:
         """What it says; None where there is none.
 
         Raises LakeError where it cannot be read, StoreError where its store does not let us."""
@@ -111,7 +111,7 @@ class Register:
         """Take its newest entries away where they are none; whether there were any."""
         return cut_broken_end(self.path)
 
-    def create(self, state: State) -> bool:
+    def create(self, state: RegisterState) -> bool:
         """Begin a lake; False where another process has just done so."""
         try:
             DeltaTable.create(
@@ -134,7 +134,7 @@ class Register:
             ) from error
         return True
 
-    def advance(self, state: State) -> bool:
+    def advance(self, state: RegisterState) -> bool:
         """Let the register say something at the version after its last; False where it has moved
         on.
         """
@@ -154,15 +154,15 @@ class Register:
         return True
 
 
-def _properties(state: State) -> CommitProperties:
+def _properties(state: RegisterState) -> CommitProperties:
     """A commit that is not tried again at a later version."""
     return CommitProperties(custom_metadata={_KEY: json.dumps(asdict(state))}, max_commit_retries=0)
 
 
-def _state(text: str) -> State:
+def _state(text: str) -> RegisterState:
     given = json.loads(text)
     owner, published = given.pop("owner"), given.pop("published")
-    state = State(
+    state = RegisterState(
         **given,
         owner=None if owner is None else Owner(**owner),
         published=tuple(Published(**one) for one in published),

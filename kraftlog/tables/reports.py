@@ -5,7 +5,7 @@ went by, what may be restarted, contracts, and what the partitions' records have
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.config import Source
+from kraftlog.config import ValueSource
 from kraftlog.relations import BOOL, INT, LONG, TEXT, column
 from kraftlog.tables.promise import among, expected, known, not_below, unique
 from kraftlog.tables.spec import per_run
@@ -75,7 +75,7 @@ SETTINGS = per_run(
     column("unit", TEXT, "its unit, where it has one"),
     column("replica", TEXT, "copy whose node it is of; null: it is of the whole run"),
     column("node_id", INT, "id of that node"),
-    column("source", TEXT, f"where it came from: {', '.join(Source)}"),
+    column("source", TEXT, f"where it came from: {', '.join(ValueSource)}"),
     column(
         "path",
         TEXT,
@@ -90,7 +90,7 @@ SETTINGS = per_run(
     promises=(
         unique("setting", "replica", why="one value per setting, replica and run"),
         known("source", "a value that comes from nowhere explains nothing"),
-        among("source", tuple(Source), "values are filtered by where they came from"),
+        among("source", tuple(ValueSource), "values are filtered by where they came from"),
     ),
 )
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.state import Change, State
-from kraftlog.state.write import IMAGE_TABLES, Versions, canonical_line, image_record
+from kraftlog.state.write import IMAGE_TABLES, WriteLevels, canonical_line, image_record
 
 
 def digest_of(lines: Iterable[str]) -> str:
@@ -32,7 +32,10 @@ class Digest:
     def update(self, state: State, changes: Iterable[Change]) -> None:
         """Follow changes that have been made to the state."""
         changed = list(changes)
-        if any(one.table == "features" for one in changed) and Versions.of(state) != self._versions:
+        if (
+            any(one.table == "features" for one in changed)
+            and WriteLevels.of(state) != self._versions
+        ):
             self._rewrite(state)
             return
         for table, key, _, after in changed:
@@ -44,7 +47,7 @@ class Digest:
         return sha256(b"".join(self._lines)).hexdigest()
 
     def _rewrite(self, state: State) -> None:
-        self._versions = Versions.of(state)
+        self._versions = WriteLevels.of(state)
         self._of = {
             (table, key): line
             for table in IMAGE_TABLES

@@ -11,7 +11,7 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
-from kraftlog.explain.moments import Source
+from kraftlog.explain.moments import MomentSource
 from kraftlog.explain.net import net
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -39,7 +39,7 @@ def test_the_net_changes_are_what_differs_between_two_images(
 ) -> None:
     replicas = find_replicas([str(DATA / replica.case / "replicas")])
     quorum = Quorum(collect(replicas, Limits(), CLEAR, replay=False))
-    found = net(Source(quorum, CLEAR, Limits(), frozenset()).moments(), first, end)
+    found = net(MomentSource(quorum, CLEAR, Limits(), frozenset()).moments(), first, end)
     (own,) = find_replicas([str(replica.folder)])
     before, after = (image_at(scan(own), at, CLEAR).state for at in (first, end))
     keys = {(one.table, one.key) for one in found.changes}

@@ -18,8 +18,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.metrics.compaction import KEYS
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import Limits as PolicyLimits
-from kraftlog.metrics.policy import Simulator
+from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.tombstones import deletions
 from kraftlog.metrics.versions import KEYS as TABLES
 from kraftlog.pipeline.decode import decode

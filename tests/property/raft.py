@@ -9,7 +9,7 @@ leader writes each place once. Source: KIP-595; Raft's safety argument.
 import random
 from dataclasses import dataclass, field
 
-from kraftlog.quorum.bounds import Standing
+from kraftlog.quorum.bounds import CopyStanding
 from kraftlog.quorum.epochs import EpochVector
 
 
@@ -142,7 +142,7 @@ class Copies:
     """What an auditor gets: the disks of some voters, some of them cut or emptied."""
 
     logs: dict[int, list[int]]
-    standings: list[Standing]
+    standings: list[CopyStanding]
 
 
 def copies_of(quorum: Quorum) -> Copies:
@@ -158,7 +158,7 @@ def copies_of(quorum: Quorum) -> Copies:
         proven = stopped and len(log) == len(node.log)
         known = None if draw.random() < 0.1 else node.epoch
         logs[number] = log
-        standings.append(Standing(str(number), number, vector(log), known, proven))
+        standings.append(CopyStanding(str(number), number, vector(log), known, proven))
     return Copies(logs, standings)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraftlog.audit.images import are_equal, images_apart, images_differ
 from kraftlog.audit.issues import Issues
-from kraftlog.audit.state_rules import Step, Told
+from kraftlog.audit.state_rules import Incoming, Issue
 from kraftlog.audit.told import led_past
 from kraftlog.audit.watch import MassDeletion, Rules, rules_after, rules_before, suspects
 from kraftlog.decode.rows import row_schema
@@ -38,7 +38,7 @@ class ByDefinition(Replay):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[int, Told]] = []
+        self.told: list[tuple[int, Issue]] = []
         self.past = Past()
 
     def take(self, event: Event) -> None:  # type: ignore[override]
@@ -49,7 +49,7 @@ class ByDefinition(Replay):
             self.apply(origin, data)
             return
         gone = self.past.topics
-        told = list(rules_before(Step(origin.type, data, offset, 0, self.current, gone)))
+        told = list(rules_before(Incoming(origin.type, data, offset, 0, self.current, gone)))
         seen = self.apply(origin, data)
         changes = tuple([one.change for one in seen] or [c for c, _ in self._waiting[waiting:]])
         self.past.take(changes, offset, origin.timestamp)

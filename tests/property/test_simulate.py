@@ -20,7 +20,7 @@ from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect, leader_fetch
 from kraftlog.simulate.follower import crash_after, fetch_snapshot
-from kraftlog.simulate.join import CAUGHT_UP, Leader, Way, after_crash, join
+from kraftlog.simulate.join import CAUGHT_UP, LeaderLog, Way, after_crash, join
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.truncation import truncate
 
@@ -218,13 +218,13 @@ def test_a_crash_at_any_step_leaves_a_node_that_catches_up(
             assert started.extent == boot(step.disk).extent
 
 
-def leading(node: Replica) -> Leader:
+def leading(node: Replica) -> LeaderLog:
     """A replica that leads: each record is a batch of 10 bytes, each snapshot has 25 bytes, each
     segment seven offsets.
     """
     ends = np.arange(node.start, node.end, dtype=np.int64) + 1
     sizes = dict.fromkeys(node.snapshots, 25)
-    return Leader(node.extent(), sizes, ends, np.full(len(ends), 10, np.int64), ends // 7)
+    return LeaderLog(node.extent(), sizes, ends, np.full(len(ends), 10, np.int64), ends // 7)
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from kraftlog.quorum.bounds import NOTHING_AT_HAND, Bounds, Held, Standing, Voting, interval
+from kraftlog.quorum.bounds import (
+    NOTHING_AT_HAND,
+    Bounds,
+    CopyStanding,
+    HeldAlike,
+    Voting,
+    interval,
+)
 from kraftlog.quorum.tails import Fate, fate
 from tests.property.raft import shared, vector
 
@@ -17,7 +24,7 @@ class Copies:
     def __init__(self, voters: int | Sequence[int] = 3) -> None:
         self.voters = tuple(range(1, voters + 1)) if isinstance(voters, int) else tuple(voters)
         self.logs: dict[str, list[int]] = {}
-        self.standings: list[Standing] = []
+        self.standings: list[CopyStanding] = []
 
     def add(
         self,
@@ -33,7 +40,7 @@ class Copies:
         name = label or str(voter)
         self.logs[name] = log
         heard = (log[-1] if log else 0) if known == -1 else known
-        self.standings.append(Standing(name, voter, vector(log), heard, proven, snapshot_end))
+        self.standings.append(CopyStanding(name, voter, vector(log), heard, proven, snapshot_end))
         return self
 
     @property
@@ -65,48 +72,50 @@ def test_who_is_at_hand_missing_and_open() -> None:
 
 def test_what_a_majority_holds_is_the_second_longest_of_three() -> None:
     copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1]).add(3, [1])
-    assert copies.voting.held_by_majority() == Held(2, "1", ("1", "2"))
+    assert copies.voting.held_by_majority() == HeldAlike(2, "1", ("1", "2"))
     assert Copies().add(1, [1, 1]).voting.held_by_majority() is None
     assert Copies().add(1, [1]).add(2, [2]).add(3, []).voting.held_by_majority() is None
 
 
 def test_the_longest_prefix_counts_not_the_first_one() -> None:
     copies = Copies(5).add(1, [1, 1]).add(2, [1, 2, 2, 2]).add(3, [1, 2, 2]).add(4, [1, 2, 2])
-    assert copies.voting.held_by_majority() == Held(3, "2", ("2", "3", "4"))
+    assert copies.voting.held_by_majority() == HeldAlike(3, "2", ("2", "3", "4"))
 
 
 def test_of_two_copies_of_a_voter_the_shorter_counts() -> None:
     copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1, 1]).add(2, [1], label="2-old")
-    assert copies.voting.held_by_majority() == Held(1, "1", ("1", "2", "2-old"))
+    assert copies.voting.held_by_majority() == HeldAlike(1, "1", ("1", "2", "2-old"))
 
 
 def test_what_a_newer_epoch_contradicts_ends_the_committed_part() -> None:
     # Two of three hold epoch 1 to offset 3; the third went on from offset 1 in epoch 2.
     copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1, 1]).add(3, [1, 2])
-    assert copies.voting.committed_held() == Held(1, "1", ("1", "2", "3"))
+    assert copies.voting.committed_held() == HeldAlike(1, "1", ("1", "2", "3"))
     # It goes on behind the whole prefix, and says nothing against it.
     copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1, 1]).add(3, [1, 1, 1, 2])
-    assert copies.voting.committed_held() == Held(3, "1", ("1", "2", "3"))
+    assert copies.voting.committed_held() == HeldAlike(3, "1", ("1", "2", "3"))
     # Nothing is shared at all.
     for log in ([1, 1], [1]):
         copies = Copies().add(1, log).add(2, log).add(3, [2])
         assert copies.voting.committed_held() is None
     # What the log holds behind the prefix has no say in its epoch.
     copies = Copies().add(1, [1, 1, 5]).add(2, [1, 1]).add(3, [1, 2])
-    assert copies.voting.committed_held() == Held(1, "1", ("1", "2", "3"))
+    assert copies.voting.committed_held() == HeldAlike(1, "1", ("1", "2", "3"))
 
 
 def test_a_newer_epoch_that_holds_the_prefix_does_not_contradict_it() -> None:
     copies = Copies(5).add(1, [1, 1, 2]).add(2, [1, 1, 2]).add(3, [1, 1]).add(4, [1, 1])
-    assert copies.add(5, [1, 1]).voting.committed_held() == Held(2, "1", ("1", "2", "3", "4", "5"))
+    assert copies.add(5, [1, 1]).voting.committed_held() == HeldAlike(
+        2, "1", ("1", "2", "3", "4", "5")
+    )
 
 
 def test_an_older_epoch_contradicts_nothing() -> None:
     """Epoch 2 went another way from offset 1 on, before epoch 3 was elected without it."""
     copies = Copies(5).add(1, [1]).add(2, [1, 3, 3]).add(3, [1, 3, 3]).add(4, [1, 3, 3])
-    assert copies.add(5, [1, 2, 2]).voting.committed_held() == Held(3, "2", ("2", "3", "4"))
+    assert copies.add(5, [1, 2, 2]).voting.committed_held() == HeldAlike(3, "2", ("2", "3", "4"))
     copies = Copies().add(1, [1, 3]).add(2, [1, 3]).add(3, [1, 2, 2])
-    assert copies.voting.committed_held() == Held(2, "1", ("1", "2"))
+    assert copies.voting.committed_held() == HeldAlike(2, "1", ("1", "2"))
 
 
 def test_the_lowest_contradiction_counts() -> None:
@@ -131,7 +140,7 @@ def test_an_unseen_leader_needs_a_majority_that_could_hide_it() -> None:
 
 def test_the_epoch_of_a_prefix_is_that_of_its_last_record() -> None:
     """Voter 3 is missing. Of epoch 2 both others have heard, and both hold what came of it."""
-    assert Copies().add(1, [1, 3]).add(2, [1, 3]).voting.committed_held() == Held(
+    assert Copies().add(1, [1, 3]).add(2, [1, 3]).voting.committed_held() == HeldAlike(
         2, "1", ("1", "2")
     )
     # Behind the prefix stands epoch 5: who voted in epoch 2 may have been 1 and 3.
@@ -153,7 +162,7 @@ def test_proven_ends_hide_nobody() -> None:
     for voter in (1, 2, 3):
         copies.add(voter, [1, 1], known=2)
     assert not copies.voting.unseen_leader(1, "1", 2)
-    copies.standings[2] = Standing("3", 3, vector([1, 1]), 2, end_proven=False)
+    copies.standings[2] = CopyStanding("3", 3, vector([1, 1]), 2, end_proven=False)
     assert copies.voting.unseen_leader(1, "1", 2)
 
 

@@ -36,7 +36,7 @@ from kraftlog.simulate.out_of_range import (
 from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
-    Partition,
+    DataPartition,
     rack_rows,
     select_all,
     topic_rows,
@@ -213,7 +213,8 @@ BROKERS = {
 
 def cluster(*partitions: tuple[str, list[int], list[int], int]) -> Cluster:
     found = [
-        Partition(name, n, reps, isr, led) for n, (name, reps, isr, led) in enumerate(partitions)
+        DataPartition(name, n, reps, isr, led)
+        for n, (name, reps, isr, led) in enumerate(partitions)
     ]
     return Cluster(BROKERS, found)
 
@@ -282,14 +283,14 @@ def test_totals() -> None:
 @pytest.mark.parametrize("bare", ["partitions", "racks"])
 def test_where_nothing_is_to_be_chosen(bare: str) -> None:
     brokers = {1: Broker(1, None, False)} if bare == "racks" else BROKERS
-    partitions = [] if bare == "partitions" else [Partition("t", 0, [1], [1], 1)]
+    partitions = [] if bare == "partitions" else [DataPartition("t", 0, [1], [1], 1)]
     found = select_all(Cluster(brokers, partitions), RACK_AWARE)
     assert list(rack_rows(found)) == topic_rows(found).to_pylist() == []
 
 
 def test_topics_and_partitions_are_told_in_order() -> None:
     lying = [("u", 1), ("t", 2), ("u", 0), ("t", 10)]
-    partitions = [Partition(name, at, [1, 2], [1, 2], 1 + at % 2) for name, at in lying]
+    partitions = [DataPartition(name, at, [1, 2], [1, 2], 1 + at % 2) for name, at in lying]
     rows = topic_rows(select_all(Cluster(BROKERS, partitions), RACK_AWARE)).to_pylist()
     told = [(one["client_rack"], one["topic"], one["preferred_read_replicas"]) for one in rows]
     assert told == [
@@ -332,7 +333,9 @@ def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
 
     brokers = {1: Broker(1, "a", False), 2: Broker(2, "b", False)}
     lying = [([1, 2], 1), ([1, 2], 2), ([1, 2], 1), ([1, 2], 9), ([2, 1], 1), ([1, 2], 1)]
-    partitions = [Partition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)]
+    partitions = [
+        DataPartition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)
+    ]
     quorum = Cluster(brokers, partitions)
     assert of_topic(quorum, ByNumber(), "a")["partitions_by_broker"] == [(1, 2), (2, 3)]
     (one, other) = (topic_rows(select_all(quorum, each)) for each in (RACK_AWARE, Asked()))

@@ -22,7 +22,7 @@ from kraftlog.log.directory import find_replicas, record_files
 from kraftlog.pipeline import scan
 from kraftlog.pipeline.content_places import Places, choose, first_of_each
 from kraftlog.pipeline.contents import decode_bin
-from kraftlog.pipeline.scan import Scanned, scan_bin
+from kraftlog.pipeline.scan import ScannedFile, scan_bin
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import type_counts
 from kraftlog.source.plan import plan_splits
@@ -65,7 +65,7 @@ class Passes:
         self.lake = Lake(str(lake))
         self.limits = limits_of(OPTIONS)
         found = scan_bin(self.splits, self.bins, self.limits, self.lake, 0)
-        self.scanned: list[Scanned] = list(found)
+        self.scanned: list[ScannedFile] = list(found)
 
     def batches(self) -> Iterator[tuple[Place, dict[str, Any]]]:
         """Where each batch lies, and its row."""

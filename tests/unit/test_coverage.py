@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.audit import coverage
 from kraftlog.audit.collect import collect
-from kraftlog.audit.coverage import BASE, Coverage, Judged, places
+from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, places
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -231,14 +231,14 @@ def test_what_the_replay_has_judged(tmp_path: Path) -> None:
         # Where it has judged anything, what lies before the replay is no gap.
         gaps = (("1", "torn"),) if own else (("1", "torn"), ("3", begins))
         assert subject(found) == Coverage(ALL if own else (), gaps, nothing)
-        both = (Judged(None, 0, 6), Judged(None, 8, 12))
+        both = (JudgedRange(None, 0, 6), JudgedRange(None, 8, 12))
         assert places(found, subject(found), of_state=True) == (both if own else ())
 
 
 def test_where_a_check_has_looked(tmp_path: Path) -> None:
     quorum(tmp_path)[1].segment(0).unlink()
     found = quorum_of(tmp_path)
-    told = (Judged("2", 6, 12), Judged("1", 0, 12))
+    told = (JudgedRange("2", 6, 12), JudgedRange("1", 0, 12))
     assert places(found, Coverage(("2", "1")), of_state=False) == told
     # Where nothing was replayed a check of the state tells the logs, too.
     assert places(found, Coverage(("2", "1")), of_state=True) == told

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.audit.watch import NAMES_KEPT, MassDeletion, Window
+from kraftlog.audit.watch import NAMES_KEPT, Crowd, MassDeletion
 from kraftlog.quorum import snapshots
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named
@@ -40,7 +40,7 @@ def holding(left: int) -> State:
 STATES = [holding(left) for left in range(13)]
 
 
-def told(events: list[Event]) -> list[Window]:
+def told(events: list[Event]) -> list[Crowd]:
     watcher, found = MassDeletion(LIMITS), []
     for offset, (now, left) in enumerate(events):
         found += watcher.see([named(offset)], STATES[left], now, offset)
@@ -52,7 +52,7 @@ def is_many(removed: int, left: int) -> bool:
     return removed >= LIMITS.mass_deletion_minimum and enough
 
 
-def by_definition(events: list[Event]) -> list[Window]:
+def by_definition(events: list[Event]) -> list[Crowd]:
     """Every removal looks at all that went within the window."""
     gone: deque[tuple[int, int]] = deque()
     worst, found = None, []
@@ -76,7 +76,7 @@ def by_definition(events: list[Event]) -> list[Window]:
         if worst is None or len(burst) >= worst.removed:
             names = tuple(named(at) for _, at in burst[:NAMES_KEPT])
             total = left + len(burst)
-            worst = Window("topics", burst[0][1], offset, len(burst), total, names)
+            worst = Crowd("topics", burst[0][1], offset, len(burst), total, names)
     return found if worst is None else [*found, worst]
 
 

@@ -5,6 +5,7 @@ The declarations come first; a new room is one word in `ROOMS`.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -221,6 +222,17 @@ def test_spark_stays_in_its_rooms(imports: list[Import]) -> None:
 def test_one_module_decides_who_computes_checksums(imports: list[Import]) -> None:
     taken = {found.importer for found in imports if found.imported.split(".")[0] in CHECKSUMS}
     assert taken == {"kraftlog.log.crc"}
+
+
+SAID_TWICE = {"Changes", "Coverage", "Difference", "Folded", "Frames", "Image", "Stretch"}
+"""Public classes whose name another room has too. There must be no more of them."""
+
+
+def test_no_noun_has_two_meanings() -> None:
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in module_files(ROOT).values())
+    classes = [one.name for tree in trees for one in tree.body if isinstance(one, ast.ClassDef)]
+    counted = Counter(name for name in classes if not name.startswith("_"))
+    assert {name for name, count in counted.items() if count > 1} == SAID_TWICE
 
 
 def test_declared_spark_modules_exist() -> None:

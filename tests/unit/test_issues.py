@@ -1,11 +1,11 @@
 """What the rules of a state tell, gathered: in order, a thousand of each kind, and all counted."""
 
 from kraftlog.audit.issues import ISSUE_LIMIT, Issues
-from kraftlog.audit.state_rules import Told
+from kraftlog.audit.state_rules import Issue
 
 
-def told(check: str, text: str, kind: str | None = None) -> Told:
-    return Told(check, text, {} if kind is None else {"kind": kind})
+def told(check: str, text: str, kind: str | None = None) -> Issue:
+    return Issue(check, text, {} if kind is None else {"kind": kind})
 
 
 def test_issues_come_in_the_order_of_their_offsets() -> None:

@@ -16,7 +16,7 @@ from kraftlog.cli import build_parser
 from kraftlog.commands.command import every_parser
 from kraftlog.config import option_names
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.reference.mechanisms import Mechanism, Place, mechanisms, mechanisms_page
+from kraftlog.reference.mechanisms import Destination, Mechanism, mechanisms, mechanisms_page
 from tests.documents import DOCS, ROOT
 
 ROWS = mechanisms()
@@ -50,7 +50,7 @@ def collected_in(path: Path) -> set[str]:
     }
 
 
-def exists(place: Place) -> bool:
+def exists(place: Destination) -> bool:
     name, _, column = place.name.partition(".")
     match place.kind:
         case "command":
@@ -117,11 +117,11 @@ def test_sources_are_named_and_not_numbered() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        Place("command", "plan coup"), Place("command", "plan join --coup"),
-        Place("table", "nothing"), Place("table", "runs.nothing"),
-        Place("check", "x"), Place("option", "x"), Place("page", "x.md"), Place("python", "x"),
-        Place("", ""),
+        Destination("command", "plan coup"), Destination("command", "plan join --coup"),
+        Destination("table", "nothing"), Destination("table", "runs.nothing"),
+        Destination("check", "x"), Destination("option", "x"), Destination("page", "x.md"), Destination("python", "x"),
+        Destination("", ""),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_seen(place: Place) -> None:
+def test_what_is_not_there_is_seen(place: Destination) -> None:
     assert not exists(place)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kraftlog.metrics.amplification import Bursts, Event, amplification_rows
+from kraftlog.metrics.amplification import BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
 from kraftlog.metrics.objects import OPEN, Changes, Lives
-from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
 from kraftlog.metrics.versions import VALIDITY, lives
@@ -119,9 +119,9 @@ def test_a_log_without_batches_has_no_measures() -> None:
     assert election_rows(log) == []
     assert elections_per_day(log) is None
     assert churn_rows(log, {"topics": history([], base=("a",), start=7)}) == []
-    assert amplification_rows(Bursts(log, [Event(3, 1, "fenced", "X")]), 3) == []
+    assert amplification_rows(Bursts(log, [BrokerEvent(3, 1, "fenced", "X")]), 3) == []
     changes = Changes([history([], base=("a",), start=7)])
-    simulator = Simulator(log, changes, Limits())
+    simulator = Simulator(log, changes, PolicyLimits())
     for rule in simulator.rules().values():
         (only,) = simulator.intervals(rule)
         assert (only.start_offset, only.end_offset, only.trigger) == (7, 7, None)
@@ -160,7 +160,7 @@ def test_leadership_that_goes_to_and_fro() -> None:
 def test_a_state_is_known_from_its_base_snapshot_on() -> None:
     changes = Changes([history([(12, "a", False)], base=("a", "b"), start=10)], first_offset=5)
     assert changes.known_from == 10
-    simulator = Simulator(log_of(25), changes, Limits(min_records=9))
+    simulator = Simulator(log_of(25), changes, PolicyLimits(min_records=9))
     cuts = simulator.intervals(simulator.rules()["v19_records"])
     assert [one.start_offset for one in cuts] == [10, 20]
     assert Changes([], first_offset=5).known_from == 5
@@ -291,7 +291,7 @@ def test_an_object_that_comes_back_is_deleted_and_added() -> None:
 
 
 def test_v19_cuts_after_more_records_than_the_minimum() -> None:
-    simulator = Simulator(log_of(25), Changes([]), Limits(min_records=9))
+    simulator = Simulator(log_of(25), Changes([]), PolicyLimits(min_records=9))
     cuts = simulator.intervals(simulator.rules()["v19_records"])
     assert [(one.start_offset, one.end_offset, one.trigger) for one in cuts] == [
         (0, 10, "records"),
@@ -304,17 +304,17 @@ def test_the_adopted_rule_waits_for_both_conditions() -> None:
     base = ("a", "b", "c", "d")
     # Half of four objects have changed from offset 21 on; 1,000 bytes are there after 10.
     found = history([(5, "a", False), (20, "b", False)], base)
-    simulator = Simulator(log_of(40), Changes([found]), Limits(max_bytes=1000))
+    simulator = Simulator(log_of(40), Changes([found]), PolicyLimits(max_bytes=1000))
     cuts = simulator.intervals(simulator.rules()["adopted_ratio_and_bytes"])
     assert [(one.end_offset, one.trigger) for one in cuts] == [(21, "ratio"), (40, None)]
-    eager = Simulator(log_of(40), Changes([found]), Limits(max_bytes=3000))
+    eager = Simulator(log_of(40), Changes([found]), PolicyLimits(max_bytes=3000))
     cuts = eager.intervals(eager.rules()["adopted_ratio_and_bytes"])
     assert [(one.end_offset, one.trigger) for one in cuts] == [(30, "bytes"), (40, None)]
 
 
 def test_the_shipped_rule_takes_whichever_comes_first() -> None:
     times = [0, 10, 20, 4_000_000, 4_000_010, *range(4_000_020, 4_000_220, 10)]
-    simulator = Simulator(log_of(25, times), Changes([]), Limits(max_bytes=1000))
+    simulator = Simulator(log_of(25, times), Changes([]), PolicyLimits(max_bytes=1000))
     cuts = simulator.intervals(simulator.rules()["shipped_bytes_or_time"])
     assert [(one.end_offset, one.trigger) for one in cuts] == [
         (4, "time"),

@@ -21,7 +21,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.metrics import load_time
-from kraftlog.metrics.amplification import BURST_GAP_MS, Bursts, Event, amplification_rows
+from kraftlog.metrics.amplification import BURST_GAP_MS, BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.retention import Retention, retention_rows
@@ -617,7 +617,7 @@ def burst(root: Path, times_ms: list[int], epochs: list[int] | None = None) -> t
         last = epochs or [2] * len(times_ms)
         for n, (ms, epoch) in enumerate(zip(times_ms, last, strict=True)):
             node.append(Batch(12 + n, epoch, (NO_OP,), None, START_MS + 100_000 + ms))
-    found = Bursts(shared_log(read(root)), [Event(13, 7, "fenced", "FENCE_BROKER_RECORD")])
+    found = Bursts(shared_log(read(root)), [BrokerEvent(13, 7, "fenced", "FENCE_BROKER_RECORD")])
     (row,) = amplification_rows(found, 3)
     return row["burst_start_offset"], row["burst_end_offset"]
 
@@ -635,7 +635,9 @@ def test_the_bytes_of_a_burst(tmp_path: Path) -> None:
     for node in quorum(tmp_path):
         node.append(replace(leader_change(12, 3, 1), ms=START_MS + 100_000))
         node.append(Batch(13, 3, (NO_OP, NO_OP), None, START_MS + 100_001))
-    found = Bursts(shared_log(read(tmp_path)), [Event(13, 7, "fenced", "FENCE_BROKER_RECORD")])
+    found = Bursts(
+        shared_log(read(tmp_path)), [BrokerEvent(13, 7, "fenced", "FENCE_BROKER_RECORD")]
+    )
     (row,) = amplification_rows(found, 3)
     sizes = [len(leader_change(12, 3, 1).raw()), len(Batch(13, 3, (NO_OP, NO_OP)).raw())]
     assert (row["burst_record_count"], row["burst_size_bytes"]) == (3, sum(sizes))
@@ -657,7 +659,7 @@ def test_events_of_one_burst_have_each_their_own_partition_changes(tmp_path: Pat
         node.append(Batch(12, 2, (NO_OP,) * 20, None, START_MS + 100_000))
     kinds = [(15, 1, "fenced"), (18, 2, "fenced"), (20, 3, "unfenced")]
     kinds += [(25, 4, "controlled_shutdown"), (25, 4, "fenced"), (30, 5, "unfenced")]
-    bursts = Bursts(shared_log(read(tmp_path)), [Event(*one, "X") for one in kinds])
+    bursts = Bursts(shared_log(read(tmp_path)), [BrokerEvent(*one, "X") for one in kinds])
     changes = np.array([12, 13, 14, 16, 17, 21, 22, 23, 24, 26, 27, 31])
     bursts.add(changes, np.full(len(changes), 40))
     rows = amplification_rows(bursts, 3)

@@ -21,7 +21,7 @@ from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.compaction_rows import compaction_rows, state_bytes
 from kraftlog.metrics.joiner import CHUNKS, LINKS, catch_up_rows, source_of
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.policy_rows import policy_rows
 from kraftlog.metrics.record_rows import (
     growth_rows,
@@ -246,7 +246,7 @@ def test_what_was_really_cut_beside_what_the_rules_would_have_cut(tmp_path: Path
     found = read(tmp_path)
     base = ("a", "b", "c", "d")
     changes = Changes([history([(2, "a", False), (7, "b", False), (8, "e", False)], base)])
-    limits = Limits(min_records=4, max_bytes=1 << 30, max_interval_ms=1 << 40)
+    limits = PolicyLimits(min_records=4, max_bytes=1 << 30, max_interval_ms=1 << 40)
     rows = policy_rows(Simulator(shared_log(found), changes, limits), found, 10.0)
     cuts = defaultdict(list)
     for row in rows:

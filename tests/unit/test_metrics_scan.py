@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.metrics.amplification import Bursts, Event
+from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.numbering import numbered, order_of
@@ -170,7 +170,7 @@ def test_small_row_groups_are_read_together(
     found = OffsetMap()
     found.add(kind, rows, frame_sizes(rows))
     assert sorted(found.survivors().offsets.tolist()) == [2, 4, 5, 7]
-    bursts = Bursts(log_of(10), [Event(5, 1, "fenced", "FENCE_BROKER_RECORD")])
+    bursts = Bursts(log_of(10), [BrokerEvent(5, 1, "fenced", "FENCE_BROKER_RECORD")])
     bursts.shares[:] = [2, 6]
     bursts.add(rows.column("offset").to_numpy(), np.arange(6))
     assert (bursts.counts.tolist(), bursts.sizes.tolist()) == ([3], [1 + 3 + 4])

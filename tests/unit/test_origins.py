@@ -14,7 +14,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.origins import FEEDS, HIDDEN, setting_rows
 from kraftlog.audit.verdict import lagging
 from kraftlog.cli import main
-from kraftlog.config import SECRETS, Options, Source, load_options, option_names
+from kraftlog.config import SECRETS, Options, ValueSource, load_options, option_names
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
@@ -23,7 +23,7 @@ from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import Limits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.settings import (
     BETWEEN,
     FETCH_TIMEOUT,
@@ -40,7 +40,7 @@ from kraftlog.quorum.settings import (
     number_of,
 )
 from kraftlog.quorum.thresholds import THRESHOLDS, Thresholds
-from kraftlog.reference.mechanisms import Place
+from kraftlog.reference.mechanisms import Destination
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from tests.unit.audit_logs import (
@@ -103,24 +103,24 @@ def test_of_an_option_an_argument_wins_over_the_file_and_that_over_the_default(
 @pytest.mark.parametrize(
     ("given", "value", "source", "says"),
     [
-        (None, 2000, Source.KAFKA_DEFAULT, None),
-        (" 3000 ", 3000, Source.SERVER_PROPERTIES, None),
-        ("0", 0, Source.SERVER_PROPERTIES, None),
-        ("-1", 2000, Source.KAFKA_DEFAULT, "-1 is below 0: Kafka refuses to start"),
-        ("soon", 2000, Source.KAFKA_DEFAULT, "'soon' is not a whole number"),
-        (str(1 << 31), 2000, Source.KAFKA_DEFAULT, "is above 2147483647"),
+        (None, 2000, ValueSource.KAFKA_DEFAULT, None),
+        (" 3000 ", 3000, ValueSource.SERVER_PROPERTIES, None),
+        ("0", 0, ValueSource.SERVER_PROPERTIES, None),
+        ("-1", 2000, ValueSource.KAFKA_DEFAULT, "-1 is below 0: Kafka refuses to start"),
+        ("soon", 2000, ValueSource.KAFKA_DEFAULT, "'soon' is not a whole number"),
+        (str(1 << 31), 2000, ValueSource.KAFKA_DEFAULT, "is above 2147483647"),
     ],
 )
 def test_of_a_node_s_number_its_own_file_wins_over_kafka_s_default(
-    given: str | None, value: int, source: Source, says: str | None
+    given: str | None, value: int, source: ValueSource, says: str | None
 ) -> None:
     node = node_with() if given is None else node_with(**{FETCH_TIMEOUT.replace(".", "_"): given})
     found = number_of(node, FETCH_TIMEOUT)
     assert (found.value, found.source, found.path) == (value, source, "server.properties")
     assert (says is None) == (found.message is None)
     assert says is None or says in (found.message or "")
-    assert number_of(node, FETCH_TIMEOUT, 50) == (50, Source.ARGUMENT, None, None)
-    assert number_of(None, FETCH_TIMEOUT) == (2000, Source.KAFKA_DEFAULT, None, None)
+    assert number_of(node, FETCH_TIMEOUT, 50) == (50, ValueSource.ARGUMENT, None, None)
+    assert number_of(None, FETCH_TIMEOUT) == (2000, ValueSource.KAFKA_DEFAULT, None, None)
 
 
 def test_settings_of_each_node_with_their_file(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_an_audit_tells_what_it_went_by_other_than_defaults(
     assert told["lag_offsets", None] == "argument"
     assert told["disk_days", None] == "options file"
     assert told[KEPT_BYTES, "1"] == "server.properties"
-    assert not {Source.DEFAULT, Source.KAFKA_DEFAULT} & {*told.values()}
+    assert not {ValueSource.DEFAULT, ValueSource.KAFKA_DEFAULT} & {*told.values()}
     assert main([*asked, *given]) == 0
     line = f"limits that are not the defaults: lag_offsets 5 (argument), disk_days 9 ({conf})"
     assert line in capsys.readouterr().out
@@ -302,7 +302,7 @@ def test_a_finding_names_the_limit_that_was_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FEEDS)
 def test_what_a_value_feeds_is_there(name: str) -> None:
-    places = [Place(*one.split(" ", 1)) for one in FEEDS[name]]
+    places = [Destination(*one.split(" ", 1)) for one in FEEDS[name]]
     assert [one for one in places if not exists(one)] == []
     assert len({*places}) == len(places)
 
@@ -330,7 +330,7 @@ class Watched(Thresholds):
         return super().__getattribute__(name)
 
 
-class WatchedLimits(Limits):
+class WatchedLimits(RetentionLimits):
     """The same of a node's retention."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -339,7 +339,7 @@ class WatchedLimits(Limits):
         return super().__getattribute__(name)
 
 
-def _watched_limits(one: ReplicaEvidence) -> Limits:
+def _watched_limits(one: ReplicaEvidence) -> RetentionLimits:
     before = set(_ASKED)
     found = limits_of(one)
     _ASKED.clear()

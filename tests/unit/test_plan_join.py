@@ -15,7 +15,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover import Rule
+from kraftlog.simulate.failover import TruncationRule
 from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,
@@ -284,14 +284,14 @@ def test_failover_says_what_each_rule_loses_of_the_last_batch(
     """The last batch is one record that all three hold, and the followers' marks are before it."""
     quorum(tmp_path)
     rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
-    assert len(rows) == 2 * len(Rule)
+    assert len(rows) == 2 * len(TruncationRule)
     for row in rows:
-        rule = Rule(row["rule"])
+        rule = TruncationRule(row["rule"])
         assert row["dies"] == "2"
         assert row["can_lead"] is True
-        assert row["lost_if_leader_dies_too"] == (rule == Rule.HIGH_WATERMARK)
-        assert row["truncation_offset"] == (12 if rule == Rule.LEADER_EPOCH else 11)
-        held = rule == Rule.HELD_ACKNOWLEDGEMENTS
+        assert row["lost_if_leader_dies_too"] == (rule == TruncationRule.HIGH_WATERMARK)
+        assert row["truncation_offset"] == (12 if rule == TruncationRule.LEADER_EPOCH else 11)
+        held = rule == TruncationRule.HELD_ACKNOWLEDGEMENTS
         assert row["acknowledged_end_offset"] == (11 if held else 12)
     assert "replicas 1 and 3 can take over" in told
 

@@ -12,7 +12,7 @@ from kraftlog.quorum.addresses import (
     static_places,
 )
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
-from kraftlog.quorum.retention import Limits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.settings import default_of
 from kraftlog.state.declare import Data
 from tests.unit.audit_logs import audit, quorum
@@ -75,11 +75,11 @@ def test_kafkas_own_defaults(name: str, value: int) -> None:
 
 
 def test_limits_are_kafkas_where_nothing_else_is_said() -> None:
-    assert limits_of(replica()) == Limits()
+    assert limits_of(replica()) == RetentionLimits()
     set_here = replica(metadata_max_retention_bytes=" 7 ", metadata_max_retention_ms="-1")
-    assert limits_of(set_here) == Limits(max_bytes=7, max_ms=-1)
-    assert limits_of(replica(metadata_max_retention_bytes="9" * 5000)) == Limits()
-    assert limits_of(replica(metadata_max_retention_ms=str(2**63))) == Limits()
+    assert limits_of(set_here) == RetentionLimits(max_bytes=7, max_ms=-1)
+    assert limits_of(replica(metadata_max_retention_bytes="9" * 5000)) == RetentionLimits()
+    assert limits_of(replica(metadata_max_retention_ms=str(2**63))) == RetentionLimits()
     assert limits_of(replica(metadata_max_retention_ms=str(2**63 - 1))).max_ms == 2**63 - 1
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
-from kraftlog.simulate.election import EMPTY_LOG, Outcome, Voter, grants, outcomes, vote_end
+from kraftlog.simulate.election import EMPTY_LOG, Candidacy, Voter, grants, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
 
@@ -125,9 +125,9 @@ def test_the_epoch_counts_before_the_length() -> None:
     stale = voter("2", 1, 243, held=176)
     found = list(outcomes([voter("1", 2, 362), stale, voter("3", 2, 362)], 3, 362))
     assert found == [
-        Outcome("1", True, ("1", "2", "3"), (), None),
-        Outcome("2", False, ("2",), ("1", "3"), 176),
-        Outcome("3", True, ("1", "2", "3"), (), None),
+        Candidacy("1", True, ("1", "2", "3"), (), None),
+        Candidacy("2", False, ("2",), ("1", "3"), 176),
+        Candidacy("3", True, ("1", "2", "3"), (), None),
     ]
 
 
@@ -160,8 +160,8 @@ def test_voters_that_are_not_at_hand_may_decide() -> None:
 def test_a_node_that_does_not_start_neither_stands_nor_votes() -> None:
     dead = voter("2", 2, 200, boots=False)
     found = list(outcomes([voter("1", 2, 100), dead, voter("3", 1, 50)], 3, 100))
-    assert found[0] == Outcome("1", True, ("1", "3"), (), None)
-    assert found[1] == Outcome("2", False, (), (), None)
+    assert found[0] == Candidacy("1", True, ("1", "3"), (), None)
+    assert found[1] == Candidacy("2", False, (), (), None)
     assert found[2].refused_by == ("1",)
 
 

@@ -14,7 +14,7 @@ from kraftlog.quorum.epochs import (
 )
 from kraftlog.simulate.epochs import (
     Decision,
-    Verdict,
+    OffsetVerdict,
     consumer_epoch_end,
     out_of_range,
     verdict,
@@ -123,15 +123,15 @@ def test_a_leader_that_ends_earlier_in_the_same_epoch_cuts_the_rest() -> None:
 @pytest.mark.parametrize(
     ("end", "found"),
     [
-        (EpochEnd(4, 25), Verdict.VALID),
-        (EpochEnd(4, 20), Verdict.VALID),
-        (EpochEnd(4, 19), Verdict.TRUNCATED),
-        (EpochEnd(3, 25), Verdict.TRUNCATED),
-        (EpochEnd(3, 10), Verdict.TRUNCATED),
-        (None, Verdict.UNKNOWN),
+        (EpochEnd(4, 25), OffsetVerdict.VALID),
+        (EpochEnd(4, 20), OffsetVerdict.VALID),
+        (EpochEnd(4, 19), OffsetVerdict.TRUNCATED),
+        (EpochEnd(3, 25), OffsetVerdict.TRUNCATED),
+        (EpochEnd(3, 10), OffsetVerdict.TRUNCATED),
+        (None, OffsetVerdict.UNKNOWN),
     ],
 )
-def test_the_truth_table(end: EpochEnd | None, found: Verdict) -> None:
+def test_the_truth_table(end: EpochEnd | None, found: OffsetVerdict) -> None:
     """KIP-392: a reader at offset 20 whose last record is of epoch 4."""
     assert verdict(4, 20, end) == found
 

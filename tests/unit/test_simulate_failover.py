@@ -20,7 +20,7 @@ from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover import Rule, remedy_cost
+from kraftlog.simulate.failover import TruncationRule, remedy_cost
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
@@ -50,7 +50,7 @@ def fetched(one: Cluster) -> Cluster:
 
 
 def three() -> Cluster:
-    return led_by(Cluster(Rule.LEADER_EPOCH, {name: Model() for name in "123"}), "1")
+    return led_by(Cluster(TruncationRule.LEADER_EPOCH, {name: Model() for name in "123"}), "1")
 
 
 def written(root: Path, one: Cluster) -> Quorum:
@@ -174,10 +174,10 @@ def test_a_plan_loses_what_the_model_loses(one: Cluster) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = list(failover_rows(written(Path(folder), one), dies, 1))
     told = {(row["rule"], row["leader"], row["follower"]): row for row in rows}
-    assert len(told) == len(rows) == 2 * len(Rule)
+    assert len(told) == len(rows) == 2 * len(TruncationRule)
     heard = one.nodes[dies].log[: min(node.high_watermark for node in one.nodes.values())]
-    for rule in Rule:
-        known = heard if rule == Rule.HELD_ACKNOWLEDGEMENTS else one.acknowledged
+    for rule in TruncationRule:
+        known = heard if rule == TruncationRule.HELD_ACKNOWLEDGEMENTS else one.acknowledged
         for leader, follower in permutations(sorted({"1", "2", "3"} - {dies})):
             row = told[rule, leader, follower]
             led = replace(one, rule=rule, acknowledged=known).fail(dies).elect(leader)

@@ -14,7 +14,7 @@ from kraftlog.simulate.fetch import (
     fetch_pairs,
     leader_fetch,
 )
-from kraftlog.simulate.follower import Step, crash_after, fetch_snapshot
+from kraftlog.simulate.follower import DiskStep, crash_after, fetch_snapshot
 from kraftlog.simulate.truncation import truncate
 
 V19, ADOPTED, SHIPPED = Dialect.V19, Dialect.ADOPTED, Dialect.SHIPPED
@@ -181,7 +181,7 @@ AT_REST = boot(LAGGARD).extent
 CAUGHT_UP = Extent(150, EpochVector((), 150), (LATEST,))
 
 
-def steps(dialect: Dialect) -> dict[str, Step]:
+def steps(dialect: Dialect) -> dict[str, DiskStep]:
     return {one.name: one for one in fetch_snapshot(LAGGARD, LATEST, dialect)}
 
 
@@ -243,6 +243,6 @@ def test_version_19_can_lose_everything_on_the_way() -> None:
 
 def test_version_19_holds_a_fresh_log_for_none() -> None:
     """KIP-630 version 19: its invariant wants a snapshot always."""
-    fresh = Step("fetch", Disk(0, EpochVector(((1, 0),), 50)))
+    fresh = DiskStep("fetch", Disk(0, EpochVector(((1, 0),), 50)))
     assert crash_after(fresh, V19).discarded_from_offset == 0
     assert crash_after(fresh, SHIPPED).extent.end_offset == 50

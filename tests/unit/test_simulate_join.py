@@ -11,12 +11,12 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, Leader, Way, after_crash, join
+from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, LeaderLog, Way, after_crash, join
 from kraftlog.simulate.join_rows import in_words, step_row
 from kraftlog.simulate.liveness import Link
 
 NAMED = SnapshotId(2, 100)
-LEADER = Leader(
+LEADER = LeaderLog(
     Extent(100, EpochVector(((2, 100), (3, 110)), 130), (NAMED,)),
     {NAMED: 2_500},
     np.array([110, 120, 130], np.int64),

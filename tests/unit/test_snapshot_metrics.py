@@ -18,13 +18,13 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.horizons import horizon_of, horizon_rows
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import Limits, Simulator
+from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.policy_rows import policy_rows
 from kraftlog.metrics.retention import own_retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
     NEVER_MS,
-    Rule,
+    SnapshotPolicy,
     advice_rows,
     balanced_interval_ms,
     kept_count,
@@ -117,27 +117,30 @@ def test_a_replica_without_a_snapshot_lags_by_its_whole_log(tmp_path: Path) -> N
 
 def test_hourly_snapshots_for_a_week() -> None:
     """KIP-876: 168 of them; with 100 bytes a partition, 100,000 partitions keep 1.7 GB."""
-    forever = Rule(kept_bytes=-1)
+    forever = SnapshotPolicy(kept_bytes=-1)
     assert kept_count(forever, HOUR_MS, 10 * MB) == (168, "metadata.max.retention.ms")
     assert pytest.approx(1.7e9, rel=0.02) == 168 * 10 * MB
     # With the limit that Kafka ships, 100 MiB over log and snapshots, ten are left.
-    assert kept_count(Rule(), HOUR_MS, 10 * MB) == (10, "metadata.max.retention.bytes")
-    assert kept_count(Rule(), HOUR_MS, 200 * MIB) == (1, "metadata.max.retention.bytes")
-    assert kept_count(Rule(kept_ms=-1, kept_bytes=-1), HOUR_MS, MB) == (0, "no limit")
+    assert kept_count(SnapshotPolicy(), HOUR_MS, 10 * MB) == (10, "metadata.max.retention.bytes")
+    assert kept_count(SnapshotPolicy(), HOUR_MS, 200 * MIB) == (1, "metadata.max.retention.bytes")
+    assert kept_count(SnapshotPolicy(kept_ms=-1, kept_bytes=-1), HOUR_MS, MB) == (0, "no limit")
     # A limit of no byte at all is one; the newest snapshot is never deleted.
-    assert kept_count(Rule(kept_bytes=0), HOUR_MS, MB) == (1, "metadata.max.retention.bytes")
+    assert kept_count(SnapshotPolicy(kept_bytes=0), HOUR_MS, MB) == (
+        1,
+        "metadata.max.retention.bytes",
+    )
 
 
 @pytest.mark.parametrize(
     ("rule", "daily", "period"),
     [
-        (Rule(), 12 * MB, HOUR_MS),  # idle: 20 MiB take 1.7 days, an hour is sooner
-        (Rule(), 24 * 40 * MIB, HOUR_MS / 2),  # 40 MiB an hour: 20 MiB twice an hour
-        (Rule(interval_ms=0), 10 * MIB, 2 * DAY_MS),
-        (Rule(interval_ms=0), 0, None),
+        (SnapshotPolicy(), 12 * MB, HOUR_MS),  # idle: 20 MiB take 1.7 days, an hour is sooner
+        (SnapshotPolicy(), 24 * 40 * MIB, HOUR_MS / 2),  # 40 MiB an hour: 20 MiB twice an hour
+        (SnapshotPolicy(interval_ms=0), 10 * MIB, 2 * DAY_MS),
+        (SnapshotPolicy(interval_ms=0), 0, None),
     ],
 )
-def test_what_comes_first(rule: Rule, daily: float, period: float | None) -> None:
+def test_what_comes_first(rule: SnapshotPolicy, daily: float, period: float | None) -> None:
     assert rule.period_ms(daily) == period
 
 
@@ -188,7 +191,7 @@ def test_a_node_s_own_settings(tmp_path: Path) -> None:
         "metadata.max.retention.ms=nonsense\n"
     )
     log = log_of(tmp_path, own)
-    assert rule_of(log) == (Rule(7_200_000, 1_000_000), True)
+    assert rule_of(log) == (SnapshotPolicy(7_200_000, 1_000_000), True)
     rows = {row["interval_ms"]: row for row in advice_rows(log, 6 * MB, 24 * MB, 2 * MB)}
     assert rows[7_200_000]["chosen_by"] == "own"
     # 1 MB is written in an hour, before two of them have passed.
@@ -203,7 +206,7 @@ def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> N
         "metadata.max.retention.bytes=1\n"
     )
     log = log_of(tmp_path, own)
-    assert limits_of_node(log) == Limits(max_bytes=4096, max_interval_ms=NEVER_MS)
+    assert limits_of_node(log) == PolicyLimits(max_bytes=4096, max_interval_ms=NEVER_MS)
     assert (own_retention(log).max_bytes, own_retention(log).max_ms) == (1, 7 * DAY_MS)
     assert own_retention(log).start_offset_lag_ms == 7 * DAY_MS
     # 1 may keep one byte; 2 and 3, which set nothing, keep both of theirs.
@@ -238,7 +241,7 @@ def test_a_policy_goes_by_each_node_that_sets_its_limits(tmp_path: Path) -> None
     log_of(tmp_path, f"{INTERVAL} = 3000 \n{BETWEEN}=1000000\n")
     (tmp_path / "2" / "server.properties").write_text(f"{INTERVAL}={never}\n{BETWEEN}={never}\n")
     found = read(tmp_path)
-    rows = policy_rows(Simulator(shared_log(found), Changes([]), Limits()), found, None)
+    rows = policy_rows(Simulator(shared_log(found), Changes([]), PolicyLimits()), found, None)
     told: dict[tuple[str, str | None], list[int]] = {}
     limits = {}
     for row in rows:

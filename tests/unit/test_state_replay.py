@@ -16,7 +16,7 @@ from kraftlog.state.replay import Origin, Replay
 from kraftlog.state.shapes import KNOWN_LEVELS, newer_level, sorted_directories
 from kraftlog.state.state import State
 from kraftlog.state.versions import with_origins
-from kraftlog.state.write import Versions, image_record, image_records, losses
+from kraftlog.state.write import WriteLevels, image_record, image_records, losses
 from tests.canonical import canonical_lines
 
 Data = dict[str, Any]
@@ -313,7 +313,7 @@ def test_producer_ids_are_written_once_any_can_have_been_given(
 ) -> None:
     """Kafka's ProducerIdsImage: −1 is that of an empty image."""
     value = {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": following}
-    found = image_record("producer_ids", value, Versions(20, True))
+    found = image_record("producer_ids", value, WriteLevels(20, True))
     assert (found is not None) is is_written
 
 
@@ -322,7 +322,7 @@ def test_scram_credentials_are_written_from_3_5_iv2_on(level: int, is_written: b
     """Level 11 of Kafka's MetadataVersion."""
     value = {"name": "u", "mechanism": 1, "salt": "", "storedKey": "", "serverKey": "",
              "iterations": 1}  # fmt: skip
-    found = image_record("scram_credentials", value, Versions(level, True))
+    found = image_record("scram_credentials", value, WriteLevels(level, True))
     assert (found is not None) is is_written
 
 
