@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import LOG
+from kraftlog.parts import leave_out_pandas
 from kraftlog.state.coverage import scan
 from tests.golden.replica_fold import folded_history
 
@@ -60,4 +61,5 @@ def kafkas(rows: list[dict[str, Any]]) -> Answer:
 
 
 if __name__ == "__main__":
+    leave_out_pandas()
     print(json.dumps(ours(Path(sys.argv[1]))))
