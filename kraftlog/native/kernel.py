@@ -83,20 +83,20 @@ def small_batches(
 ) -> tuple[list[int], bytes]:
     """Where the small batches begin that stand one after the other from `start` on and before
     `stop`, with right CRCs, and where they end; and 16 bytes of the BLAKE3 hash of each, under a
-    key of 32 bytes where there is one. There are none where the first one is anything else.
+    key of 32 bytes where there is one. There are none where the first one is anything else; at
+    most some thousands are given at a time.
     """
     raw = np.frombuffer(buffer, np.uint8)
-    room = max(0, min(stop, len(raw)) - start) // _HEADER_SIZE + 1
+    room = _BATCHES_AT_A_TIME
     starts, hashes = np.empty(room + 1, np.int64), np.empty(room * 16, np.uint8)
     words = None if key is None else _at(np.frombuffer(key, np.uint32))
-    where = _each(_CRC_TABLES)[0], words
     found = _library().kraftlog_batches(
-        _at(raw), len(raw), start, stop, *where, room, *_each(starts, hashes)
+        _at(raw), len(raw), start, stop, _at(_CRC_TABLES), words, room, *_each(starts, hashes)
     )
     return starts[: found + 1].tolist(), hashes[: 16 * found].tobytes()
 
 
-_HEADER_SIZE = 61
+_BATCHES_AT_A_TIME = 4096
 
 
 def _crc_tables() -> npt.NDArray[np.uint32]:

@@ -218,6 +218,15 @@ def test_small_batches_are_those_of_the_libraries(
     assert hashes.hex() == "".join(ids)
 
 
+def test_thousands_of_small_batches() -> None:
+    one = batch(0, [1])
+    whole = one * 9000
+    found, end = read_batches(whole, 0, len(whole), 0, len(whole), lambda *_: False)
+    assert end == len(whole)
+    assert found.batch_ids == [content_hash(one)] * 9000
+    assert found.positions.tolist() == list(range(0, len(whole), len(one)))
+
+
 def test_a_second_implementation_still_checks_every_batch() -> None:
     """With `--verify` no batch is taken on one implementation's word."""
     seen = []
