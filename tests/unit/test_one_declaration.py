@@ -81,7 +81,7 @@ MADE_UP_STATE = state_check(
 
 
 @on_record(MADE_UP_STATE, "REMOVE_TOPIC_RECORD")
-def _made_up_record(step: Step) -> Iterator[Said]:
+def _made_up_record(step: Incoming) -> Iterator[Said]:
     yield Said(f"made-up topic {step.data['topicId']}", {"kind": "record"})
 
 
