@@ -10,6 +10,15 @@ from kraftlog.quorum.tails import Fate, fate
 from tests.property.raft import Copies, Quorum, copies_of, history, shared
 
 PARTS, EACH = 4, 6_000
+Past = list[tuple[int, Quorum, Copies]]
+
+
+@pytest.fixture(scope="module", params=range(PARTS))
+def past(request: pytest.FixtureRequest) -> Past:
+    """A part of the histories: seeds, quorums, and copies of their disks. Nobody changes them."""
+    seeds = range(request.param * EACH, (request.param + 1) * EACH)
+    quorums = [(seed, history(seed)) for seed in seeds]
+    return [(seed, quorum, copies_of(quorum)) for seed, quorum in quorums]
 
 
 def bounds_of(quorum: Quorum, copies: Copies) -> tuple[Bounds, Voting]:
@@ -20,12 +29,9 @@ def bounds_of(quorum: Quorum, copies: Copies) -> tuple[Bounds, Voting]:
     return interval(voting, {}), voting
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_the_interval_holds_the_truth(part: int) -> None:
+def test_the_interval_holds_the_truth(past: Past) -> None:
     exact = proven = bounded = 0
-    for seed in range(part * EACH, (part + 1) * EACH):
-        quorum = history(seed)
-        copies = copies_of(quorum)
+    for seed, quorum, copies in past:
         bounds, voting = bounds_of(quorum, copies)
         held = voting.committed_held()
         if held is not None:
@@ -43,12 +49,9 @@ def test_the_interval_holds_the_truth(part: int) -> None:
     assert exact > EACH // 500
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_committed_is_called_uncommitted(part: int) -> None:
+def test_nothing_committed_is_called_uncommitted(past: Past) -> None:
     told = dict.fromkeys(Fate, 0)
-    for seed in range(part * EACH, (part + 1) * EACH):
-        quorum = history(seed)
-        copies = copies_of(quorum)
+    for seed, quorum, copies in past:
         _, voting = bounds_of(quorum, copies)
         for log in copies.logs.values():
             for label, other in copies.logs.items():

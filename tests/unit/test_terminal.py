@@ -213,7 +213,8 @@ def test_commands_start_without_what_only_the_page_needs() -> None:
 
 
 def test_every_command_has_examples_that_parse() -> None:
-    found = {one.prog.removeprefix("kraftlog "): one for one in every_parser(build_parser())}
+    parser = build_parser()
+    found = {one.prog.removeprefix("kraftlog "): one for one in every_parser(parser)}
     assert "examples" in (found.pop("kraftlog").epilog or "")
     assert {"run", "audit", "records", "plan truncation"} <= set(found)
     for name, command in found.items():
@@ -222,7 +223,7 @@ def test_every_command_has_examples_that_parse() -> None:
         assert lines, name
         for line in lines:
             words = shlex.split(line)
-            build_parser().parse_args(words[: words.index(">")] if ">" in words else words)
+            parser.parse_args(words[: words.index(">")] if ">" in words else words)
         assert "kraftlog" in command.format_help().split("example", 1)[1], name
 
 

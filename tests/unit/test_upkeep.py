@@ -3,6 +3,7 @@ table is noticed.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,12 +37,19 @@ def run(lake: Lake, number: int) -> None:
     lake.write(FINDINGS, pa.Table.from_pylist(rows, schema=FINDINGS.schema), number)
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = Lake(str(tmp_path))
+@pytest.fixture(scope="module")
+def twenty_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake that nobody writes to: each test has its copy."""
+    folder = tmp_path_factory.mktemp("twenty")
     for number in range(1, 21):
-        run(found, number)
-    return found
+        run(Lake(str(folder)), number)
+    return folder
+
+
+@pytest.fixture
+def lake(twenty_runs: Path, tmp_path: Path) -> Lake:
+    shutil.copytree(twenty_runs, tmp_path, dirs_exist_ok=True)
+    return Lake(str(tmp_path))
 
 
 def rows(lake: Lake, name: str = "findings", version: int | None = None) -> list[str]:
