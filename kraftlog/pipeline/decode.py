@@ -23,6 +23,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import entry_of
+from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.content_places import choose
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.rot import changed_in_place
@@ -37,6 +38,9 @@ from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import decoded_tables
 
 Written = dict[str, list[AddedFile]]
+LITTLE_BYTES = 32 << 20
+WALKED_BYTES = 2 << 30
+"""So much is decoded, and walked, by the driver alone."""
 _TOLD = 10
 """So many changed files are named."""
 
@@ -140,14 +144,18 @@ def _run_id(files: pa.Table, number: int) -> str:
 
 
 def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
-    """Run both passes; the Parquet files that wait for their commit."""
+    """Run both passes; the Parquet files that wait for their commit. Little that is new is decoded
+    here, in less time than Spark takes to start.
+    """
     if not read:
         return []
+    spark: Spark | None = None
     with ThreadPoolExecutor(1) as starter:
-        starting = starter.submit(run.start_spark)
+        starting = None if _is_little(run.lake, read) else starter.submit(run.start_spark)
         # Cutting large files takes seconds, starting Spark does too.
         splits = plan_splits(read, run.options.split_size_bytes)
-        spark = starting.result()
+        if starting is not None:
+            spark = starting.result()
     bins = _bins(spark, splits)
     scan = partial(scan_bin, splits, bins, run.limits, run.lake)
     scanned = run_tasks(spark, len(bins), scan)
@@ -156,12 +164,29 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     kept = [[index for index in one if index in places] for one in bins]
     sizes = [sum(places[index].size_bytes for index in one) for one in kept]
     kept = [one for _, one in sorted(zip(sizes, kept, strict=True), reverse=True) if one]
+    if spark is None and sum(sizes) > LITTLE_BYTES:
+        spark = run.start_spark()
     decode = partial(decode_bin, splits, kept, places, run.limits, run.redactor, run.lake)
     return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 
 
-def _bins(spark: Spark, splits: list[Split]) -> list[list[int]]:
+def _is_little(lake: Lake, read: list[LogFile]) -> bool:
+    """Whether files have grown by little since a run has read them, so that most of their bytes
+    need to be looked at and no more: walked by one core, a gigabyte takes less than a second.
+    """
+    if not lake.exists("files") or any(is_remote(file.path) for file in read):
+        return False
+    rows = lake.read("files", ["path", "size_bytes"]).to_pylist()
+    known = {row["path"]: row["size_bytes"] or 0 for row in rows}
+    grown = sum(max(file.size_bytes - known.get(file.path, 0), 0) for file in read)
+    total = sum(file.size_bytes for file in read)
+    return bool(known) and grown <= LITTLE_BYTES and total <= WALKED_BYTES
+
+
+def _bins(spark: Spark | None, splits: list[Split]) -> list[list[int]]:
     """The splits of each task, about equally many bytes."""
+    if spark is None:
+        return [[*range(len(splits))]]
     tasks = max(2, int(setting_of(spark, "spark.sql.shuffle.partitions", "2")))
     total = sum(split.size_bytes for split in splits)
     tasks = max(tasks, total // max(split.size_bytes for split in splits) if total else 0)

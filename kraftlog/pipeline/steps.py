@@ -72,11 +72,25 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
+    reader = ThreadPoolExecutor(1)
+
+    def meanwhile() -> None:
+        """Great Expectations, which takes seconds to import, is read beside other work. Where that
+        fails, the contracts step meets the same error, and tells it.
+        """
+        reader.submit(import_module, "kraftlog.contracts.judge")
+
+    def start() -> Spark:
+        meanwhile()
+        return start_spark()
+
     with (
-        _run(_meanwhile(start_spark), options, reads_input=True) as run,
+        _run(start, options, reads_input=True) as run,
         ThreadPoolExecutor(1) as beside,
     ):
         is_new = _decode(run)
+        if is_new:
+            meanwhile()
         told = _materialize(run)
         begun = looked_at(run, beside)
         code = _audit(run, told)
@@ -105,19 +119,6 @@ def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False
     """A run over the lake that the options name, which is held as long."""
     with writing(options, reads_input=reads_input) as lake:
         yield Run(options, lake, start_spark)
-
-
-def _meanwhile(start_spark: StartSpark) -> StartSpark:
-    """Great Expectations, which takes seconds to import, is read while Spark starts and works."""
-
-    reader = ThreadPoolExecutor(1)
-
-    def start() -> Spark:
-        # Where this fails, the contracts step meets the same error, and tells it.
-        reader.submit(import_module, "kraftlog.contracts.judge")
-        return start_spark()
-
-    return start
 
 
 def _decode(run: Run) -> bool:

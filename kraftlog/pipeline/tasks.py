@@ -4,7 +4,7 @@ In: a function of a number, which pickles. Out: what it yields, in the order of 
 rows that a task decodes or folds go from its process to files; what comes back tells which.
 Spark's SQL takes no part in that: planning and compiling its first query takes longer than many a
 run's work. Spark Connect has nothing but SQL: there the numbers are the rows of a DataFrame, and
-what comes back is pickled.
+what comes back is pickled. Little work needs no Spark: without one, it is done here.
 """
 
 import pickle
@@ -32,10 +32,12 @@ class WrittenFile:
     row_count: int
 
 
-def run_tasks(spark: Spark, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
-    """Run one task per number from 0 on; what all of them yield."""
-    if count == 0:
-        return []
+def run_tasks(spark: Spark | None, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+    """Run one task per number from 0 on, one after the other where there is no Spark; what all of
+    them yield.
+    """
+    if count == 0 or spark is None:
+        return [done for number in range(count) for done in work(number)]
     if isinstance(spark, SparkContext):
         return _by_rdd(spark, count, work)
     return _by_rows(spark, count, work)
