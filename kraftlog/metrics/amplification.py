@@ -30,6 +30,7 @@ BURST_GAP_MS = 10
 """Batches of one controller operation are appended within a few ms; NoOps come every 500 ms."""
 
 
+_NOTHING: Row = {"partition_change_count": 0, "partition_change_size_bytes": 0}
 _CHANGES_PRECEDE = ("fenced", "unregistered")
 
 
@@ -86,10 +87,32 @@ class Bursts:
         self.events = [one for one in events if log.row_at(one.offset + 1) > 0]
         offsets = np.array([one.offset for one in self.events], np.int64)
         rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1
-        self.spans = _bursts(log)[rows] if self.events else np.empty((0, 2), np.int64)
+        self.every = _bursts(log) if self.events else np.empty((0, 2), np.int64)
+        """The burst of each batch."""
+        self.spans = self.every[rows]
         self.shares = _shares(self.events, self.spans)
         self.counts = np.zeros(len(self.events), np.int64)
         self.sizes = np.zeros(len(self.events), np.int64)
+
+    def know(self, before: Iterable[Row], end_offset: int) -> int | None:
+        """Take over what `amplification_rows` has told of the same log as far as it reached then;
+        from which offset on changes are still to be added, None where an event was not told. The
+        last burst may have gone on, so that its events are counted again.
+        """
+        if not self.events:
+            return end_offset
+        start = int(self.every[self.log.row_at(end_offset) - 1, 0])
+        told = {(one["event_offset"], one["broker_id"], one["event"]): one for one in before}
+        known = [
+            told.get((one.offset, one.broker_id, one.kind)) if span < start else _NOTHING
+            for one, span in zip(self.events, self.spans[:, 0].tolist(), strict=True)
+        ]
+        rows = [one for one in known if one is not None]
+        if len(rows) < len(known):
+            return None
+        self.counts = np.array([one["partition_change_count"] for one in rows], np.int64)
+        self.sizes = np.array([one["partition_change_size_bytes"] for one in rows], np.int64)
+        return start if np.any(self.spans[:, 0] == start) else end_offset
 
     def add(self, offsets: Longs, sizes: Longs) -> None:
         """Take in partition changes: the offset and the bytes of each."""

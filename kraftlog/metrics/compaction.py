@@ -10,15 +10,19 @@ and Snapshots".
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from itertools import starmap
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog import relations
 from kraftlog.message.catalogue import spec_of
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
+from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.declare import Delete, Patch, Put
 from kraftlog.state.tables import TABLES
 
@@ -63,6 +67,18 @@ KEYS: Mapping[str, KeyOf] = dict(_keys())
 compacted topic could not hold them at all.
 """
 _TYPES = {name: index for index, name in enumerate(KEYS)}
+LAST_RECORDS = pa.schema(
+    [
+        column("object_kind", TEXT, "what the record's key names"),
+        column("key", pa.list_(TEXT), "the fields of the key"),
+        column("type", TEXT, "record type as Kafka's dump tool prints it"),
+        column("offset", LONG, "log offset of the record"),
+        column("timestamp", TIMESTAMP, "its time"),
+        column("size_bytes", LONG, "its bytes, with the record frame"),
+        column("is_tombstone", BOOL, "whether it deletes what the key names"),
+    ]
+)
+"""The last record of each key of the shared log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,21 @@ class OffsetMap:
         """The last record of every key so far."""
         return _together([table.survivors() for table in self._tables.values()])
 
+    def rows(self) -> pa.Table:
+        """The same as rows (LAST_RECORDS)."""
+        return pa.concat_tables([LAST_RECORDS.empty_table(), *starmap(_rows, self._tables.items())])
+
+    def know(self, rows: pa.Table, totals: pa.Table) -> None:
+        """Go on from the `rows` of a map, and the TOTALS of the log's records that it was fed."""
+        for name, table in self._tables.items():
+            table.know(name, rows.filter(pc.equal(rows.column("object_kind"), name)))
+        sizes = pc.add(totals.column("value_size_bytes"), totals.column("frame_size_bytes"))
+        columns = totals.column("type"), totals.column("count"), sizes
+        for kind, count, size in zip(*(one.to_pylist() for one in columns), strict=True):
+            if kind in KEYS:
+                self.counts[kind] += count
+                self.sizes[kind] += size
+
 
 class _Table:
     """The last records of one table's keys: those of all batches but the newest, merged."""
@@ -129,6 +160,28 @@ class _Table:
         self.numbers = KeyNumbers()
         self._last = _together([])
         self._parts: list[Survivors] = []
+
+    def know(self, name: str, rows: pa.Table) -> None:
+        """Take in rows of this table."""
+        if not rows.num_rows:
+            return
+        fields = _key_fields(name)
+        texts = rows.column("key").combine_chunks().flatten()
+        places = np.arange(rows.num_rows) * len(fields)
+        columns = [
+            texts.take(pa.array(places + at)).cast(kind) for at, kind in enumerate(fields.values())
+        ]
+        types = [_TYPES[one] for one in rows.column("type").to_pylist()]
+        self.add(
+            Survivors(
+                self.numbers.of(columns, rows.num_rows),
+                rows.column("offset").to_numpy(),
+                rows.column("size_bytes").to_numpy(),
+                rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000,
+                np.array(types, np.int64),
+                np.asarray(rows.column("is_tombstone"), np.bool_),
+            )
+        )
 
     def add(self, part: Survivors) -> None:
         self._parts.append(part)
@@ -145,6 +198,40 @@ class _Table:
         last = last_of_each(every.keys, every.offsets)
         self._last = Survivors(*(getattr(every, one.name)[last] for one in fields(Survivors)))
         self._parts = []
+
+
+def _rows(name: str, table: _Table) -> pa.Table:
+    """What a table holds, as LAST_RECORDS."""
+    held = table.survivors()
+    count, fields = len(held.keys), len(_key_fields(name))
+    texts = table.numbers.fields(held.keys, fields) if count else []
+    order = np.arange(count * fields).reshape(fields, count).T.ravel()
+    flat = pa.concat_arrays([pa.array([], pa.string()), *texts]).take(pa.array(order))
+    names = pa.array(list(KEYS)).dictionary_encode()
+    columns = {
+        "object_kind": pa.repeat(name, count),
+        "key": pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32) * fields, flat),
+        "type": names.take(pa.array(held.types)).cast(pa.string()),
+        "offset": held.offsets,
+        "timestamp": pa.array(held.times_ms * 1000).cast(TIMESTAMP),
+        "size_bytes": held.sizes,
+        "is_tombstone": held.tombstones,
+    }
+    return pa.table(columns).cast(LAST_RECORDS)
+
+
+@cache
+def _key_fields(name: str) -> dict[str, pa.DataType]:
+    """The fields of a table's key, and how each is read from a text: nested ones are numbered by
+    their JSON.
+    """
+    kind, how = next((kind, how) for kind, how in KEYS.items() if how.table == name)
+    held = (
+        {}
+        if not how.fields
+        else {one.name: one.type for one in relations.records().schema.field(kind.lower()).type}
+    )
+    return {one: pa.string() if pa.types.is_nested(held[one]) else held[one] for one in how.fields}
 
 
 def _together(parts: Sequence[Survivors]) -> Survivors:

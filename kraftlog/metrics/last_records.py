@@ -40,6 +40,24 @@ class KeyNumbers:
             keys = keys << _LOW_BITS | self._low(column, at)
         return keys
 
+    def fields(self, keys: Longs, count: int) -> list[pa.Array]:
+        """The way back: the fields of keys that have so many, as texts; null where it was null."""
+        found = []
+        for at in range(count - 1, 0, -1):
+            low, keys = keys & ((1 << _LOW_BITS) - 1), keys >> _LOW_BITS
+            found.append(self._texts(low, at))
+            if at > 1:
+                keys = np.array(list(self._known["pair", at]), np.int64)[keys]
+        return [self._texts(keys, 0), *reversed(found)] if count else []
+
+    def _texts(self, numbers: Longs, at: int) -> pa.Array:
+        """One field: numbers of its values, or 32-bit numbers as they are."""
+        if ("value", at) in self._known:
+            texts = pa.array(list(self._known["value", at])).cast(pa.string())
+            return texts.take(pa.array(numbers))
+        low = np.where(numbers >= _NULL >> 1, numbers - _NULL, numbers)
+        return pa.array(low, mask=numbers == _NULL).cast(pa.string())
+
     def _low(self, column: pa.Array, at: int) -> Longs:
         if not pa.types.is_int32(column.type):
             return numbered(column, self._known["value", at])

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from blake3 import blake3
 
 from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Ids, Longs
@@ -38,7 +39,7 @@ class SharedLog:
     @property
     def end_offset(self) -> int:
         """Offset after the last batch; 0 for none."""
-        return int(self.last_offsets[-1]) + 1 if len(self) else 0
+        return self.end_before(len(self))
 
     @property
     def span_ms(self) -> int:
@@ -65,6 +66,10 @@ class SharedLog:
     def records_before(self) -> Longs:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.record_counts)])
 
+    def end_before(self, row: int) -> int:
+        """The offset after the last of the first so many batches; 0 for none."""
+        return int(self.last_offsets[row - 1]) + 1 if row else 0
+
     def row_at(self, offset: int) -> int:
         """The first batch that begins at or after an offset; the number of batches for none."""
         return int(np.searchsorted(self.base_offsets, offset, "left"))
@@ -83,6 +88,10 @@ class SharedLog:
         """Time of the last batch that begins below an offset."""
         row = self.row_at(offset) - 1
         return int(self.max_timestamps[row]) if row >= 0 else None
+
+    def digest(self, count: int) -> str:
+        """A hash over the ids of the first so many batches."""
+        return str(blake3(self.ids[:count].astype(">u8").tobytes()).hexdigest(length=16))
 
     def id_texts(self) -> pa.Array:
         """The batches' ids as `batch_id` of the relations writes them."""

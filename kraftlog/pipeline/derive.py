@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.tables.promise import Promise
-from kraftlog.tables.spec import TableSpec, per_run
+from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, TableSpec
 
 T = TypeVar("T")
 Rows: TypeAlias = Iterable[Row] | pa.Table
@@ -28,12 +28,17 @@ class Derived(Generic[T]):
 
 
 def table(
-    name: str, grain: str, *columns: pa.Field, promises: tuple[Promise, ...] = ()
+    name: str,
+    grain: str,
+    *columns: pa.Field,
+    promises: tuple[Promise, ...] = (),
+    mode: str = PER_RUN,
 ) -> Callable[[Callable[[T], Rows]], Derived[T]]:
     """Declare the table that the function which follows fills. `grain` says what it has one row of,
-    per run; the columns are those beside `run_id`.
+    per run, or of the newest run alone (CURRENT); the columns are those beside `run_id`.
     """
-    spec = per_run(name, f"one row per {grain} and run", *columns, promises=promises)
+    told = f"one row per {grain} and run" if mode == PER_RUN else f"one row per {grain}"
+    spec = TableSpec(name, told, pa.schema([RUN_ID, *columns]), mode, promises=promises)
     return lambda rows: Derived(spec, rows)
 
 
@@ -50,7 +55,8 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
     given = source() if missing else None
     for one in missing:
         assert given is not None
-        run.lake.write(one.spec, of_run(one.spec, one.rows(given), run.run_id), run.number)
+        rows = of_run(one.spec, one.rows(given), run.run_id)
+        run.lake.write(one.spec, rows, run.number, overwrite=one.spec.mode == CURRENT)
 
 
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:

@@ -38,7 +38,7 @@ def materialize(run: Run) -> Told | None:
     states = States(lake, run.run_id, run.start_spark, told, before, since)
     states.fold(found)
     for name, spec in state_tables().items():
-        is_kept = name == "partitions" and since is not None
+        is_kept = name == "partitions" and states.grown_from is not None
         lake.commit(
             spec,
             states.written[name],
@@ -48,7 +48,7 @@ def materialize(run: Run) -> Told | None:
         )
     follows = lineage_of(quorum, found)
     replicas = [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)]
-    if since is not None:
+    if states.grown_from is not None:
         states.written[REPLAY_FAULTS.name] += _told_before(lake, run.run_id)
     lake.commit(REPLAY_FAULTS, states.written[REPLAY_FAULTS.name], number)
     for spec, rows in (

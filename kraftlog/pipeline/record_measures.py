@@ -1,17 +1,20 @@
 """The tables of measures of records, each with what fills it: sizes, growth, churn, what events
-cost, what compaction would keep.
+cost, what compaction would keep; and what the next run goes on from.
 """
 
 from kraftlog import relations
 from kraftlog.metrics.amplification import amplification_rows
 from kraftlog.metrics.churn import churn_rows
+from kraftlog.metrics.compaction import LAST_RECORDS
 from kraftlog.metrics.compaction_rows import compaction_rows
 from kraftlog.metrics.horizons import horizon_rows
 from kraftlog.metrics.record_rows import growth_rows, record_size_rows
 from kraftlog.pipeline.derive import Rows, table
+from kraftlog.pipeline.known_records import total_rows
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
-from kraftlog.tables.promise import among, at_least, not_below, unique
+from kraftlog.tables.promise import among, at_least, none, not_below, unique
+from kraftlog.tables.spec import CURRENT
 
 _TYPE = column("type", TEXT, "record type as Kafka's dump tool prints it")
 _HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by its beginning")
@@ -210,3 +213,48 @@ def compaction(run: SharedMeasures) -> Rows:
 )
 def tombstone_horizons(run: SharedMeasures) -> Rows:
     return horizon_rows(run.quorum, run.lives.values())
+
+
+@table(
+    "last_records",
+    "key of the shared log",
+    *LAST_RECORDS,
+    promises=(
+        none(
+            "incomplete_rows",
+            "the next run goes on from the last record of each key",
+            nulls_in=("object_kind", "key", "type", "offset", "size_bytes", "is_tombstone"),
+        ),
+    ),
+    mode=CURRENT,
+)
+def last_records(run: SharedMeasures) -> Rows:
+    return run.offsets.rows()
+
+
+@table(
+    "record_totals",
+    "source, snapshot batch, hour, record type, version",
+    column("source", TEXT, "log: the shared log; snapshot: every checkpoint at hand"),
+    column("batch_id", TEXT, "the snapshot's batch; null: records of the log"),
+    _HOUR,
+    _TYPE,
+    column("record_version", INT, "version of the record's message"),
+    column("record_count", LONG, "records"),
+    column("value_size_bytes", LONG, "bytes of their values"),
+    column("frame_size_bytes", LONG, "bytes of the frames around them"),
+    column("header_size_bytes", LONG, "bytes of the headers of the batches that they begin"),
+    column("min_value_size_bytes", LONG, "smallest value"),
+    column("max_value_size_bytes", LONG, "largest value"),
+    column("log_batch_count", LONG, "batches of the shared log that were read"),
+    column("log_digest", TEXT, "hash over their ids: the next run goes on from there"),
+    promises=(
+        among(
+            "source", ("log", "snapshot"), "the log's bytes and the snapshots' are never added up"
+        ),
+        at_least("record_count", 1, "what no record adds to has no row"),
+    ),
+    mode=CURRENT,
+)
+def record_totals(run: SharedMeasures) -> Rows:
+    return total_rows(run.scanned, run.log)

@@ -1,7 +1,7 @@
 """One pass over the records of a lake, for all measures that are taken from single records.
 
-In: a lake, the ids of the batches that count, the events of the log. Out: totals, the offset map of
-a compaction, the partition changes around each event. Driver side: threads read and measure
+In: a lake, the batches that count, the events of the log, what is known. Out: totals, the offset
+map of a compaction, the partition changes around each event. Driver side: threads read and measure
 portions of files, the caller's thread puts them together. Memory is that of AHEAD portions, and
 what the results hold.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,13 +20,14 @@ from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.record_totals import (
     LOG,
     READS,
+    SNAPSHOT,
     frame_sizes,
     in_batches,
     merged,
     totals_of,
 )
 from kraftlog.quorum.evidence import Longs
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, Row
 from kraftlog.tables.parquet import filesystem_of
 
 THREADS = 2
@@ -35,6 +37,7 @@ _PORTION_ROWS = 1 << 19
 """Row groups of one file are read together up to so many rows: small ones cost more each."""
 _TOTALS_ROWS = 1 << 16
 """So many totals of portions are gathered before they are merged."""
+CHANGES = "changes"
 _CHANGE = "PARTITION_CHANGE_RECORD"
 
 
@@ -48,6 +51,26 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Batches whose records are asked for, by what for: LOG and SNAPSHOT, for which they count, and
+    CHANGES, of which the partition changes are asked for. Their ids, and between which offsets
+    their records lie (both inclusive).
+    """
+
+    ids: Mapping[str, Set[str]]
+    offsets: Mapping[str, tuple[float, float]]
+
+    def may_be_in(self, file: Row, record_type: str) -> bool:
+        """Whether a file of records may hold some of them, by what Delta says of it."""
+        least, most = file.get("min.offset"), file.get("max.offset")
+        return (least is None or most is None) or any(
+            first <= most and least <= last
+            for name, (first, last) in self.offsets.items()
+            if self.ids[name] and (name != CHANGES or record_type == _CHANGE)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Portion:
     """Row groups of a file that holds records of one type."""
 
@@ -58,34 +81,42 @@ class _Portion:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One portion, measured: totals of all its records, and those of the log with their sizes."""
+    """One portion, measured: totals of all its records, those of the log with their sizes, and
+    partition changes with theirs.
+    """
 
     record_type: str
     totals: pa.Table
     rows: pa.RecordBatch
     sizes: Longs
+    changes: tuple[Longs, Longs]
 
 
-def scan_records(lake: Lake, wanted: Mapping[str, Set[str]], bursts: Bursts) -> Scanned:
-    """Read every record once. `wanted` has the ids of the batches of the log, and of snapshots."""
-    totals, offsets = [], OffsetMap()
-    for part in _measured_ahead(_portions(lake), lambda one: _measured(one, wanted)):
+def scan_records(
+    lake: Lake, wanted: Wanted, bursts: Bursts, known: pa.Table, offsets: OffsetMap
+) -> Scanned:
+    """Read every record that is wanted once. `known` are totals of other records, which `offsets`
+    and `bursts` have been fed with.
+    """
+    totals = [known]
+    for part in _measured_ahead(_portions(lake, wanted), lambda one: _measured(one, wanted)):
         totals.append(part.totals)
         if sum(one.num_rows for one in totals) > _TOTALS_ROWS:
             totals = [merged(totals)]
         if part.record_type in KEYS:
             offsets.add(part.record_type, part.rows, part.sizes)
         if part.record_type == _CHANGE:
-            bursts.add(part.rows.column("offset").to_numpy(), part.sizes)
+            bursts.add(*part.changes)
     return Scanned(merged(totals), offsets, bursts)
 
 
-def _portions(lake: Lake) -> Iterator[_Portion]:
+def _portions(lake: Lake, wanted: Wanted) -> Iterator[_Portion]:
     for table in ("records", "control_records"):
         for file, values in lake.files(table):
-            path = f"{lake.path(table)}/{file['path']}"
-            for groups in _groups(path):
-                yield _Portion(path, values["type"], groups)
+            if wanted.may_be_in(file, values["type"]):
+                path = f"{lake.path(table)}/{file['path']}"
+                for groups in _groups(path):
+                    yield _Portion(path, values["type"], groups)
 
 
 def _groups(path: str) -> Iterator[Sequence[int]]:
@@ -119,15 +150,20 @@ def _measured_ahead(
             yield waiting.popleft().result()
 
 
-def _measured(portion: _Portion, wanted: Mapping[str, Set[str]]) -> _Part:
+def _measured(portion: _Portion, wanted: Wanted) -> _Part:
     rows = _read(portion)
     sizes = frame_sizes(rows)
-    held = {source: in_batches(rows, ids) for source, ids in wanted.items()}
+    held = {source: in_batches(rows, wanted.ids[source]) for source in (LOG, SNAPSHOT)}
     totals, kept = totals_of(rows.select(list(READS)), sizes, held), held[LOG]
+    changes = np.empty(0, np.int64), np.empty(0, np.int64)
+    if portion.record_type == _CHANGE:
+        counted = in_batches(rows, wanted.ids[CHANGES])
+        changes = rows.column("offset").to_numpy()[counted], sizes[counted]
     if not kept.all():
         rows, sizes = rows.filter(pa.array(kept)), sizes[kept]
     named = {"offset", "timestamp", portion.record_type.lower()}
-    return _Part(portion.record_type, totals, rows.select([*named & {*rows.schema.names}]), sizes)
+    rows = rows.select([*named & {*rows.schema.names}])
+    return _Part(portion.record_type, totals, rows, sizes, changes)
 
 
 def _read(portion: _Portion) -> pa.RecordBatch:

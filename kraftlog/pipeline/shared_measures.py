@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from kraftlog.metrics import amplification, compaction, compaction_rows
+from kraftlog.metrics import compaction, compaction_rows
+from kraftlog.metrics.amplification import events_of
 from kraftlog.metrics.cost_rows import Measured as Costs
 from kraftlog.metrics.elections import elections_per_day
 from kraftlog.metrics.load_time import load_times
@@ -22,11 +23,11 @@ from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
-from kraftlog.metrics.record_totals import LOG, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.metrics.versions import KEYS, VALIDITY, lives
-from kraftlog.pipeline.record_scan import Scanned, scan_records
+from kraftlog.pipeline.known_records import scanned
+from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.lineages import MAIN
@@ -48,7 +49,7 @@ class SharedMeasures:
         """
         found = cls(run)
         read = partial(getattr, found)
-        for name in ("log_ids", "brokers"):  # what both of them need
+        for name in ("log", "brokers"):  # what both of them need
             read(name)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(read, ("scanned", "simulator")))
@@ -63,20 +64,10 @@ class SharedMeasures:
         return shared_log(self.quorum)
 
     @cached_property
-    def log_ids(self) -> pa.Array:
-        return self.log.id_texts()
-
-    @cached_property
     def scanned(self) -> Scanned:
         """What the records of the log, and of every checkpoint at hand, add up to."""
-        ids = {
-            one.evidence.batches.id_text(row)
-            for one in self.quorum.every_snapshot
-            for row in range(len(one.evidence.batches))
-        }
-        bursts = amplification.Bursts(self.log, amplification.events_of(self.brokers))
-        wanted = {LOG: {*self.log_ids.to_pylist()}, SNAPSHOT: ids}
-        return scan_records(self.run.lake, wanted, bursts)
+        snapshots = (one.evidence.batches for one in self.quorum.every_snapshot)
+        return scanned(self.run.lake, self.log, snapshots, events_of(self.brokers))
 
     @property
     def totals(self) -> pa.Table:

@@ -221,6 +221,8 @@ class States:
             from_there = outline_from(outline, share.standing.offset)
             if from_there is None:
                 share = self._whole_stretch(lineage, stretch, forks)
+                if lineage.name == MAIN:
+                    self.grown_from = None  # its versions are told anew, all of them
             follows = from_there or outline
         return fold_stretch(share, follows, self.start_spark), share.standing is not None
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from kraftlog.config import Options, load_options
@@ -465,4 +464,3 @@ def test_measures_of_the_same_run_are_not_written_twice(measured: Measured) -> N
     before = {name: measured.lake.open(name).version() for name in names}
     metrics(measured.run.run)
     assert {name: measured.lake.open(name).version() for name in names} == before
-    assert isinstance(measured.run.log_ids, pa.Array)

@@ -1,0 +1,225 @@
+"""What a run keeps for the next one: measures of a log that has grown, in any number of steps, are
+those of a run from nothing; and where nothing can be gone on from, all is read anew.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from kraftlog.config import Options, load_options
+from kraftlog.log import names
+from kraftlog.log.directory import LogFile, find_replicas
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
+from kraftlog.metrics.record_totals import LOG
+from kraftlog.pipeline import decode, known_records, record_scan
+from kraftlog.pipeline.keeping import compact_lake, expire_lake
+from kraftlog.pipeline.known_records import KEPT
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.writing import writing
+from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA
+from tests.property.engines import sealed
+
+TABLES = ("record_totals", "last_records", "record_sizes", "growth", "churn", "compaction",
+          "event_amplification", "tombstone_horizons", "snapshot_policy", "cost_models")  # fmt: skip
+
+
+def copy_until(source: Path, target: Path, end: int | None) -> None:
+    """The replicas with their logs cut where a batch begins at an offset or later, and without
+    snapshots that end behind it; None: whole.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    if end is None:
+        return
+    for replica in find_replicas([str(target)]):
+        for file in replica.files:
+            if file.kind == names.CHECKPOINT and int(Path(file.path).name[:20]) > end:
+                Path(file.path).unlink()
+            if file.kind != names.LOG:
+                continue
+            behind = [at for at, base in batches(file) if base >= end]
+            os.truncate(file.path, min(behind, default=file.size_bytes))
+
+
+def batches(file: LogFile) -> list[tuple[int, int]]:
+    """Position and base offset of each batch."""
+    return [
+        (int(at), int(base))
+        for found in walk_file(file, Limits())
+        if isinstance(found, Window)
+        for at, base in zip(
+            found.batches.positions, found.batches.headers["base_offset"], strict=True
+        )
+    ]
+
+
+def options(root: Path, lake: Path) -> Options:
+    return load_options(
+        {"input": [str(root)], "lake": str(lake), "fail_on": "never", "redaction_key": "one"}
+    )
+
+
+def measure(root: Path, lake: Path, start_spark: Callable[[], Any] = lambda: None) -> None:
+    """Decode, materialize and measure, without Spark."""
+    chosen = options(root, lake)
+    with writing(chosen, reads_input=True):
+        for name in ("decode", "materialize", "metrics"):
+            STEPS[name](start_spark, chosen)
+
+
+UNDER_A_KEY = ["run_id", "batch_id", "log_digest"]
+"""Names of contents are made under the lake's own key, and runs have other names."""
+
+
+def told(lake: Path) -> dict[str, list[str]]:
+    """The rows of the newest run, in an order of their own."""
+    found, answer = Lake(str(lake)), {}
+    run_id = found.read("runs").sort_by("number").column("run_id")[-1]
+    for name in TABLES:
+        rows = found.read(name)
+        rows = rows.filter(pc.equal(rows.column("run_id"), run_id))
+        known = [one for one in UNDER_A_KEY if one in rows.column_names]
+        answer[name] = sorted(map(repr, rows.drop_columns(known).to_pylist()))
+    return answer
+
+
+@contextmanager
+def read_batches() -> Iterator[list[int]]:
+    """How many batches of the log each pass over the records has asked for."""
+    seen: list[int] = []
+    scan = record_scan.scan_records
+
+    def noted(lake: Any, wanted: Any, *rest: Any) -> Any:
+        seen.append(len(wanted.ids[LOG]))
+        return scan(lake, wanted, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_records, "scan_records", noted)
+        yield seen
+
+
+def nothing(_: Options) -> None:
+    """The lake is left as it is."""
+
+
+def merge(chosen: Options) -> None:
+    """All small files become one, and what no version needs is deleted."""
+    compact_lake(chosen, 2)
+    expire_lake(chosen)
+
+
+def lose(*tables: str) -> Callable[[Options], None]:
+    """Some tables are not there, as in a lake of an earlier version."""
+
+    def act(chosen: Options) -> None:
+        for name in tables:
+            shutil.rmtree(Path(str(chosen.lake)) / name)
+
+    return act
+
+
+DONE_BETWEEN = {
+    "nothing": nothing,
+    "merged": merge,
+    "before they were kept": lose(*KEPT[1:]),
+    "one table lost": lose(KEPT[1]),
+    "another version": nothing,
+}
+GO_ON = ("nothing", "merged")
+
+
+@pytest.mark.parametrize(
+    ("case", "between", "cuts"),
+    [
+        ("isolated", "nothing", (0.5, 0.7, 0.9)),
+        ("legacy", "merged", (0.3, 0.6)),
+        ("synthetic-every-type", "before they were kept", (0.45,)),
+        ("synthetic-every-type", "merged", (0.2, 0.8)),
+        # Both cuts lie within a transaction.
+        ("synthetic-fuzz-1", "nothing", (0.3333333333333333, 0.40722492803397653)),
+        ("synthetic-snapshots", "one table lost", (0.02, 0.9)),
+        ("synthetic-transactions", "another version", (0.6,)),
+    ],
+)
+def test_grown_in_any_steps_is_whole(
+    tmp_path: Path, case: str, between: str, cuts: tuple[float, ...]
+) -> None:
+    source = DATA / case / "replicas"
+    root, whole, grown = (tmp_path / name for name in ("root", "whole", "grown"))
+    with read_batches() as at_once:
+        copy_until(source, root, None)
+        measure(root, whole)
+    end = max(Lake(str(whole)).read("replicas").column("log_end_offset").to_pylist())
+    with read_batches() as in_steps:
+        for cut in cuts:
+            copy_until(source, root, int(cut * end))
+            measure(root, grown)
+        DONE_BETWEEN[between](options(root, grown))
+        copy_until(source, root, None)
+        with pytest.MonkeyPatch.context() as patch:
+            if between == "another version":
+                patch.setattr(known_records, "__version__", "another")
+            measure(root, grown)
+    assert told(grown) == told(whole)
+    # Each batch has been asked for once, or all of them again.
+    assert sum(in_steps if between in GO_ON else in_steps[-1:]) == sum(at_once)
+
+
+def test_little_that_is_new_is_decoded_without_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, root, lake = DATA / "isolated" / "replicas", tmp_path / "root", tmp_path / "lake"
+    started = []
+    for end, is_started, little in ((100, True, None), (200, False, None), (None, True, 100)):
+        copy_until(source, root, end)
+        if little is not None:
+            monkeypatch.setattr(decode, "LITTLE_BYTES", little)
+        started.clear()
+        measure(root, lake, lambda: started.append(1))
+        assert bool(started) == is_started
+    copy_until(source, root, 300)
+    started.clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(decode, "WALKED_BYTES", 1000)
+    measure(root, lake, lambda: started.append(1))
+    assert started
+
+
+TIMES = Struct(">qq")
+TIMES_AT = 27
+
+
+def test_other_content_in_the_middle_is_read_anew(tmp_path: Path) -> None:
+    """A batch that a run has read is there with another time, under a right CRC."""
+    root, whole, grown = (tmp_path / name for name in ("root", "whole", "grown"))
+    copy_until(DATA / "synthetic-transactions" / "replicas", root, None)
+    with read_batches() as seen:
+        measure(root, grown)
+        (file,) = (
+            one
+            for replica in find_replicas([str(root)])
+            for one in replica.files
+            if one.kind == names.LOG
+        )
+        positions = [at for at, _ in batches(file)]
+        at, log = len(positions) // 2, Path(file.path)
+        start, end = [*positions, file.size_bytes][at : at + 2]
+        raw = bytearray(log.read_bytes())
+        batch = raw[start:end]
+        later = (one + 3_600_000 for one in TIMES.unpack_from(batch, TIMES_AT))
+        TIMES.pack_into(batch, TIMES_AT, *later)
+        raw[start:end] = sealed(bytes(batch))
+        log.write_bytes(raw)
+        measure(root, grown)
+        assert seen == [len(positions)] * 2
+        measure(root, whole)
+    assert told(grown) == told(whole)
