@@ -6,7 +6,7 @@ decoded. Driver side.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,8 +58,9 @@ class Changes:
         return bool(self.read or self.gone)
 
 
-def decode(run: Run) -> bool:
-    """Bring the lake up to the disks; whether that made a new run.
+def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
+    """Bring the lake up to the disks; whether that made a new run. Where there is something to read,
+    `meanwhile` is called before: it begins what a new run will need.
 
     A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
     LakeError.
@@ -73,6 +74,7 @@ def decode(run: Run) -> bool:
     again = _unchanged(replicas, changes) if run.options.verify else frozenset()
     if not changes and not again:
         return False
+    meanwhile()
     number = finished + 1
     read = [file for file in record_files(replicas) if file.path in changes.read | again]
     made = _written(run, read)

@@ -14,12 +14,12 @@ from math import inf
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog import __version__
-from kraftlog.metrics.amplification import Bursts, Event
+from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT, TOTALS
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.pipeline.record_scan import CHANGES, Scanned, Wanted, scan_records
+from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.evidence import BatchColumns
 from kraftlog.relations import TIMESTAMP
 from kraftlog.tables.lake import Lake
@@ -30,7 +30,7 @@ KEPT = (EVENTS_TABLE, LAST_TABLE, TOTALS_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRecords:
     """What a run has found in the log's first batches, and in snapshots: all but the partition
     changes from an offset on, which may belong to an event whose burst goes on.
     """
@@ -43,13 +43,13 @@ class Known:
 
 
 def scanned(
-    lake: Lake, log: SharedLog, snapshots: Iterable[BatchColumns], events: Iterable[Event]
+    lake: Lake, log: SharedLog, snapshots: Iterable[BatchColumns], events: Iterable[BrokerEvent]
 ) -> Scanned:
     """What the records of the log and of its snapshots add up to."""
     bursts = Bursts(log, events)
     known = _known(lake, log, bursts)
     if known is None:
-        known = Known(0, TOTALS.empty_table(), OffsetMap(), bursts, 0)
+        known = KnownRecords(0, TOTALS.empty_table(), OffsetMap(), bursts, 0)
     held = _offsets_by_id(snapshots)
     source, ids = known.totals.column("source"), known.totals.column("batch_id")
     is_held = pc.is_in(ids, value_set=pa.array(list(held), pa.string()))
@@ -83,29 +83,24 @@ def _offsets_by_id(snapshots: Iterable[BatchColumns]) -> dict[str, tuple[int, in
     }
 
 
-def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> Known | None:
+def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     """What the newest run that has kept something knows of this log; None where that was another
     log, or another kraftlog.
     """
-    numbers = {lake.run_number(name) for name in KEPT}
-    (number,) = numbers if len(numbers) == 1 else (0,)
-    if not number:
-        return None
-    runs = {row["number"]: row for row in lake.read("runs").to_pylist()}
-    rows = lake.read(TOTALS_TABLE)
-    if number not in runs or runs[number]["kraftlog_version"] != __version__ or not rows.num_rows:
+    writer = last_writer(lake, *KEPT)
+    if writer is None or not (rows := lake.read(TOTALS_TABLE)).num_rows:
         return None
     first = rows.slice(0, 1).to_pylist()[0]
     count = first["log_batch_count"]
     if count > len(log) or first["log_digest"] != log.digest(count):
         return None
-    events = lake.rows_of_run(EVENTS_TABLE, runs[number]["run_id"])
+    events = lake.rows_of_run(EVENTS_TABLE, writer["run_id"])
     changes_from = bursts.know(events, log.end_before(count))
     if changes_from is None:
         return None
     totals, offsets = _as_totals(rows), OffsetMap()
     offsets.know(lake.read(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
-    return Known(count, totals, offsets, bursts, changes_from)
+    return KnownRecords(count, totals, offsets, bursts, changes_from)
 
 
 def total_rows(found: Scanned, log: SharedLog) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
+from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
@@ -170,3 +171,15 @@ def newest_run(lake: Lake) -> Row:
     if not runs:
         raise LakeError(f"{lake.root}: no run has finished yet; run the decode job first")
     return runs[-1]
+
+
+def last_writer(lake: Lake, *tables: str) -> Row | None:
+    """The row of the run that has written some tables last, all of them; None where there is none,
+    or another version of kraftlog wrote them: what it kept may have been told by other rules.
+    """
+    numbers = {lake.run_number(name) for name in tables}
+    if len(numbers) > 1 or numbers == {0}:
+        return None
+    rows: list[Row] = lake.read("runs").to_pylist()
+    written = [one for one in rows if one["number"] in numbers]
+    return next((one for one in written if one["kraftlog_version"] == __version__), None)

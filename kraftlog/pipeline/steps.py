@@ -19,7 +19,6 @@ from kraftlog.pipeline.page import write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
-from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.writing import writing
 
 Step = Callable[[StartSpark, Options], int]
@@ -72,25 +71,12 @@ def pipeline(start_spark: StartSpark, options: Options) -> int:
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
-    reader = ThreadPoolExecutor(1)
-
-    def meanwhile() -> None:
-        """Great Expectations, which takes seconds to import, is read beside other work. Where that
-        fails, the contracts step meets the same error, and tells it.
-        """
-        reader.submit(import_module, "kraftlog.contracts.judge")
-
-    def start() -> Spark:
-        meanwhile()
-        return start_spark()
-
     with (
-        _run(start, options, reads_input=True) as run,
-        ThreadPoolExecutor(1) as beside,
+        _run(start_spark, options, reads_input=True) as run,
+        ThreadPoolExecutor(2) as beside,
     ):
-        is_new = _decode(run)
-        if is_new:
-            meanwhile()
+        # It takes seconds to import. Where this fails, the contracts step meets the same error.
+        is_new = _decode(run, lambda: beside.submit(import_module, "kraftlog.contracts.judge"))
         told = _materialize(run)
         begun = looked_at(run, beside)
         code = _audit(run, told)
@@ -121,9 +107,9 @@ def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False
         yield Run(options, lake, start_spark)
 
 
-def _decode(run: Run) -> bool:
+def _decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     with step("decode"):
-        return decode(run)
+        return decode(run, meanwhile)
 
 
 def _materialize(run: Run) -> Told | None:

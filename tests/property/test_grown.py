@@ -19,9 +19,10 @@ from kraftlog.log.directory import LogFile, find_replicas
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.metrics.record_totals import LOG
-from kraftlog.pipeline import decode, known_records, record_scan
+from kraftlog.pipeline import decode, known_records, record_scan, run, shared_measures
 from kraftlog.pipeline.keeping import compact_lake, expire_lake
 from kraftlog.pipeline.known_records import KEPT
+from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.lake import Lake
@@ -83,7 +84,7 @@ UNDER_A_KEY = ["run_id", "batch_id", "log_digest"]
 def told(lake: Path) -> dict[str, list[str]]:
     """The rows of the newest run, in an order of their own."""
     found, answer = Lake(str(lake)), {}
-    run_id = found.read("runs").sort_by("number").column("run_id")[-1]
+    run_id = newest_run(found)["run_id"]
     for name in TABLES:
         rows = found.read(name)
         rows = rows.filter(pc.equal(rows.column("run_id"), run_id))
@@ -167,7 +168,7 @@ def test_grown_in_any_steps_is_whole(
         copy_until(source, root, None)
         with pytest.MonkeyPatch.context() as patch:
             if between == "another version":
-                patch.setattr(known_records, "__version__", "another")
+                patch.setattr(run, "__version__", "another")
             measure(root, grown)
     assert told(grown) == told(whole)
     # Each batch has been asked for once, or all of them again.
@@ -196,6 +197,36 @@ def test_little_that_is_new_is_decoded_without_spark(
 
 TIMES = Struct(">qq")
 TIMES_AT = 27
+
+
+def test_a_snapshot_is_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, lake = tmp_path / "root", tmp_path / "lake"
+    copy_until(DATA / "legacy" / "replicas", root, None)
+    whole = {one: one.read_bytes() for one in root.rglob("*.log")}
+    files = {one: one.stat() for one in root.rglob("*.checkpoint")}
+    assert files
+
+    def times() -> dict[str, float | None]:
+        found = Lake(str(lake))
+        rows = found.rows_of_run("snapshots", newest_run(found)["run_id"])
+        return {row["path"]: row["load_ms"] for row in rows}
+
+    for path, content in whole.items():
+        path.write_bytes(content[:-100])
+    measure(root, lake)
+    before = times()
+    assert any(before.values())
+    for path, content in whole.items():
+        path.write_bytes(content)
+    monkeypatch.setattr(
+        shared_measures, "load_times", lambda new, _: dict.fromkeys((one.path for one in new), -1)
+    )
+    measure(root, lake)
+    assert times() == before
+    touched = max(path for path, one in before.items() if one)
+    os.utime(touched, (1, 1))
+    measure(root, lake)
+    assert {path for path, one in times().items() if one == -1} == {touched}
 
 
 def test_other_content_in_the_middle_is_read_anew(tmp_path: Path) -> None:
