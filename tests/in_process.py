@@ -41,8 +41,12 @@ class _Done:
         return self.found
 
 
-def run_of(root: Path, lake: Path) -> Run:
+def run_of(root: Path, lake: Path, **limits: int) -> Run:
     """A run over a root, whose tasks stay in this process."""
-    named = {"input": [str(root)], "lake": str(lake), "redaction_key": "one for all lakes"}
-    options = load_options(named)
+    named: dict[str, object] = {
+        "input": [str(root)],
+        "lake": str(lake),
+        "redaction_key": "one for all lakes",
+    }
+    options = load_options({**named, **limits})
     return Run(options, Lake(str(lake)), InProcess)

@@ -10,7 +10,7 @@ Format", KAFKA-13357.
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,12 @@ class Images:
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
         return self._known[content]
+
+    def load(self, views: Iterable[SnapshotView]) -> None:
+        """Load the first of some snapshots, as many contents as are kept."""
+        for view in views:
+            if len(self._known) < _KEPT:
+                self.of(view)
 
     def _loaded(self, view: SnapshotView) -> Image | None:
         known = loaded(self.records, view, self.topics)

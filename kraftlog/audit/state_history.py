@@ -13,11 +13,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from blake3 import blake3
 
 from kraftlog.audit import state_checks
 from kraftlog.audit.check import declared_in
@@ -25,7 +24,7 @@ from kraftlog.audit.coverage import BASE
 from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.images import Image, Images, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
-from kraftlog.audit.told import Compared, Snapshot, Told
+from kraftlog.audit.told import Compared, Snapshot, Told, content_of
 from kraftlog.audit.watch import MassDeletion, Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
@@ -39,7 +38,7 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     StateEvidence,
 )
-from kraftlog.quorum.health import ASKED_FIELDS, Health, Leaders, Past, health_of
+from kraftlog.quorum.health import Health, Leaders, Past, health_of
 from kraftlog.quorum.history import Records, ahead
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -105,15 +104,16 @@ class StateHistory:
         self.skipped: list[tuple[str, str, str]] = []
         self.judged: set[str] = set()
         self.ranges: list[tuple[int, int]] = []
-        self._topics = Topics()
-        self._images = Images(records, self._topics)
+        self._images = Images(records, Topics()) if told is None else told.images
+        self._topics = self._images.topics
         self._rules = Rules(self.chain.base.tolist(), self.issues, MassDeletion(quorum.thresholds))
         self._stops, self._doubts = _remarks(self.chain)
         if told is not None:
             if self._stops or self._doubts.found:
                 raise NotTold
-            self._rules = told.rules
-            self.issues.merge(told.issues)
+            for one in (told.issues, told.rules.issues):
+                self.issues.merge(one)
+            self._rules = replace(told.rules, issues=self.issues)
         self._lines: list[_Line] = []
         self._health: Health | None = None
         self._asked = {
@@ -150,8 +150,6 @@ class StateHistory:
             )
         self._settle()
         self._rules.finish()
-        if self.told is not None:
-            self.issues.merge(self._rules.issues)
         self._agreement()
         issues = tuple(placed_in(self.quorum, self.chain, self.issues))
         return StateEvidence(
@@ -174,7 +172,7 @@ class StateHistory:
             standing = line.state.visible
             self._health = health_of(
                 line.state.small.state,
-                by_key(standing.versions(standing.keys), ASKED_FIELDS).items(),
+                standing.versions(standing.keys),
                 past.copy(),
                 offset,
                 offset <= self.quorum.bounds.lower,
@@ -315,10 +313,10 @@ class StateHistory:
     def _begin_told(self, told: Told, snapshots: list[SnapshotView]) -> None:
         """Begin with the snapshots that the run has begun with."""
         base, groups = told.stretch.base, [snapshots]
-        if base is not None and {*map(_content, snapshots)} != {_content(base)}:
+        if base is not None and {*map(content_of, snapshots)} != {content_of(base)}:
             groups = self._equal_groups(snapshots, EQUALS)
-        begun = [_content(one) for one in groups[0]] if len(groups) == 1 else []
-        if base is None or _content(base) not in begun or doubt_of(base):
+        begun = [content_of(one) for one in groups[0]] if len(groups) == 1 else []
+        if base is None or content_of(base) not in begun or doubt_of(base):
             raise NotTold
         self._lines = [self._line(groups[0], Image(Known(self._topics), None))]
         self._skip_base(groups[0][0])
@@ -336,7 +334,7 @@ class StateHistory:
 
     def _compared_before(self, one: SnapshotView) -> Compared | None:
         before = None if self.told is None else self.told.before
-        return None if before is None else before.compared.get(_content(one))
+        return None if before is None else before.compared.get(content_of(one))
 
     def _skip_base(self, one: SnapshotView) -> None:
         again = " again" if self.ranges else ""
@@ -381,7 +379,7 @@ class StateHistory:
                 return
             compared = [(line, *images_apart(line.state, image.known)) for line in self._lines]
         self.judged.add(EQUALS)
-        self.compared |= dict.fromkeys(map(_content, group), compared[0][1:])
+        self.compared |= dict.fromkeys(map(content_of, group), compared[0][1:])
         for line, told, count in compared:
             only_stale = count and all(one.stale_config for one in told)
             if not count or only_stale:
@@ -509,11 +507,6 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
         elif issue.kind == UNKNOWN and not log.evidence.log.attributes[links.row[at]] & CONTROL:
             doubts.append(_Doubt(offset, issue.text))
     return stops, _Doubts(tuple(sorted(doubts, key=lambda one: one.offset)))
-
-
-def _content(one: SnapshotView) -> Snapshot:
-    ids = one.evidence.batches.ids.astype(">u8").tobytes()
-    return one.end_offset, blake3(ids).hexdigest(length=16)
 
 
 def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:

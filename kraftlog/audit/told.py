@@ -11,14 +11,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+from blake3 import blake3
 
+from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.evidence import Difference, Longs
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
+from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Led, Watch, value_schema
 from kraftlog.state.known import Known
@@ -37,13 +41,14 @@ Compared = tuple[tuple[Difference, ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What an earlier run has found of the partitions' records below `end_offset`, and of the
-    snapshots that it has held against the shared history.
+    """What an earlier run has found of the records below `end_offset`, which of it still goes on
+    there, and what it has found of the snapshots that it has held against the shared history.
     """
 
     end_offset: int
     issues: Issues
     past: Past
+    deletions: MassDeletion
     compared: Mapping[Snapshot, Compared]
 
 
@@ -51,13 +56,16 @@ class Before:
 class Told:
     """One history: from `stretch`'s base to its end, of which `health_offset` is the newest that
     can be committed. `small` and `partitions` are the states at offsets; `issues` are those of the
-    partitions' records, `rules` has the others. `compared`: what the audit has held against it.
+    partitions' records, and all of `before`, `rules` has the others. `snapshots` are to be held
+    against it, and what that has shown is `compared`.
     """
 
     stretch: Stretch
     health_offset: int
     asked: tuple[int, ...]
     rules: Rules
+    images: Images
+    snapshots: tuple[SnapshotView, ...] = ()
     small: dict[int, Replay] = field(default_factory=dict)
     partitions: dict[int, pa.Table] = field(default_factory=dict)
     issues: Issues = field(default_factory=Issues)
@@ -67,11 +75,21 @@ class Told:
     holds_records: bool = False
     compared: Mapping[Snapshot, Compared] = field(default_factory=dict)
 
-    def watch(self, goes_on: bool) -> Watch:
+    def go_on(self, before: Before) -> None:
+        """Begin where an earlier run has ended."""
+        self.before, self.holds_records = before, True
+        self.issues.merge(before.issues)
+        self.rules = replace(self.rules, past=before.past.copy(), deletions=before.deletions)
+
+    def load(self) -> None:
+        """Load the snapshots that have not been held against the history before."""
+        known = {} if self.before is None else self.before.compared
+        self.images.load(one for one in self.snapshots if content_of(one) not in known)
+
+    def watch(self) -> Watch:
         """What the fold of the partitions is asked."""
-        return Watch(
-            tuple(sorted({self.health_offset, self.stretch.end_offset})), goes_on, suspects
-        )
+        until = {self.health_offset, self.stretch.end_offset}
+        return Watch(tuple(sorted(until)), self.before is not None, suspects)
 
     def reach(self, offset: int, replay: Replay) -> None:
         """Take in the small tables at an offset."""
@@ -89,25 +107,28 @@ class Told:
         issues: Issues,
         partitions: dict[int, pa.Table],
         led: dict[int, list[Led]],
-        before: Before | None,
         holds_records: bool,
     ) -> None:
         """Take in what the partitions' records have shown: all of them, or those behind what an
         earlier run has judged.
         """
-        self.before = before
-        self.holds_records |= holds_records or before is not None
+        self.holds_records |= holds_records
         self.partitions = partitions
         self.issues.merge(issues)
-        known = Past() if before is None else before.past
-        if before is not None:
-            self.issues.merge(before.issues)
-        for offset in self.watch(goes_on=False).until:
+        known = Past() if self.before is None else self.before.past
+        for offset in self.watch().until:
             self.led[offset] = led_past(led.get(offset, ()), known)
-        found = self.led[self.health_offset]
-        self.past = replace(
-            self.past, leaderless=found.leaderless, led_by=found.led_by, unclean=found.unclean
+        self.past = self._with_leaders(self.past, self.health_offset)
+
+    def _with_leaders(self, past: Past, offset: int) -> Past:
+        found = self.led[offset]
+        return replace(
+            past, leaderless=found.leaderless, led_by=found.led_by, unclean=found.unclean
         )
+
+    def end(self) -> Past:
+        """What the way to the end has shown."""
+        return self._with_leaders(self.rules.past, self.stretch.end_offset)
 
     def knows(self, offset: int) -> bool:
         """Whether it has the state at an offset."""
@@ -121,6 +142,12 @@ class Told:
         rows = self.partitions[offset].select(value_schema().names).cast(value_schema())
         known.partitions = Standing.empty(topics).replaced(nothing, rows)
         return known
+
+
+def content_of(view: SnapshotView) -> Snapshot:
+    """What a snapshot is known by."""
+    ids = view.evidence.batches.ids.astype(">u8").tobytes()
+    return view.end_offset, blake3(ids).hexdigest(length=16)
 
 
 def led_past(found: Iterable[Led], known: Past) -> Past:
@@ -143,7 +170,9 @@ def led_past(found: Iterable[Led], known: Past) -> Past:
     return past
 
 
-def to_be_told(quorum: Quorum, stretch: Stretch, base_offsets: Longs) -> Told | None:
+def to_be_told(
+    quorum: Quorum, stretch: Stretch, base_offsets: Longs, records: Records
+) -> Told | None:
     """What is to be told of a stretch; None where its snapshots hold more than is kept."""
     start, end, upper = stretch.start_offset, stretch.end_offset, quorum.bounds.upper
     health = end if upper is None or not start <= upper <= end else upper
@@ -156,4 +185,9 @@ def to_be_told(quorum: Quorum, stretch: Stretch, base_offsets: Longs) -> Told | 
     if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
         return None
     rules = Rules(base_offsets.tolist(), Issues(), MassDeletion(quorum.thresholds))
-    return Told(stretch, health, tuple(sorted(asked)), rules)
+    snapshots = tuple(
+        one
+        for one in quorum.own_snapshots
+        if start < one.end_offset <= end and one.is_complete and not quorum.contradiction(one)
+    )
+    return Told(stretch, health, tuple(sorted(asked)), rules, Images(records, Topics()), snapshots)

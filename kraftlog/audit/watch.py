@@ -7,9 +7,9 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kraftlog.audit import state_checks
 from kraftlog.audit.issues import Issues
@@ -27,6 +27,7 @@ from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
+from kraftlog.state.declare import Data
 from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
@@ -178,6 +179,29 @@ class MassDeletion:
         """The windows that the log's end leaves open."""
         yield from self._worst.values()
 
+    def going_on(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each kind of which something has gone lately, and what, for JSON."""
+        for table, gone in self._gone.items():
+            rows = [(now, offset, one.before) for now, offset, one in gone.rows[gone.start :]]
+            pauses = [one - gone.start for one in gone.after_pauses if one > gone.start]
+            worst = self._worst.get(table)
+            names = None if worst is None else [one.before for one in worst.changes]
+            told = None if worst is None else worst[1:-1]
+            yield table, {"rows": rows, "after_pauses": pauses, "told": told, "names": names}
+
+    def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
+        """Take in again what `going_on` has said of one kind."""
+        rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
+        self._gone[table] = _Gone(rows, 0, list(gone["after_pauses"]))
+        if gone["told"] is not None:
+            first, last, removed, total = gone["told"]
+            names = tuple(_removal(table, value) for value in gone["names"])
+            self._worst[table] = Crowd(table, first, last, removed, total, names)
+
+
+def _removal(table: str, value: Data) -> Change:
+    return Change(table, TABLE[table].key_of(value), value, None)
+
 
 TOLD = 8
 """So many names stand in a sentence; the evidence has more."""
@@ -229,7 +253,7 @@ class Rules:
         self._tell(one.origin.offset or 0, *rules_after(one))
 
     def finish(self) -> None:
-        """Tell what was still open at the end."""
+        """Tell what is still going on at the end."""
         for window in self.deletions.rest():
             self._mass_deletion(window)
 

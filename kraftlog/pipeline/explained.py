@@ -16,7 +16,6 @@ import pyarrow.dataset as ds
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
-from kraftlog.message.spec import FieldSpec
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
@@ -162,7 +161,7 @@ def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[
     rows = lake.dataset(SHOWN[table].history).to_table(filter=chosen)
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
     for row in rows.to_pylist():
-        value = _value(table, row)
+        value = SHOWN[table].value(row)
         key = row["lineage"], TABLE[table].key_of(value)
         versions.setdefault(key, []).append((row, value))
     for (lineage, key), held in versions.items():
@@ -189,20 +188,6 @@ def _of_object(table: str, lineage: str, key: Any, held: list[tuple[Row, Data]])
             gone = Change(table, key, value, None)
             record, epoch = _removed_by(TABLE[table]), row["batch_leader_epoch"]
             yield _Step(lineage, end, end - 1, _ms(row["valid_to"]), epoch, record, gone)
-
-
-def _value(table: str, row: Row) -> Data:
-    """A row as the state holds it, under Kafka's own field names."""
-    shown = {one.json: _cell(one, row[name]) for one, name in SHOWN[table].columns}
-    return {**TABLE[table].hides, **shown}
-
-
-def _cell(field: FieldSpec, value: Any) -> Any:
-    if value is None or not field.fields:
-        return value
-    if field.element is None:
-        return {one.json: _cell(one, value[one.name]) for one in field.fields}
-    return [{one.json: _cell(one, item[one.name]) for one in field.fields} for item in value]
 
 
 def _ms(time: Any) -> int:

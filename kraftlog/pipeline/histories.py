@@ -8,9 +8,12 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from kraftlog.decode.tabular import timestamps
-from kraftlog.state.replay import FaultyRecord
+from kraftlog.quorum.lineages import MAIN
+from kraftlog.state.history import history_tables, versions_of
+from kraftlog.state.replay import FaultyRecord, Visible
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, write_file
 from kraftlog.tables.spec import REPLAY_FAULTS
@@ -44,6 +47,23 @@ def since(rows: pa.Table, offset: int) -> pa.Table:
         return rows
     ends = rows.column("valid_to_offset")
     return rows.filter(pc.or_kleene(pc.is_null(ends), pc.greater(ends, offset)))
+
+
+def holds_at(offset: int) -> ds.Expression:
+    """Which versions hold at an offset."""
+    begun, ends = ds.field("valid_from_offset"), ds.field("valid_to_offset")
+    return (begun <= offset) & (ends.is_null() | (ends > offset))
+
+
+def small_tables_at(lake: Lake, offset: int) -> list[Visible]:
+    """What the lake's tables but the partitions hold of the shared lineage at an offset."""
+    held = (ds.field("lineage") == MAIN) & holds_at(offset)
+    return [
+        one
+        for name in history_tables()
+        if name != "partitions"
+        for one in versions_of(name, lake.dataset(name).to_table(filter=held))
+    ]
 
 
 def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:

@@ -1,54 +1,76 @@
-"""What the partitions' records of the shared history have shown, kept for the next run: so a run
-over grown input judges only what is new.
+"""What a run has judged of the shared history, kept for the next run over grown input.
 
-In: what a run has told and its audit has judged. Out: rows of the table `judged`, and what an
-earlier run has written there. Rows of another version of kraftlog count for nothing: its rules may
-have been others.
+In: a `Told` after its audit, or the table `judged`. Out: its rows, or a `Before`. What other tables
+hold too is not kept again: the states, and the records themselves.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from kraftlog import __version__
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
+from kraftlog.audit.watch import MassDeletion
 from kraftlog.pipeline.run import Row
 from kraftlog.quorum.evidence import Difference
 from kraftlog.quorum.health import Past, Since, Unclean
-from kraftlog.state.declare import Key
+from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.state.history import tells_whole
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.reports import JUDGED
+from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
-_UNTIL, _LED, _COMPARED = "judged_until", "leaders", "snapshot_compared"
+_UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 
 
-def judged_before(lake: Lake, end_offset: int | None) -> Before | None:
-    """What the run has judged that wrote the table `partitions`, up to the offset where that ends;
-    None where that is not known.
+class GoesOn(NamedTuple):
+    """The offset up to which the partitions are known, and what was judged up to there; None where
+    either is told from the beginning.
+    """
+
+    end_offset: int | None
+    before: Before | None
+
+
+def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> GoesOn:
+    """What a run can go on from whose history has grown since the table `partitions` was written,
+    which ends at an offset. Where that run's history was told, but not to its end, in this version,
+    or by these limits, all is told anew.
     """
     number = lake.run_number("partitions")
     if end_offset is None or lake.run_number(JUDGED.name) != number:
-        return None
+        return GoesOn(end_offset, None)
     (run_id,) = (one["run_id"] for one in lake.read("runs").to_pylist() if one["number"] == number)
-    issues, past, compared = Issues(), Past(), dict[Snapshot, Compared]()
-    is_known = False
-    for row in lake.rows_of_run(JUDGED.name, run_id):
+    rows = lake.rows_of_run(JUDGED.name, run_id)
+    if not rows:
+        return GoesOn(end_offset, None)
+    written = {lake.run_number(one) for one in (*state_tables(), REPLAY_FAULTS.name)}
+    until = _until(end_offset, limits)
+    if written != {number} or not any(until.items() <= row.items() for row in rows):
+        return GoesOn(None, None)
+    return GoesOn(end_offset, _before(end_offset, rows, limits))
+
+
+def _before(end_offset: int, rows: list[Row], limits: Thresholds) -> Before:
+    issues, past, deletions = Issues(), Past(), MassDeletion(limits)
+    compared = dict[Snapshot, Compared]()
+    for row in rows:
         offset, message, evidence = row["offset"], row["message"], json.loads(row["evidence"])
-        if row["shown"] == _UNTIL:
-            is_known = (offset, message) == (end_offset, __version__)
-        elif row["shown"] == _LED:
-            _remember(past, evidence)
+        if row["shown"] == _PAST:
+            setattr(past, message, _remembered(message, evidence["known"]))
+        elif row["shown"] == _DELETIONS:
+            deletions.go_on(message, evidence)
         elif row["shown"] == _COMPARED:
             differences = map(_difference, evidence["differences"])
             compared[offset, message] = tuple(differences), evidence["count"]
-        else:
+        elif row["shown"] != _UNTIL:
             found = Issue(row["shown"], message, evidence)
             issues.add(offset, found)
             issues.drop(found, row["more"])
-    return Before(end_offset, issues, past, compared) if is_known else None
+    return Before(end_offset, issues, past, deletions, compared)
 
 
 def judged_rows(told: Told | None) -> Iterator[Row]:
@@ -56,17 +78,21 @@ def judged_rows(told: Told | None) -> Iterator[Row]:
     if told is None:
         return
     end = told.stretch.end_offset
-    yield _row(end, _UNTIL, __version__)
-    past = told.led[end]
-    for key in dict.fromkeys([*past.leaderless, *past.led_by, *past.unclean]):
-        yield _row(end, _LED, evidence=_remembered(past, key))
+    until = _until(end, told.rules.deletions.limits)
+    yield until if tells_whole(told.small[end].state) else {**until, "message": ""}
+    past = told.end()
+    for part in _PAST_VALUES:
+        yield _row(end, _PAST, part, {"known": sorted(getattr(past, part).items(), key=str)})
+    for table, gone in told.rules.deletions.going_on():
+        yield _row(end, _DELETIONS, table, gone)
     for (offset, content), (differences, count) in sorted(told.compared.items()):
         found = {"differences": [asdict(one) for one in differences], "count": count}
         yield _row(offset, _COMPARED, content, found)
-    for kept, dropped in told.issues.kinds():
-        for at, (offset, issue) in enumerate(kept, 1):
-            more = dropped if at == len(kept) else 0
-            yield _row(offset, issue.check, issue.text, issue.evidence, more)
+    for issues in (told.issues, told.rules.issues):
+        for kept, dropped in issues.kinds():
+            for at, (offset, issue) in enumerate(kept, 1):
+                more = dropped if at == len(kept) else 0
+                yield _row(offset, issue.check, issue.text, issue.evidence, more)
 
 
 def _row(
@@ -82,27 +108,34 @@ def _row(
     }  # fmt: skip
 
 
+def _until(end_offset: int, limits: Thresholds) -> Row:
+    """What the run says that the next one can go on from: the rules' version, and their limits."""
+    known = {name: value for name, value in asdict(limits).items() if name.startswith("mass_")}
+    return _row(end_offset, _UNTIL, __version__, known)
+
+
 def _difference(row: dict[str, Any]) -> Difference:
     return Difference(**row | {"fields": tuple(row["fields"])})
 
 
-def _remembered(past: Past, key: Key) -> dict[str, Any]:
-    """What is known of a partition's leaders."""
-    return {
-        "partition": key,
-        "leaderless": past.leaderless.get(key),
-        "led_by": past.led_by.get(key),
-        "unclean": past.unclean.get(key),
-    }
+def _since(value: list[Any]) -> Since:
+    return Since(*value)
 
 
-def _remember(past: Past, row: dict[str, Any]) -> None:
-    topic_id, partition_id = row["partition"]
-    key = topic_id, partition_id
-    if row["leaderless"] is not None:
-        past.leaderless[key] = Since(*row["leaderless"])
-    if row["led_by"] is not None:
-        past.led_by[key] = row["led_by"]
-    if row["unclean"] is not None:
-        since, leader, times = row["unclean"]
-        past.unclean[key] = Unclean(Since(*since), leader, times)
+_PAST_VALUES: dict[str, Callable[[Any], Any]] = {
+    "fenced": _since,
+    "unregistered": _since,
+    "leaderless": _since,
+    "led_by": int,
+    "unclean": lambda value: Unclean(_since(value[0]), *value[1:]),
+    "topics": lambda value: (value[0], _since(value[1])),
+    "voters_removed": _since,
+    "voters_back": lambda value: tuple(map(_since, value)),
+}
+"""What each part of a `Past` knows of a key, from JSON."""
+
+
+def _remembered(part: str, known: list[list[Any]]) -> dict[Any, Any]:
+    """One part of a `Past` again."""
+    value_of = _PAST_VALUES[part]
+    return {tuple(key) if isinstance(key, list) else key: value_of(value) for key, value in known}

@@ -2,13 +2,15 @@
 states. Driver side.
 """
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.told import Told, to_be_told
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.histories import write_faults
-from kraftlog.pipeline.judged import judged_before
+from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.pipeline.states import States
@@ -33,12 +35,15 @@ def materialize(run: Run) -> Told | None:
         return None
     lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages
     since = grown_from(lake, found[0]) if run.lacks("partitions") else None
-    before = judged_before(lake, since)
+    since, before = goes_on_from(lake, since, quorum.thresholds)
     told = None if since is not None and before is None else _to_be_told(run)
-    states = States(lake, run.run_id, run.start_spark, told, before, since)
+    if told is not None and before is not None:
+        told.go_on(before)
+    goes_on = told is not None and before is not None
+    states = States(lake, run.run_id, run.start_spark, told, since, _held(told))
     states.fold(found)
     for name, spec in state_tables().items():
-        is_kept = name == "partitions" and states.grown_from is not None
+        is_kept = goes_on or (name == "partitions" and states.grown_from is not None)
         lake.commit(
             spec,
             states.written[name],
@@ -49,7 +54,8 @@ def materialize(run: Run) -> Told | None:
     follows = lineage_of(quorum, found)
     replicas = [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)]
     if states.grown_from is not None:
-        states.written[REPLAY_FAULTS.name] += _told_before(lake, run.run_id)
+        again = None if goes_on else PARTITION_TYPES
+        states.written[REPLAY_FAULTS.name] += _told_before(lake, run.run_id, again)
     lake.commit(REPLAY_FAULTS, states.written[REPLAY_FAULTS.name], number)
     for spec, rows in (
         (REPLICAS, replicas),
@@ -68,7 +74,14 @@ def _to_be_told(run: Run) -> Told | None:
     parts = stretches(run.lineages[0])
     if len(parts) != 1 or not run.records.tells(links):
         return None
-    return to_be_told(run.quorum, parts[0], links.base)
+    return to_be_told(run.quorum, parts[0], links.base, run.records)
+
+
+def _held(told: Told | None) -> range:
+    """The offsets at which the lake holds every table of the shared history."""
+    if told is None or told.before is None:
+        return range(0)
+    return range(told.stretch.start_offset + 1, told.before.end_offset + 1)
 
 
 def _is_told_anew(values: Row) -> bool:
@@ -78,16 +91,14 @@ def _is_told_anew(values: Row) -> bool:
     return bool(values["lineage"] != MAIN or values["is_current"])
 
 
-def _told_before(lake: Lake, run_id: str) -> list[AddedFile]:
-    """The partitions' faults of the shared lineage that the fold did not meet again."""
+def _told_before(lake: Lake, run_id: str, types: Collection[str] | None) -> list[AddedFile]:
+    """The faults of the shared lineage that were not met again: of some types of records, or all."""
     rows = lake.read(REPLAY_FAULTS.name)
     runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
     last = runs[lake.run_number(REPLAY_FAULTS.name)]
-    is_told = (
-        (pc.field("run_id") == last)
-        & (pc.field("lineage") == MAIN)
-        & pc.field("type").isin(sorted(PARTITION_TYPES))
-    )
+    is_told = (pc.field("run_id") == last) & (pc.field("lineage") == MAIN)
+    if types is not None:
+        is_told &= pc.field("type").isin(sorted(types))
     kept = rows.filter(is_told)
     again = kept.set_column(0, kept.schema.field(0), pa.repeat(pa.scalar(run_id), kept.num_rows))
     return [added for _, added in write_faults(lake, again)]

@@ -21,7 +21,13 @@ import pyarrow.parquet as pq
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import rules_after
 from kraftlog.decode.slices import hashes_of
-from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.histories import (
+    fault_rows,
+    holds_at,
+    since,
+    write_faults,
+    write_history,
+)
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.tasks import run_tasks
 from kraftlog.state.fold import Applied, Led, Watch, fold_partitions
@@ -62,10 +68,7 @@ class KnownVersions:
         filesystem, _ = filesystem_of(self.paths[0])
         files = [filesystem_of(path)[1] for path in self.paths]
         source = ds.dataset(files, schema=schema, filesystem=filesystem, format="parquet")
-        holds = (ds.field("valid_from_offset") <= self.offset) & (
-            ds.field("valid_to_offset").is_null() | (ds.field("valid_to_offset") > self.offset)
-        )
-        return source.to_table(filter=holds)
+        return source.to_table(filter=holds_at(self.offset))
 
 
 @dataclass(frozen=True, slots=True)

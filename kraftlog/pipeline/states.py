@@ -2,7 +2,7 @@
 
 In: the lake's records and a quorum. Out: Parquet files of the history tables, waiting for their
 commit. The small tables are replayed on the driver, record by record; partitions, which are nearly
-everything, are folded by columns, and only from where their history is not known yet: the end of
+everything, are folded by columns: both only from where their history is not known yet, the end of
 the last run where the shared lineage has only grown since, or the offset at which a replica's own
 lineage departs from it.
 """
@@ -17,16 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.audit.told import Before, Told
-from kraftlog.audit.watch import Rules
+from kraftlog.audit.told import Told
 from kraftlog.decode.rows import row_schema
-from kraftlog.pipeline.histories import fault_rows, since, write_faults, write_history
+from kraftlog.pipeline.histories import (
+    fault_rows,
+    since,
+    small_tables_at,
+    write_faults,
+    write_history,
+)
 from kraftlog.pipeline.lineage_digests import base_ids_of
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.shares import Folded, KnownVersions, fold_stretch, shares_of, sources_of
 from kraftlog.pipeline.shares import Stretch as ShareStretch
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order, milliseconds
+from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.history import milliseconds
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
     PARTITION_TYPES,
@@ -34,6 +40,8 @@ from kraftlog.state.outline import (
     Outliner,
     outline_from,
 )
+from kraftlog.state.replay import Visible
+from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -49,23 +57,25 @@ class States:
     """Folds lineages of one lake; `written` gathers the files of each table.
 
     `told` is what the audit asks of the shared lineage (None: nothing). `grown_from` is the offset
-    up to which the lake holds that lineage's partitions already, `before` what was judged of it
-    then. Rows that were read once are kept in `known`: lineages share most of theirs. `forks` holds
-    the replay of the shared lineage as it stood where another one departs from it, `standing` its
-    partitions there.
+    up to which the lake holds that lineage's partitions already; `held` are the offsets at which it
+    holds its other tables too, with all that was judged of them. Rows that were read once are kept
+    in `known`: lineages share most of theirs. `forks` holds the replay of the shared lineage as it
+    stood where another one departs from it, `standing` its partitions there, and `stood` what the
+    lake holds of its other tables.
     """
 
     lake: Lake
     run_id: str
     start_spark: StartSpark
     told: Told | None = None
-    before: Before | None = None
     grown_from: int | None = None
+    held: range = range(0)
     written: dict[str, list[AddedFile]] = field(default_factory=lambda: defaultdict(list))
-    known: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
+    known: dict[tuple[str, str, int], pa.Table] = field(default_factory=dict)
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
     forks: dict[str, Outliner] = field(default_factory=dict)
     standing: dict[int, pa.Table] = field(default_factory=dict)
+    stood: dict[int, list[Visible]] = field(default_factory=dict)
 
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
@@ -75,22 +85,25 @@ class States:
             for lineage in lineages:
                 for stretch in stretches(lineage):
                     if lineage.name == MAIN:
-                        # Spark's tasks fold partitions while the driver replays the small tables.
-                        outline = self._outline(stretch)
+                        # Spark's tasks fold partitions while the driver replays the small tables
+                        # and loads the snapshots that the audit will hold against them.
+                        outline = self._outline(lineage, stretch)
                         folded = aside.submit(
                             self._partitions, lineage, stretch, outline, tuple(asked)
                         )
                         self._small_tables(lineage, stretch, forking)
-                        self._tell(outline, *folded.result())
+                        if self.told is not None:
+                            self.told.load()
+                        self._tell(outline, folded.result())
                     elif stretch.is_last or stretch.end_offset > lineage.fork_offset:
                         outline = self._small_tables(lineage, stretch, forking)
-                        self._take(self._partitions(lineage, stretch, outline)[0].written)
+                        self._take(self._partitions(lineage, stretch, outline).written)
 
-    def _outline(self, stretch: Stretch) -> Outline:
+    def _outline(self, lineage: Lineage, stretch: Stretch) -> Outline:
         """The outline of a stretch of the shared lineage, before its small tables are replayed."""
-        outliner = self._based(stretch, OUTLINE_TYPES)
-        ids = _ids(stretch.links)
-        for event in self._events(ids, OUTLINE_TYPES):
+        outliner, links = self._begun(lineage, stretch, OUTLINE_TYPES)
+        ids = _ids(links)
+        for event in self._events(ids, OUTLINE_TYPES, outliner.outline.start_offset):
             outliner.feed(event)
         return outliner.finish(*self._closes(stretch, ids))
 
@@ -113,7 +126,7 @@ class States:
         outliner, links = self._begun(lineage, stretch)
         at = self._on_the_way(lineage, stretch, outliner, forking)
         ids = _ids(links)
-        for event in self._events(ids):
+        for event in self._events(ids, None, outliner.outline.start_offset):
             while at and (event.origin.offset or 0) >= at[0][0]:
                 at.pop(0)[1]()
             outliner.feed(event)
@@ -134,26 +147,42 @@ class States:
         self._take(write_faults(self.lake, fault_rows(self.run_id, lineage.name, told)))
         return outline
 
-    def _begun(self, lineage: Lineage, stretch: Stretch) -> tuple[Outliner, pa.Table]:
-        """An outliner of the stretch's beginning, and the links that it has yet to be fed."""
-        fork = self.forks.get(lineage.name)
+    def _begun(
+        self, lineage: Lineage, stretch: Stretch, types: Container[str] | None = None
+    ) -> tuple[Outliner, pa.Table]:
+        """An outliner of what is known in a stretch or, fed with its base's records of some types,
+        of its beginning; and the links that it has yet to be fed.
+        """
+        fork, ends = self.forks.get(lineage.name), stretch.links.column("end_offset")
         if fork is not None and stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
             fork.outline.end_offset = stretch.end_offset
-            ends = stretch.links.column("end_offset")
             return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
-        rules = self.told.rules if lineage.name == MAIN and self.told is not None else None
-        return self._based(stretch, None, rules), stretch.links
-
-    def _based(
-        self, stretch: Stretch, types: Container[str] | None = None, rules: Rules | None = None
-    ) -> Outliner:
-        """An outliner of a stretch's beginning, fed with its base's records of some types."""
-        timestamp = _start_timestamp(stretch)
-        outliner = Outliner(stretch.start_offset, timestamp, stretch.end_offset, rules)
+        is_judged = lineage.name == MAIN and self.told is not None and types is None
+        rules = self.told.rules if is_judged and self.told is not None else None
+        start, held = self._held(lineage, stretch)
+        outliner = Outliner(start, _start_timestamp(stretch), stretch.end_offset, rules)
+        if held is not None:
+            outliner.goes_on(held)
+            return outliner, stretch.links.filter(pc.greater(ends, start))
         if stretch.base is not None:
             for event in self._events(base_ids_of(stretch), types):
                 outliner.base(event)
-        return outliner
+        return outliner, stretch.links
+
+    def _held(self, lineage: Lineage, stretch: Stretch) -> tuple[int, list[Visible] | None]:
+        """Where the small tables of a stretch are replayed from, and what the lake holds there: not
+        within a transaction, where it does not hold what is hidden yet.
+        """
+        offset = self.held.stop - 1 if lineage.name == MAIN else lineage.fork_offset
+        if offset not in self.held or not stretch.is_last:
+            return stretch.start_offset, None
+        marks = self._events(_ids(stretch.links), (BEGIN, END, ABORT))
+        before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
+        if before[-1:] == [BEGIN]:
+            return stretch.start_offset, None
+        if offset not in self.stood:
+            self.stood[offset] = small_tables_at(self.lake, offset)
+        return offset, self.stood[offset]
 
     def _on_the_way(
         self, lineage: Lineage, stretch: Stretch, outliner: Outliner, forking: dict[str, int]
@@ -161,14 +190,15 @@ class States:
         """What is to be done when a replay of the shared lineage has reached an offset."""
         if lineage.name != MAIN:
             return []
+        start = outliner.outline.start_offset
         acts = [
             (offset, partial(self._fork, name, outliner))
             for name, offset in forking.items()
-            if stretch.start_offset < offset <= stretch.end_offset
+            if start < offset <= stretch.end_offset
         ]
         if self.told is not None:
-            reach = self.told.reach
-            acts += [(at, partial(reach, at, outliner.replay)) for at in self.told.asked]
+            reach, asked = self.told.reach, self.told.asked
+            acts += [(at, partial(reach, at, outliner.replay)) for at in asked if at >= start]
         return sorted(acts, key=lambda act: act[0])
 
     def _fork(self, name: str, outliner: Outliner) -> None:
@@ -176,10 +206,14 @@ class States:
         if twin is not None:
             self.forks[name] = twin
 
-    def _events(self, ids: pa.Array, types: Container[str] | None = None) -> Iterator[Event]:
-        """The records of some batches in offset order: of some types, or of all small tables."""
+    def _events(
+        self, ids: pa.Array, types: Container[str] | None = None, start: int = 0
+    ) -> Iterator[Event]:
+        """The records of some batches in offset order, from an offset on: of some types, or of all
+        small tables.
+        """
         streams = [
-            events_of(self._rows(table, kind, ids), table == "control_records")
+            events_of(self._rows(table, kind, ids, start), table == "control_records")
             for table, kind in self._small_types()
             if types is None or kind in types
         ]
@@ -201,21 +235,26 @@ class States:
             self.sources[table] = self.lake.dataset(table), types
         return self.sources[table]
 
-    def _rows(self, table: str, kind: str, ids: pa.Array) -> pa.Table:
-        """The records of one type that lie in some batches, in offset order."""
-        at = table, kind
+    def _rows(self, table: str, kind: str, ids: pa.Array, start: int = 0) -> pa.Table:
+        """The records of one type that lie in some batches, in offset order. Where the lake holds
+        what was before, only those from an offset on are read.
+        """
+        at = table, kind, start if self.held else 0
         if at not in self.known:
             source, _ = self._source(table)
             names = [name for name in row_schema(kind).names if name in source.schema.names]
-            rows = source.to_table(columns=names, filter=ds.field("type") == kind)
+            wanted = ds.field("type") == kind
+            if at[2]:
+                wanted &= ds.field("offset") >= at[2]
+            rows = source.to_table(columns=names, filter=wanted)
             self.known[at] = rows.sort_by([("offset", "ascending")])
         rows = self.known[at]
         return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
 
     def _partitions(
         self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
-    ) -> tuple[Folded, bool]:
-        """Fold the partitions, from known history where there is some: whether there was."""
+    ) -> Folded:
+        """Fold the partitions, from known history where there is some."""
         share, follows = self._share_stretch(lineage, stretch, forks), outline
         if share.standing is not None:
             from_there = outline_from(outline, share.standing.offset)
@@ -224,9 +263,9 @@ class States:
                 if lineage.name == MAIN:
                     self.grown_from = None  # its versions are told anew, all of them
             follows = from_there or outline
-        return fold_stretch(share, follows, self.start_spark), share.standing is not None
+        return fold_stretch(share, follows, self.start_spark)
 
-    def _tell(self, outline: Outline, folded: Folded, goes_on: bool) -> None:
+    def _tell(self, outline: Outline, folded: Folded) -> None:
         """Gather what the fold of the shared lineage has come to."""
         self._take(folded.written)
         self.standing |= folded.standing
@@ -237,7 +276,6 @@ class States:
                 folded.issues,
                 folded.standing,
                 folded.led,
-                self.before if goes_on else None,
                 folded.holds_records,
             )
 
@@ -278,9 +316,7 @@ class States:
             lineage.fork_offset,
             tuple(one for one in forks if start <= one <= stretch.end_offset),
             shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
-            self.told.watch(found is not None)
-            if lineage.name == MAIN and self.told is not None
-            else None,
+            self.told.watch() if lineage.name == MAIN and self.told is not None else None,
         )
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> KnownVersions | None:

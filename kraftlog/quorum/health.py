@@ -2,28 +2,35 @@
 fenced, features, voters; and since when.
 
 In: a state, and what changed on the way to it. Out: a frozen `Health`, which the health checks
-judge. Partitions that nothing is to be said of are only counted. Source: KIP-631, KIP-853, KIP-966
+judge. Partitions are looked at by columns; those that nothing is to be said of are only counted. Source: KIP-631, KIP-853, KIP-966
 (ELR).
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.state.arrow_events import milliseconds
 from kraftlog.state.declare import Data, Key
+from kraftlog.state.history import milliseconds
+from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.window import RecordWindow
+
+Flags = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 MIN_ISR = "min.insync.replicas"
 KAFKAS_MIN_ISR = 1
 NO_LEADER, NO_CHANGE = -1, -2
 RECOVERING = 1
+_MANY = 1 << 31
+"""More replicas than a partition can have."""
 _LEADS = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
 
 
@@ -235,59 +242,50 @@ ASKED_FIELDS = (
 
 def health_of(
     state: State,
-    partitions: Iterable[tuple[Key, Data]],
+    partitions: pa.Table,
     past: Past,
     offset: int,
     is_committed: bool,
     doubt: str | None,
     asked: Collection[Key] = (),
 ) -> Health:
-    """What a state says; `partitions` may lie outside of it, `asked` are those whose assignment is
-    wanted.
+    """What a state says; `partitions` are its versions of them, and may lie outside of it, `asked`
+    are those whose assignment is wanted.
     """
     brokers = {key[0]: value for key, value in state.rows("brokers").items()}
     names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
     racks = {broker: value["rack"] for broker, value in brokers.items()}
     is_spread = len({one for one in racks.values() if one}) > 1
-    found: dict[str, list[Partition]] = {
-        name: [] for name in ("leaderless", "under_min_isr", "unclean", "on_unregistered")
+    rows, minimum = _Columns(partitions), _MinIsr(state)
+    topics = [names.get(one) or one for one in rows.topic_ids]
+    least = np.array([min(minimum.of(one), _MANY) for one in topics], np.int64)
+    is_led, is_placed = rows.leader >= 0, rows.counts > 0
+    kinds = {
+        "leaderless": ~is_led,
+        "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
+        "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
+        "on_unregistered": rows.any_replica(lambda one: one not in brokers),
     }
-    single: list[str] = []
-    one_rack: list[str] = []
-    elsewhere: Counter[int] = Counter()
-    preferred: Counter[int] = Counter()
-    minimum = _MinIsr(state)
-    assigned: dict[Key, tuple[int, ...]] = {}
-    count = 0
-    for key, value in partitions:
-        count += 1
-        if key in asked:
-            assigned[key] = tuple(value["replicas"])
-        topic = names.get(key[0]) or str(key[0])
-        least = minimum.of(topic)
-        replicas, isr, leader = value["replicas"], value["isr"], value["leader"]
-        kinds = [
-            kind
-            for kind, holds in (
-                ("leaderless", leader < 0),
-                ("under_min_isr", len(isr) < min(least, len(replicas))),
-                ("unclean", value["leaderRecoveryState"] == RECOVERING or key in past.unclean),
-                ("on_unregistered", any(one not in brokers for one in replicas)),
-            )
-            if holds
-        ]
-        if kinds:
-            one = _partition(topic, key, value, least, past)
-            for kind in kinds:
-                found[kind].append(one)
-        name = f"{topic}-{key[1]}"
-        if len(replicas) == 1:
-            single.append(name)
-        elif is_spread and len({racks.get(one) for one in replicas}) == 1:
-            one_rack.append(name)
-        if replicas:
-            preferred[replicas[0]] += 1
-            elsewhere[replicas[0]] += leader >= 0 and leader != replicas[0]
+    found = {
+        name: _sorted(
+            _partition(names.get(key[0]) or key[0], key, value, minimum, past)
+            for key, value in by_key(rows.versions(holds), ASKED_FIELDS).items()
+        )
+        for name, holds in kinds.items()
+    }
+    codes = {rack: code for code, rack in enumerate(dict.fromkeys([None, *racks.values()]))}
+    alone = rows.alike(lambda one: codes[racks.get(one)])
+    single, one_rack = (
+        tuple(sorted(f"{topics[topic]}-{number}" for topic, number in rows.numbered(holds)))
+        for holds in (rows.counts == 1, alone & (rows.counts > 1) & is_spread)
+    )
+    is_elsewhere = (is_led & (rows.leader != rows.first))[is_placed]
+    leads, at = np.unique(rows.first[is_placed], return_inverse=True)
+    preferred, elsewhere = (
+        dict(zip(leads.tolist(), np.bincount(one, minlength=len(leads)).tolist(), strict=True))
+        for one in (at, at[is_elsewhere])
+    )
+    wanted = by_key(rows.versions(rows.among(asked)), ("replicas",))
     return Health(
         offset,
         is_committed,
@@ -298,24 +296,81 @@ def health_of(
         tuple(value for _, value in sorted(state.rows("voters").items())),
         {key[0]: value["featureLevel"] for key, value in state.rows("features").items()},
         names,
-        count,
-        _sorted(found["leaderless"]),
-        _sorted(found["under_min_isr"]),
-        _sorted(found["unclean"]),
-        _sorted(found["on_unregistered"]),
-        tuple(sorted(single)),
-        tuple(sorted(one_rack)),
-        dict(elsewhere),
-        dict(preferred),
-        assigned,
+        partitions.num_rows,
+        found["leaderless"],
+        found["under_min_isr"],
+        found["unclean"],
+        found["on_unregistered"],
+        single,
+        one_rack,
+        elsewhere,
+        preferred,
+        {key: tuple(value["replicas"]) for key, value in wanted.items()},
     )
 
 
-def _sorted(partitions: list[Partition]) -> tuple[Partition, ...]:
+class _Columns:
+    """Versions of partitions as arrays: `topics` are codes of `topic_ids`, `first` is the first
+    replica of each, where it has any.
+    """
+
+    def __init__(self, partitions: pa.Table) -> None:
+        self._rows = partitions
+        ids = partitions.column("topic_id").combine_chunks()
+        self.topic_ids: list[str] = ids.dictionary.to_pylist()
+        self.topics: Longs = ids.indices.to_numpy().astype(np.int64)
+        self.numbers = partitions.column("partition_id").to_numpy()
+        self.leader = partitions.column("leader").to_numpy()
+        self.recovery = partitions.column("leader_recovery_state").to_numpy()
+        self.isr_counts = pc.list_value_length(partitions.column("isr")).to_numpy()
+        replicas = partitions.column("partition_replicas")
+        self.counts = pc.list_value_length(replicas).to_numpy().astype(np.int64)
+        self._replicas, self._which = np.unique(
+            pc.list_flatten(replicas).to_numpy(), return_inverse=True
+        )
+        self._of = np.repeat(np.arange(len(self.counts)), self.counts)
+        self._is_placed = self.counts > 0
+        self._starts = (np.cumsum(self.counts) - self.counts)[self._is_placed]
+        self.first = np.full(len(self.counts), NO_LEADER, np.int64)
+        self.first[self._is_placed] = self._replicas[self._which[self._starts]]
+
+    def versions(self, holds: Flags) -> pa.Table:
+        """Some of them."""
+        return self._rows.take(pa.array(np.flatnonzero(holds)))
+
+    def numbered(self, holds: Flags) -> Iterator[tuple[int, int]]:
+        """Topic and number of some of them."""
+        return zip(self.topics[holds].tolist(), self.numbers[holds].tolist(), strict=True)
+
+    def among(self, keys: Collection[Key]) -> Flags:
+        """Which of them have one of some keys."""
+        ids = {key[0] for key in keys}
+        found = np.array([one in ids for one in self.topic_ids], np.bool_)[self.topics]
+        asked = ((self.topic_ids[topic], number) for topic, number in self.numbered(found))
+        found[found] = [one in keys for one in asked]
+        return found
+
+    def any_replica(self, holds: Callable[[int], bool]) -> Flags:
+        """Which of them have a replica of which something holds."""
+        known = np.array([holds(one) for one in self._replicas.tolist()], np.bool_)
+        return self._any(known[self._which])
+
+    def alike(self, value: Callable[[int], int]) -> Flags:
+        """Of which of them all replicas have one value."""
+        known = np.array([value(one) for one in self._replicas.tolist()], np.int64)
+        values = known[self._which]
+        first = np.repeat(values[self._starts], self.counts[self._is_placed])
+        return ~self._any(values != first)
+
+    def _any(self, flags: Flags) -> Flags:
+        return np.bincount(self._of[flags], minlength=len(self.counts)) > 0
+
+
+def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return tuple(sorted(partitions, key=lambda one: (one.topic, one.number)))
 
 
-def _partition(topic: str, key: Key, value: Data, least: int, past: Past) -> Partition:
+def _partition(topic: str, key: Key, value: Data, minimum: "_MinIsr", past: Past) -> Partition:
     return Partition(
         topic,
         key[0],
@@ -326,7 +381,7 @@ def _partition(topic: str, key: Key, value: Data, least: int, past: Past) -> Par
         tuple(value["eligibleLeaderReplicas"] or ()),
         tuple(value["lastKnownElr"] or ()),
         value["leaderRecoveryState"] == RECOVERING,
-        least,
+        minimum.of(topic),
         past.leaderless.get(key),
         past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),

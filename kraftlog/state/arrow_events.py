@@ -10,12 +10,11 @@ from heapq import merge
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.relations import payload_name
-from kraftlog.state.history import LARGEST_MS
+from kraftlog.state.history import milliseconds
 from kraftlog.state.replay import Origin
 
 
@@ -51,13 +50,6 @@ def _data(spec: MessageSpec | None, version: int, row: dict[str, Any] | None) ->
     if version in spec.versions:
         return data_of(spec, version, row)
     return None if row is None else data_of(spec, spec.versions.last, row)
-
-
-def milliseconds(times: Any) -> Any:
-    """A column of times in Kafka's milliseconds; one that the column could not hold is beyond it
-    again.
-    """
-    return pc.fill_null(pc.divide(times.cast(pa.int64()), 1000), LARGEST_MS + 1)
 
 
 def data_of(spec: MessageSpec, version: int, row: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -12,20 +12,22 @@ state at a time is that before the first batch which is later (`image.offset_at_
 `min(base_offset) where base_timestamp > t` of the replica's batches, and the filter the one above.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
 from kraftlog.state.declare import Data, Key, Replace, StateTable
-from kraftlog.state.replay import Visible
+from kraftlog.state.replay import Origin, Visible
 from kraftlog.state.shapes import KRAFT_VERSION
-from kraftlog.state.tables import TABLES
+from kraftlog.state.state import Change, State
+from kraftlog.state.tables import TABLE, TABLES
 
 VALIDITY = [
     column("valid_from_offset", LONG, "first offset at which the state holds this version"),
@@ -79,11 +81,25 @@ class Shown:
         names = {one.json: name for one, name in self.columns}
         return tuple(names[field] for field in self.table.key)
 
+    def value(self, row: Mapping[str, Any]) -> Data:
+        """A row of the history as the state holds it, under Kafka's own field names."""
+        return {
+            **self.table.hides,
+            **{one.json: _held(one, row[name]) for one, name in self.columns},
+        }
+
 
 _AS_FEATURE: dict[str, Callable[[Data], Data]] = {
     "kraft_version": lambda value: {"name": KRAFT_VERSION, "featureLevel": value["kRaftVersion"]}
 }
 """kraft.version comes from control records and is shown among the features."""
+
+_FROM_FEATURE: dict[str, tuple[str, Callable[[Data], Data]]] = {
+    KRAFT_VERSION: (
+        "kraft_version",
+        lambda value: {"version": 0, "kRaftVersion": value["featureLevel"]},
+    )
+}
 
 SHOWN = {table.name: Shown(table) for table in TABLES if table.name not in _AS_FEATURE}
 """State tables by name, each with the history table that shows it."""
@@ -188,6 +204,13 @@ def microseconds(milliseconds: int | None) -> int | None:
     return milliseconds * 1000
 
 
+def milliseconds(times: Any) -> Any:
+    """A column of times in Kafka's milliseconds; one that the column could not hold is beyond it
+    again.
+    """
+    return pc.fill_null(pc.divide(times.cast(pa.int64()), 1000), LARGEST_MS + 1)
+
+
 def _cell(field: FieldSpec, value: Any) -> Any:
     """A value with column names inside structs."""
     if value is None or not field.fields:
@@ -195,3 +218,34 @@ def _cell(field: FieldSpec, value: Any) -> Any:
     if field.element is None:
         return {one.name: _cell(one, value[one.json]) for one in field.fields}
     return [{one.name: _cell(one, item[one.json]) for one in field.fields} for item in value]
+
+
+def _held(field: FieldSpec, value: Any) -> Any:
+    """The same with Kafka's own names again."""
+    if value is None or not field.fields:
+        return value
+    if field.element is None:
+        return {one.json: _held(one, value[one.name]) for one in field.fields}
+    return [{one.json: _held(one, item[one.name]) for one in field.fields} for item in value]
+
+
+def versions_of(name: str, rows: pa.Table) -> Iterator[Visible]:
+    """Rows of a history table as what became visible: a replay and a `History` go on from them."""
+    times = milliseconds(rows.column("valid_from")).to_pylist()
+    held = rows.drop_columns(["valid_from", "valid_to"]).to_pylist()
+    for row, time in zip(held, times, strict=True):
+        table, value = name, SHOWN[name].value(row)
+        if name == "features" and value["name"] in _FROM_FEATURE:
+            table, as_held = _FROM_FEATURE[value["name"]]
+            value = as_held(value)
+        origin = Origin(row["record_offset"], time, row["batch_leader_epoch"], row["record_type"])
+        change = Change(table, TABLE[table].key_of(value), None, value)
+        yield Visible(change, origin, row["valid_from_offset"], time)
+
+
+def tells_whole(state: State) -> bool:
+    """Whether the history tables tell everything of a state, so that a replay can go on from them:
+    not where it matters which of two rows of one name came first.
+    """
+    kraft_version = state.get("kraft_version", ())
+    return not state.shares_names() and (kraft_version is None or not kraft_version["version"])

@@ -5,7 +5,7 @@ an `Outline`: which topics lived when, which transactions hide what until when, 
 cleared. An outline is small and pickles: it goes to every task.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -156,7 +156,16 @@ class Outliner:
         origin = event.origin._replace(offset=None)
         _, seen = taken(self.replay, event._replace(origin=origin), self.outline, None)
         since, at_ms = self.outline.start_offset, self.outline.start_timestamp
-        self.history.take(one._replace(since_offset=since, since_timestamp=at_ms) for one in seen)
+        self._stands([one._replace(since_offset=since, since_timestamp=at_ms) for one in seen])
+
+    def goes_on(self, versions: Sequence[Visible]) -> None:
+        """Take in what held at the start, as `history.versions_of` tells it."""
+        for change in (one.change for one in versions):
+            self.replay.state.set(change.table, change.key, change.after)
+        self._stands(versions)
+
+    def _stands(self, seen: Sequence[Visible]) -> None:
+        self.history.take(seen)
         for change in (one.change for one in seen if one.change.table == "topics"):
             name = change.after["name"] if change.after is not None else None
             _take(self.outline.alive, change.key[0], name)

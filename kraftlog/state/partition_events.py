@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.relations import arrow_type
-from kraftlog.state.arrow_events import milliseconds
+from kraftlog.state.history import milliseconds
 from kraftlog.state.outline import BASE_PARTITION, Outline
 
 Longs = npt.NDArray[np.int64]

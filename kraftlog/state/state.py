@@ -21,15 +21,18 @@ class Change(NamedTuple):
 
 
 class Rows:
-    """The rows of one table, their groups, and the newest key of each name."""
+    """The rows of one table, their groups, and the newest key of each name; `shared_name`: two rows
+    have had one name at the same time.
+    """
 
-    __slots__ = ("_group_size", "_name", "groups", "named", "values")
+    __slots__ = ("_group_size", "_name", "groups", "named", "shared_name", "values")
 
     def __init__(self, group_size: int, name: str | None) -> None:
         self._group_size, self._name = group_size, name
         self.values: dict[Key, Data] = {}
         self.groups: dict[Key, dict[Key, None]] = {}
         self.named: dict[str, Key] = {}
+        self.shared_name = False
 
     def copy(self) -> "Rows":
         """A copy that can be written to; the values are shared."""
@@ -37,12 +40,14 @@ class Rows:
         twin.values = self.values.copy()
         twin.groups = {group: keys.copy() for group, keys in self.groups.items()}
         twin.named = self.named.copy()
+        twin.shared_name = self.shared_name
         return twin
 
     def put(self, key: Key, value: Data) -> None:
         """Insert or replace a row."""
         if self._name is not None:
             self._forget_name(key)
+            self.shared_name |= value[self._name] in self.named
             self.named[value[self._name]] = key
         if self._group_size and key not in self.values:
             self.groups.setdefault(key[: self._group_size], {})[key] = None
@@ -94,6 +99,12 @@ class State:
     def named(self, table: str, name: str) -> Key | None:
         """The key that took a name last."""
         return self._tables[table].named.get(name)
+
+    def shares_names(self) -> bool:
+        """Whether two rows have ever had one name at the same time: which of them has it is then
+        decided by what came before, and not by the rows that are left.
+        """
+        return any(rows.shared_name for rows in self._tables.values())
 
     def rows(self, table: str) -> dict[Key, Data]:
         """All rows of a table; not to be changed."""

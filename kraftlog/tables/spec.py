@@ -390,8 +390,8 @@ N < valid_to_offset)` gives the state at offset N.
 
 @cache
 def state_tables() -> dict[str, TableSpec]:
-    """The history tables: replaced by each run, but for the partitions' versions that had ended
-    when the shared lineage only grew: nothing can change them any more.
+    """The history tables: replaced by each run, but for the versions that had ended when the shared
+    lineage only grew: nothing can change them any more.
     """
     return {
         name: TableSpec(

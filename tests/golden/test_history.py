@@ -13,8 +13,11 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.coverage import Coverage, scan
-from kraftlog.state.image import image_of, offset_at_time, read_log
+from kraftlog.state.history import tells_whole, versions_of
+from kraftlog.state.image import image_at, image_of, offset_at_time, read_log
 from kraftlog.state.reading import LogBatch
+from kraftlog.state.state import State
+from kraftlog.state.versions import holding_at
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, rows_at_time, state_rows
 from tests.golden.spans import history_tables_of
@@ -67,6 +70,20 @@ def test_the_state_at_a_time_is_one_filter(replica: Replica) -> None:
     for time in told:
         image = image_of(coverage, None, time, CLEAR)
         assert rows_at_time(tables_of(replica), time) == state_rows(image.state), time
+
+
+@pytest.mark.parametrize("replica", [*MONOTONE, BACKWARDS], ids=str)
+def test_a_replay_goes_on_from_what_the_history_tells(replica: Replica) -> None:
+    """The rows that hold at an offset give back the state there, with fields that no column has."""
+    coverage = coverage_of(replica)
+    start, end = coverage.restorable()[0]
+    for offset in range(start, end + 1, max(1, (end - start) // 6)):
+        state, image = State(), image_at(coverage, offset, CLEAR)
+        for name, rows in tables_of(replica).items():
+            for one in versions_of(name, holding_at(rows, offset)):
+                state.set(one.change.table, one.change.key, one.change.after)
+        assert tells_whole(image.state)
+        assert state == image.state, offset
 
 
 def _has_base(coverage: Coverage) -> bool:

@@ -6,12 +6,13 @@ transactions, directories that do not fit, topics that come again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kraftlog.decode.columnar import decode_window
@@ -20,14 +21,22 @@ from kraftlog.decode.rows import row_schema
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import MessageSpec
+from kraftlog.pipeline.histories import since
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.coverage import scan
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.history import History, history_tables
+from kraftlog.state.history import History, history_tables, versions_of
 from kraftlog.state.image import image_at
-from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner
-from kraftlog.state.replay import Replay
+from kraftlog.state.outline import (
+    OUTLINE_TYPES,
+    PARTITION_TYPES,
+    Outline,
+    Outliner,
+    outline_from,
+)
+from kraftlog.state.replay import Replay, Visible
+from kraftlog.state.versions import holding_at
 from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, state_rows
@@ -371,3 +380,44 @@ def test_the_filter_at_an_offset_is_the_state_there(replica: Replica) -> None:
     for offset in {first, first + 1, (first + last) // 3, (first + last) // 2, last - 1, last}:
         # The newest snapshot below it says the same, but for what the facts about grouping name.
         assert state_rows(image_at(coverage, offset, CLEAR).state) == rows_at_offset(tables, offset)
+
+
+def as_known_again(parts: Iterable[tuple[str, pa.RecordBatch]], at: int) -> list[Visible]:
+    """What a history tells of an offset, for a replay to go on from."""
+    return [
+        one
+        for name, rows in parts
+        for one in versions_of(name, holding_at(pa.Table.from_batches([rows]), at))
+    ]
+
+
+@given(histories, st.integers(0, 40), st.integers(0, 40))
+@settings(max_examples=150, deadline=None)
+def test_small_tables_go_on_from_their_history(log: list[Record], cut: int, at: int) -> None:
+    """Cut anywhere, and gone on with from what the tables tell of any offset before, the versions
+    are those of the whole.
+    """
+    cut = min(cut, len(log))
+    at = min(at, cut)
+    events = small_events(decode(log, 0))
+    whole, first = Outliner(0, 0, len(log)), Outliner(0, 0, cut)
+    for event in events:
+        if (event.origin.offset or 0) < cut:
+            first.feed(event)
+        whole.feed(event)
+    first.finish()
+    wanted = outline_from(whole.finish(), at)
+    assume(wanted is not None and not first.replay.current.shares_names())
+    second = Outliner(at, 0, len(log))
+    second.goes_on(as_known_again(first.history.rows(), at))
+    for event in events:
+        second.feed(event)
+    assert second.finish() == wanted
+    assert second.replay.state == whole.replay.state
+    told, gone_on = (
+        {name: since(pa.Table.from_batches([rows]), at) for name, rows in one.history.rows()}
+        for one in (whole, second)
+    )
+    for name in told | gone_on:
+        nothing = history_tables()[name].schema.empty_table()
+        assert as_set(told.get(name, nothing)) == as_set(gone_on.get(name, nothing))

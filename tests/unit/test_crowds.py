@@ -2,6 +2,7 @@
 time that grows with the log alone; and names of so many voters that nobody would read them; files in crowds.
 """
 
+import json
 import sys
 from collections import deque
 from itertools import pairwise
@@ -27,7 +28,8 @@ Event = tuple[int, int]
 
 
 def named(number: int) -> Change:
-    return Change("topics", (str(number),), {"name": str(number)}, None)
+    value = {"name": str(number), "topicId": str(number)}
+    return Change("topics", (str(number),), value, None)
 
 
 def holding(left: int) -> State:
@@ -45,6 +47,18 @@ def told(events: list[Event]) -> list[Crowd]:
     for offset, (now, left) in enumerate(events):
         found += watcher.see([named(offset)], STATES[left], now, offset)
     return [*found, *watcher.rest()]
+
+
+def told_in_two(events: list[Event], at: int) -> list[Crowd]:
+    """What has gone by then is kept as JSON, and gone on with."""
+    first, second, found = MassDeletion(LIMITS), MassDeletion(LIMITS), []
+    for offset, (now, left) in enumerate(events):
+        if offset == at:
+            for table, gone in json.loads(json.dumps(list(first.going_on()), sort_keys=True)):
+                second.go_on(table, gone)
+        watcher = first if offset < at else second
+        found += watcher.see([named(offset)], STATES[left], now, offset)
+    return [*found, *(first if at >= len(events) else second).rest()]
 
 
 def is_many(removed: int, left: int) -> bool:
@@ -83,13 +97,14 @@ def by_definition(events: list[Event]) -> list[Crowd]:
 steps = st.sampled_from([0, 1, 400, 1000, 1001, 5000, 30_000, 60_000, 60_001, -5000, -70_000])
 
 
-@given(st.lists(st.tuples(steps, st.integers(0, 12)), max_size=60))
-def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]]) -> None:
+@given(st.lists(st.tuples(steps, st.integers(0, 12)), max_size=60), st.integers(0, 60))
+def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]], at: int) -> None:
     events, now = [], 0
     for step, left in given:
         now += step
         events.append((now, left))
     assert told(events) == by_definition(events)
+    assert told_in_two(events, at) == told(events)
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:

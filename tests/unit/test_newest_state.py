@@ -1,13 +1,17 @@
 """What the newest state says of a cluster, partition by partition: rules at their borders."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kraftlog.audit.health_checks import _stopped
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
+from kraftlog.state.fold import value_schema
+from kraftlog.state.history import SHOWN
 from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import audit, quorum
 from tests.unit.faults.health import RUNNING, change
@@ -37,11 +41,22 @@ def partition(replicas: list[int], **fields: Any) -> Data:
     }  # fmt: skip
 
 
+def versions(partitions: Mapping[Key, Data]) -> pa.Table:
+    """Partitions as the columns that a fold leaves."""
+    shown = SHOWN["partitions"].columns
+    rows = [
+        {name: one.get(field.json) for field, name in shown}
+        | {"topic_id": topic, "partition_id": number}
+        for (topic, number), one in partitions.items()
+    ]
+    return pa.Table.from_pylist(rows, value_schema())
+
+
 def health(
     found: State, *partitions: Data, past: Past | None = None, asked: tuple[Key, ...] = ()
 ) -> Health:
     """Of partitions 0, 1, … of topic T."""
-    numbered = [(("T", number), one) for number, one in enumerate(partitions)]
+    numbered = versions({("T", number): one for number, one in enumerate(partitions)})
     return health_of(found, numbered, past or Past(), 10, True, None, asked)
 
 
@@ -104,7 +119,7 @@ def test_min_isr(configs: dict[str, str], isr: list[int], under: int | None) -> 
 
 
 def test_a_topic_of_no_name_is_called_by_its_id() -> None:
-    found = health_of(state(RACKS), [(("X", 3), partition([9]))], Past(), 1, False, "why")
+    found = health_of(state(RACKS), versions({("X", 3): partition([9])}), Past(), 1, False, "why")
     assert [one.name for one in found.on_unregistered] == ["X-3"]
     assert (found.single, found.is_committed, found.doubt) == (("X-3",), False, "why")
 
@@ -169,3 +184,10 @@ def test_of_an_election_whose_time_no_calendar_holds_no_time_is_told(tmp_path: P
 def test_what_is_stopped_is_counted() -> None:
     assert _stopped([7]) == "Broker 7 was stopped or unregistered"
     assert _stopped([7, 8]) == "Brokers 7 and 8 were stopped or unregistered"
+
+
+def test_no_number_is_too_large_for_a_config() -> None:
+    text = str(1 << 70)
+    (found,) = health(state(RACKS, {"t": text}), partition([1, 2], isr=[1])).under_min_isr
+    assert found.min_isr == 1 << 70
+    assert health(state(RACKS, {"t": text}), partition([1, 2])).under_min_isr == ()
