@@ -20,7 +20,7 @@ from kraftlog import __version__
 from kraftlog.errors import KraftlogError
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import missing
-from kraftlog.plain import in_line, printable, tell
+from kraftlog.plain import in_line, printable, tell, unsigned
 
 FAILED, INTERRUPTED = 2, 130
 DEBUG = "--debug"
@@ -71,7 +71,7 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     except Exception as error:
         if debug:
             for line in traceback.format_exc().splitlines():
-                print(printable(line), file=sys.stderr)
+                print(printable(unsigned(line)), file=sys.stderr)
         tell(sentence_of(error))
         return FAILED
     finally:
@@ -172,7 +172,7 @@ def _of_spark(error: Exception) -> str | None:
     found = _SYSTEM_S.findall(said)
     if not found:
         return None
-    why = found[-1].strip()[:_TEXT_LIMIT]
+    why = unsigned(found[-1].strip())[:_TEXT_LIMIT]
     return f"Spark was refused by the system: {why}; it writes to the lake and below {gettempdir()}"
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SIGNATURE = re.compile(r"(?i)\b(sig|x-(?:amz|goog)-(?:signature|security-token))=[^&\s'\"]+")
 _ARROW = re.compile(r"\s*(?:\u21b3|->)\s*")
 _ERROR_LIMIT = 300
 
@@ -76,9 +77,14 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(one) if one.isdecimal() else -1, one) for one in re.split(r"(\d+)", name)]
 
 
+def unsigned(text: str) -> str:
+    """The text without what signs the URLs in it: whoever has that can use them."""
+    return _SIGNATURE.sub(r"\1=…", text)
+
+
 def in_line(error: BaseException, limit: int | None = _ERROR_LIMIT) -> str:
     """What an error of a store says, as a part of a sentence."""
-    text = _ARROW.sub(": ", " ".join(_COLOUR.sub("", str(error)).split()))
+    text = unsigned(_ARROW.sub(": ", " ".join(_COLOUR.sub("", str(error)).split())))
     return text[:limit] or type(error).__name__
 
 

@@ -32,7 +32,7 @@ _ADDRESS = {
 _IDENTITY = {
     _S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of this machine",
     _GCS: "GOOGLE_APPLICATION_CREDENTIALS, or the service account of this machine",
-    _AZURE: "AZURE_STORAGE_ACCOUNT_KEY, or the identity of this machine",
+    _AZURE: "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, or the identity of this machine",
 }
 _REFUSED = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|INVALID_CLIENT_TOKEN|UNRECOGNIZED_CLIENT|"
@@ -166,7 +166,8 @@ def _azure(host: str) -> pafs.FileSystem:
         ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
     ):
         if value := os.environ.get(variable):
-            known[argument] = value
+            # Arrow puts a token behind the URL as it is.
+            known[argument] = f"?{value.lstrip('?')}" if argument == "sas_token" else value
     if address := _address(_AZURE):
         scheme, _, authority = address.partition("://")
         known |= {"blob_storage_scheme": scheme, "dfs_storage_scheme": scheme}

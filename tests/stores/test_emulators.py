@@ -2,6 +2,8 @@
 `google/main.go` adds the put and the listing of the XML dialect that delta-rs speaks.
 """
 
+import base64
+import hmac
 import json
 import os
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pyarrow.fs as pafs
 import pytest
@@ -179,6 +182,42 @@ def test_spark_without_their_clients_says_what_else_reads_it(
         f"{lake}: this Spark has no client for that store; give it the jars of Hadoop's, or ask "
         "kraftlog sql, deltalake, Polars or DuckDB\n"
     )
+
+
+def sas_token(until: str, rights: str) -> str:
+    """A token for all of the account's blobs, signed as Azure's "account SAS" is, version 2021-12-02."""
+    account, version = ACCOUNT.partition(".")[0], "2021-12-02"
+    signed = [account, rights, "b", "sco", "", until, "", "", version, "", ""]
+    key = base64.b64decode(WELL_KNOWN)
+    digest = hmac.digest(key, "\n".join(signed).encode(), "sha256")
+    told = {"sv": version, "ss": "b", "srt": "sco", "sp": rights, "se": until}
+    return urlencode(told | {"sig": base64.b64encode(digest).decode()})
+
+
+NEVER, LONG_AGO = "2036-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("question_mark", ["", "?"])
+def test_a_token_instead_of_a_key(
+    azure: str,
+    question_mark: str,
+    audit: Audit,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    there = audit(f"{azure}/replicas")
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", question_mark + sas_token(NEVER, "rl"))
+    assert audit(f"{azure}/replicas") == there
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", question_mark + sas_token(LONG_AGO, "rl"))
+    code, out, err = audit(f"{azure}/replicas")
+    assert (code, out) == (2, "")
+    assert "does not let us in; look at AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN" in err
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", NOBODY)
+    assert main(["audit", "--input", f"{azure}/replicas", "--debug"]) == 2
+    told = capsys.readouterr().err
+    assert "sig=…" in told
+    assert sas_token(LONG_AGO, "rl").rpartition("=")[2] not in told
 
 
 NOBODY = "http://127.0.0.1:1"

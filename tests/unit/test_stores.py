@@ -8,7 +8,12 @@ import pytest
 
 from kraftlog.commands.values import local_path
 from kraftlog.errors import StoreError, UsageError
-from kraftlog.log import stores
+from kraftlog.log import reading, stores
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.fault import Fault
+from kraftlog.log.names import LOG_FOLDER
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits
 
 KINDS = [
     ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 6", "does not answer"),
@@ -43,6 +48,31 @@ def test_what_a_store_says_becomes_one_sentence(said: str, sentence: str) -> Non
     assert str(caught.value).startswith("s3://bucket/folder: ")
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_what_signs_a_url_is_not_told() -> None:
+    def refuse() -> None:
+        raise OSError("'http://a/b?sv=2022&sig=c2VjcmV0%3D&se=2030' failed: curlCode: 7")
+
+    with pytest.raises(StoreError, match=r"\?sv=2022&sig=…&se=2030") as caught:
+        stores.asked("abfs://container@a.dfs.core.windows.net/x", refuse)
+    assert "c2Vj" not in str(caught.value)
+
+
+def test_no_row_holds_what_signs_a_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file that cannot be read is told with what the store said."""
+    folder = tmp_path / "1" / LOG_FOLDER
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"\0" * 99)
+
+    def refuse(path: str) -> None:
+        raise OSError("GET http://a/b?sig=c2VjcmV0 failed")
+
+    monkeypatch.setattr(reading, "open_file", refuse)
+    (replica,) = find_replicas([str(tmp_path)])
+    (fault,) = walk_file(replica.files[0], Limits())
+    assert isinstance(fault, Fault)
+    assert fault.detail == "GET http://a/b?sig=… failed"
 
 
 def test_a_store_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
