@@ -56,7 +56,6 @@ class Coverage:
     gaps: tuple[Gap, ...]
     snapshots: tuple[Snapshot, ...]
     rejected: tuple[RejectedSnapshot, ...]
-    tail_damage: str | None
 
     @property
     def log_start_offset(self) -> int:
@@ -148,8 +147,7 @@ def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         if not run.paths or run.paths[-1] != path:
             run.paths.append(path)
     snapshots, rejected = find_snapshots(replica, limits)
-    tail = "; ".join(damage) or None
-    return Coverage(replica, tuple(runs), tuple(gaps), tuple(snapshots), tuple(rejected), tail)
+    return Coverage(replica, tuple(runs), tuple(gaps), tuple(snapshots), tuple(rejected))
 
 
 def _log(replica: Replica, limits: Limits) -> Iterator[tuple[str, LogBatch | Fault]]:
