@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import UNREMARKABLE, Difference
@@ -68,6 +70,7 @@ class Images:
         for view in views:
             if len(self._known) < _KEPT:
                 self.of(view)
+                pa.default_memory_pool().release_unused()  # tasks need it meanwhile
 
     def _loaded(self, view: SnapshotView) -> Image | None:
         known = loaded(self.records, view, self.topics)

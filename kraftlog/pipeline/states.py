@@ -93,6 +93,8 @@ class States:
                         )
                         self._small_tables(lineage, stretch, forking)
                         if self.told is not None:
+                            if not forking:
+                                self.known.clear()  # nobody asks for them again
                             self.told.load()
                         self._tell(outline, folded.result())
                     elif stretch.is_last or stretch.end_offset > lineage.fork_offset:
