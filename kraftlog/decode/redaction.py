@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from blake3 import blake3
 
 from kraftlog.message.spec import Listed, MessageSpec, camel_case
@@ -59,12 +58,13 @@ class Redactor:
             column = columns.get(field.name)
             if column is None or not (field.secret or field.secret_unless):
                 continue
-            mask = pc.greater(pc.binary_length(column), 0).fill_null(False)
-            if field.secret_unless is not None:
-                mask = pc.and_not(mask, _open_rows(field.secret_unless, columns))
-            values = column.filter(mask).to_pylist()
-            masked = pa.array([self.mask(value) for value in values], pa.string())
-            columns[field.name] = pc.replace_with_mask(column, mask, masked)
+            is_open = _open_rows(field.secret_unless, columns, len(column))
+            texts = [
+                # null and empty hide nothing
+                text if not text or open_ else self.mask(text)
+                for text, open_ in zip(column.to_pylist(), is_open, strict=True)
+            ]
+            columns[field.name] = pa.array(texts, pa.string())
 
 
 def _is_secret(unless: Listed | None, data: dict[str, Any]) -> bool:
@@ -74,11 +74,9 @@ def _is_secret(unless: Listed | None, data: dict[str, Any]) -> bool:
     return (number, text) not in unless
 
 
-def _open_rows(listed: Listed, columns: dict[str, pa.Array]) -> pa.Array:
-    """Where a list says that the value is open."""
-    numbers, texts = (columns[name] for name in listed.fields)
-    found = pa.repeat(pa.scalar(False), len(texts))
-    for number, names in listed.values.items():
-        is_listed = pc.is_in(texts, value_set=pa.array(sorted(names), pa.string()))
-        found = pc.or_(found, pc.and_(pc.equal(numbers, number).fill_null(False), is_listed))
-    return found
+def _open_rows(listed: Listed | None, columns: dict[str, pa.Array], count: int) -> list[bool]:
+    """Of each row, whether a list says that its value is open."""
+    if listed is None:
+        return [False] * count
+    numbers, texts = (columns[name].to_pylist() for name in listed.fields)
+    return [one in listed for one in zip(numbers, texts, strict=True)]

@@ -28,7 +28,6 @@ from kraftlog.message.catalogue import spec_of
 from kraftlog.native.kernel import Numbers
 from kraftlog.parts import leave_out_pandas
 from kraftlog.relations import payload_name
-from kraftlog.state.arrow_events import data_of
 
 CLEAR = Redactor(None)
 
@@ -86,6 +85,9 @@ def _places(window: Window, rows: pa.RecordBatch) -> tuple[Numbers, Numbers]:
 
 
 def _row(path: Path, position: int, row: Row, is_control: bool) -> Row:
+    # What decoding does without is not part of the process that is timed.
+    from kraftlog.state.arrow_events import data_of
+
     spec = spec_of(row["type"])
     data = None
     if spec is not None and row["raw"] is None:
