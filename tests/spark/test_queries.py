@@ -20,6 +20,7 @@ from kraftlog.pipeline.steps import STEPS
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.query import answer
+from kraftlog.tables.spec import PER_RUN
 from tests.in_process import InProcess
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ class Runs:
             shutil.rmtree(self.root / node)
         log.write_bytes(whole[:20_000])
         self.measure()
-        self.first = {one.spec.name: self.lake.read(one.spec.name).to_pylist() for one in MEASURES}
+        names = [one.spec.name for one in MEASURES if one.spec.mode == PER_RUN]
+        self.first = {name: self.lake.read(name).to_pylist() for name in names}
         log.write_bytes(whole)
         shutil.copytree(EXAMPLE / "3", self.root / "3")
         shutil.copytree(EXAMPLE / "11", self.root / "11")
@@ -194,6 +196,10 @@ def test_a_second_run_adds_its_rows_and_no_others(runs: Runs) -> None:
         assert {row["run_id"] for row in rows} <= {first, second}
         assert [row for row in rows if row["run_id"] == first] == before
     assert {row["run_id"] for row in runs.lake.read("growth").to_pylist()} == {first, second}
+    newest = [one.spec.name for one in MEASURES if one.spec.name not in runs.first]
+    for name in newest:
+        assert {row["run_id"] for row in runs.lake.read(name).to_pylist()} == {second}
+    assert newest
 
 
 def test_views_show_whole_runs_only(runs: Runs) -> None:
