@@ -2,8 +2,8 @@
 take some of the partitions without looking at the others' records.
 
 In: partitions' ids as columns. Out: a hash for each; its low bits are the slice. (From the bytes of
-records the kernel finds the same: `native.kernel.hashes`.) Blocks of a topic's partitions stay together, which keeps a slice's topics few; a topic with
-many partitions is in all slices.
+records the kernel finds the same: `native.kernel.hashes`.) Blocks of a topic's partitions stay
+together, which keeps a slice's topics few; a topic with many partitions is in all slices.
 """
 
 from base64 import urlsafe_b64decode

@@ -130,7 +130,7 @@ def read_batches(
     unpack, last_header = _FRAMING.unpack_from, len(buffer) - HEADER_SIZE
     starts, bad, hashes = list[int](), list[int](), list[bytes]()
     at, stop = start, min(stop, last_header + 1)
-    is_compiled = value is crc.value and kernel.is_here()
+    is_compiled = value is crc.value and size_limit >= kernel.SMALL_BATCH_SIZE and kernel.is_here()
     while at < stop:
         length, _, magic, stored = unpack(buffer, at + LENGTH_POSITION)
         end = at + PREFIX_SIZE + length

@@ -176,12 +176,12 @@ def numbers(raw: Bytes, starts: Places, kind: str, absent: int = 0) -> npt.NDArr
     return out
 
 
-def offsets(lengths: Places, width: int = 1) -> Places:
+def offsets(lengths: Places) -> Places:
     """Where the elements of each list begin among those of all, and where the last one ends; a
     length of −1 has none.
     """
     found = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(np.maximum(lengths, 0) * np.int32(width), out=found[1:])
+    np.cumsum(np.maximum(lengths, 0), out=found[1:])
     return found
 
 

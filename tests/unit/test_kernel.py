@@ -227,6 +227,14 @@ def test_thousands_of_small_batches() -> None:
     assert found.positions.tolist() == list(range(0, len(whole), len(one)))
 
 
+def test_a_smaller_limit_holds_for_small_batches_too() -> None:
+    small, large = batch(0, [1]), batch(1, [300])
+    whole = small + large + small
+    found, end = read_batches(whole, 0, len(whole), 0, len(small), lambda *_: False)
+    assert found.positions.tolist() == [0]
+    assert end == len(small)
+
+
 def test_a_second_implementation_still_checks_every_batch() -> None:
     """With `--verify` no batch is taken on one implementation's word."""
     seen = []
