@@ -88,6 +88,11 @@ def in_line(error: BaseException, limit: int | None = _ERROR_LIMIT) -> str:
     return text[:limit] or type(error).__name__
 
 
+def reason_of(error: OSError) -> str:
+    """What the system, or a store, says of a file, as a part of a sentence."""
+    return error.strerror or in_line(error)
+
+
 def tell(sentence: str) -> None:
     """Say something to whoever runs the command: one line on stderr."""
     print(f"kraftlog: {printable(sentence)}", file=sys.stderr, flush=True)

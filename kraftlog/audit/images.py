@@ -26,9 +26,8 @@ from kraftlog.state.difference import differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
 from kraftlog.state.state import State
-from kraftlog.state.tables import TABLE
+from kraftlog.state.tables import TABLE, TOPIC_RESOURCE
 
-TOPIC_RESOURCE = 2
 ELR_FEATURE = "eligible.leader.replicas.version"
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
@@ -68,9 +67,10 @@ class Images:
     def load(self, views: Iterable[SnapshotView]) -> None:
         """Load the first of some snapshots, as many contents as are kept."""
         for view in views:
-            if len(self._known) < _KEPT:
-                self.of(view)
-                pa.default_memory_pool().release_unused()  # tasks need it meanwhile
+            if len(self._known) >= _KEPT:
+                return
+            self.of(view)
+            pa.default_memory_pool().release_unused()  # tasks need it meanwhile
 
     def _loaded(self, view: SnapshotView) -> Image | None:
         known = loaded(self.records, view, self.topics)

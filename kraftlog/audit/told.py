@@ -185,9 +185,5 @@ def to_be_told(
     if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
         return None
     rules = Rules(base_offsets.tolist(), Issues(), MassDeletion(quorum.thresholds))
-    snapshots = tuple(
-        one
-        for one in quorum.own_snapshots
-        if start < one.end_offset <= end and one.is_complete and not quorum.contradiction(one)
-    )
+    snapshots = tuple(one for one in quorum.credible_snapshots if start < one.end_offset <= end)
     return Told(stretch, health, tuple(sorted(asked)), rules, Images(records, Topics()), snapshots)

@@ -24,7 +24,7 @@ from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import FileBytes, absolute, list_folder, open_file
 from kraftlog.message.spec import MessageSpec, parse_spec
-from kraftlog.plain import in_line
+from kraftlog.plain import reason_of
 from kraftlog.wire import INT16, fixed
 
 T = TypeVar("T")
@@ -66,9 +66,7 @@ def _opened(path: str) -> FileBytes:
     try:
         return open_file(path)
     except OSError as error:
-        raise InputError(
-            f"{path}: it cannot be read ({error.strerror or in_line(error)})"
-        ) from error
+        raise InputError(f"{path}: it cannot be read ({reason_of(error)})") from error
 
 
 def _segments(path: str) -> list[str]:
@@ -77,9 +75,7 @@ def _segments(path: str) -> list[str]:
     try:
         inside = list_folder(path)
     except OSError as error:
-        raise InputError(
-            f"{path}: it cannot be listed ({error.strerror or in_line(error)})"
-        ) from error
+        raise InputError(f"{path}: it cannot be listed ({reason_of(error)})") from error
     found = sorted(one.path for one in inside if names.classify(one.name).kind == names.LOG)
     if not found:
         raise InputError(f"{path}: no segment (.log) lies in it")

@@ -27,7 +27,7 @@ from kraftlog.log.storage import (
     real_path,
 )
 from kraftlog.log.stores import is_remote, require_store
-from kraftlog.plain import in_line, tell_once
+from kraftlog.plain import reason_of, tell_once
 
 BESIDE = frozenset(
     {
@@ -184,7 +184,7 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
         inside = []
     except OSError as error:
         # A log that cannot be read, as far as anybody can say: silence would be worse.
-        why = f"its folder cannot be listed ({error.strerror or in_line(error)})"
+        why = f"its folder cannot be listed ({reason_of(error)})"
         name = names.segment_name(0)
         path = f"{folder.path}/{name}"
         inside = [LogFile(label, path, name, classify(name), 0, 0, why)]
@@ -223,7 +223,7 @@ def _listed(folder: str, *, must: bool = False) -> list[FolderEntry]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        why = f"{folder}: it cannot be listed ({error.strerror or in_line(error)})"
+        why = f"{folder}: it cannot be listed ({reason_of(error)})"
         if must:
             raise InputError(why) from error
         tell_once(f"{why}; what lies in it is left out")

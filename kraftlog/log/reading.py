@@ -10,7 +10,7 @@ from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
-from kraftlog.plain import in_line
+from kraftlog.plain import reason_of
 
 
 def walk_file(
@@ -26,4 +26,4 @@ def walk_file(
     except FileNotFoundError:
         yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
     except OSError as error:
-        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, error.strerror or in_line(error))
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, reason_of(error))

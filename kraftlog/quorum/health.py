@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,12 +18,11 @@ from kraftlog.state.declare import Data, Key
 from kraftlog.state.history import milliseconds
 from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
+from kraftlog.state.suspects import Flags, Longs
+from kraftlog.state.tables import TOPIC_RESOURCE
 from kraftlog.state.window import RecordWindow
 
-Flags = npt.NDArray[np.bool_]
-Longs = npt.NDArray[np.int64]
-
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+BROKER_RESOURCE = 4
 MIN_ISR = "min.insync.replicas"
 KAFKAS_MIN_ISR = 1
 NO_LEADER, NO_CHANGE = -1, -2
@@ -259,19 +257,21 @@ def health_of(
     rows, minimum = _Columns(partitions), _MinIsr(state)
     topics = [names.get(one) or one for one in rows.topic_ids]
     least = np.array([min(minimum.of(one), _MANY) for one in topics], np.int64)
-    is_led, is_placed = rows.leader >= 0, rows.counts > 0
+    is_led = rows.leader >= 0
     kinds = {
         "leaderless": ~is_led,
         "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
         "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
         "on_unregistered": rows.any_replica(lambda one: one not in brokers),
     }
+    told = np.logical_or.reduce(list(kinds.values()))
+    built = [
+        _partition(names.get(key[0]) or key[0], key, value, minimum, past)
+        for key, value in by_key(rows.versions(told), ASKED_FIELDS).items()
+    ]
+    at = np.cumsum(told) - 1
     found = {
-        name: _sorted(
-            _partition(names.get(key[0]) or key[0], key, value, minimum, past)
-            for key, value in by_key(rows.versions(holds), ASKED_FIELDS).items()
-        )
-        for name, holds in kinds.items()
+        name: _sorted(built[one] for one in at[holds].tolist()) for name, holds in kinds.items()
     }
     codes = {rack: code for code, rack in enumerate(dict.fromkeys([None, *racks.values()]))}
     alone = rows.alike(lambda one: codes[racks.get(one)])
@@ -279,8 +279,8 @@ def health_of(
         tuple(sorted(f"{topics[topic]}-{number}" for topic, number in rows.numbered(holds)))
         for holds in (rows.counts == 1, alone & (rows.counts > 1) & is_spread)
     )
-    is_elsewhere = (is_led & (rows.leader != rows.first))[is_placed]
-    leads, at = np.unique(rows.first[is_placed], return_inverse=True)
+    is_elsewhere = (is_led & (rows.leader != rows.first))[rows.is_placed]
+    leads, at = np.unique(rows.first[rows.is_placed], return_inverse=True)
     preferred, elsewhere = (
         dict(zip(leads.tolist(), np.bincount(one, minlength=len(leads)).tolist(), strict=True))
         for one in (at, at[is_elsewhere])
@@ -329,10 +329,10 @@ class _Columns:
             pc.list_flatten(replicas).to_numpy(), return_inverse=True
         )
         self._of = np.repeat(np.arange(len(self.counts)), self.counts)
-        self._is_placed = self.counts > 0
-        self._starts = (np.cumsum(self.counts) - self.counts)[self._is_placed]
+        self.is_placed = self.counts > 0
+        self._starts = (np.cumsum(self.counts) - self.counts)[self.is_placed]
         self.first = np.full(len(self.counts), NO_LEADER, np.int64)
-        self.first[self._is_placed] = self._replicas[self._which[self._starts]]
+        self.first[self.is_placed] = self._replicas[self._which[self._starts]]
 
     def versions(self, holds: Flags) -> pa.Table:
         """Some of them."""
@@ -359,7 +359,7 @@ class _Columns:
         """Of which of them all replicas have one value."""
         known = np.array([value(one) for one in self._replicas.tolist()], np.int64)
         values = known[self._which]
-        first = np.repeat(values[self._starts], self.counts[self._is_placed])
+        first = np.repeat(values[self._starts], self.counts[self.is_placed])
         return ~self._any(values != first)
 
     def _any(self, flags: Flags) -> Flags:

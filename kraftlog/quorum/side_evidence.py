@@ -25,7 +25,7 @@ from kraftlog.log.sidefiles import (
     read_quorum_state,
 )
 from kraftlog.log.storage import open_file
-from kraftlog.plain import in_line
+from kraftlog.plain import reason_of
 from kraftlog.quorum.evidence import IndexEvidence, SideFile
 
 NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
@@ -51,7 +51,7 @@ def read_side_file(file: LogFile) -> SideFile:
             raw = handle.read(0, handle.size_bytes)
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
-        return SideFile(file.path, modified, None, error.strerror or in_line(error))
+        return SideFile(file.path, modified, None, reason_of(error))
     except (ValueError, OverflowError, RecursionError) as error:
         return SideFile(file.path, modified, None, str(error))
 
@@ -68,7 +68,7 @@ def read_index_file(file: LogFile) -> IndexEvidence:
             size = min(whole, INDEX_LIMIT)
             raw = handle.read(0, size) if handle.next_data(0) < handle.size_bytes else b""
     except OSError as error:
-        problem = error.strerror or in_line(error)
+        problem = reason_of(error)
         return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
     entry = TIME_INDEX_ENTRY if time else INDEX_ENTRY
     index = read_index(raw, entry)

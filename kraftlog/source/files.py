@@ -24,7 +24,7 @@ from kraftlog.log.sidefiles import (
     read_index,
 )
 from kraftlog.log.storage import open_file
-from kraftlog.plain import in_line
+from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
 
@@ -65,7 +65,7 @@ def file_rows(replicas: Iterable[Replica]) -> tuple[pa.Table, list[tuple[LogFile
             except FileNotFoundError:
                 faults.append((file, _fault(FaultKind.VANISHED, file, "the file is gone")))
             except OSError as error:
-                row["problem"] = error.strerror or in_line(error)
+                row["problem"] = reason_of(error)
                 faults.append((file, _fault(FaultKind.UNREADABLE, file, row["problem"])))
             except ValueError as error:
                 faults.append((file, _fault(FaultKind.FILE_FORMAT, file, str(error))))

@@ -20,7 +20,7 @@ from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.names import classify
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import FileBytes, open_file
-from kraftlog.plain import in_line
+from kraftlog.plain import reason_of
 from kraftlog.source.marks import Mark, batch_ends, spaced, verified
 from kraftlog.source.plan import Split
 
@@ -145,7 +145,7 @@ def _looked_at(file: LogFile, known: Seen, tells_tail: bool, limits: Limits) -> 
         except FileNotFoundError:
             return None
         except OSError as error:
-            problem = error.strerror or in_line(error)
+            problem = reason_of(error)
     return Seen(file.size_bytes, file.modified_ns, known.marks, known.tail, problem)
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import FolderEntry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
-from kraftlog.plain import in_line, printable
+from kraftlog.plain import printable, reason_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
 from kraftlog.tables.register import REGISTER, Register, RegisterState
@@ -82,6 +82,4 @@ def _listed(root: str) -> list[FolderEntry]:
     try:
         return list(list_folder(root))
     except OSError as error:
-        raise LakeError(
-            f"{root}: it cannot be listed ({error.strerror or in_line(error)})"
-        ) from error
+        raise LakeError(f"{root}: it cannot be listed ({reason_of(error)})") from error
