@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-from blake3 import blake3
 
 from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
+from kraftlog.log.batch import content_hash
 from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.evidence import Difference, Longs
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
@@ -146,8 +146,7 @@ class Told:
 
 def content_of(view: SnapshotView) -> Snapshot:
     """What a snapshot is known by."""
-    ids = view.evidence.batches.ids.astype(">u8").tobytes()
-    return view.end_offset, blake3(ids).hexdigest(length=16)
+    return view.end_offset, content_hash(view.evidence.batches.ids.astype(">u8").tobytes())
 
 
 def led_past(found: Iterable[Led], known: Past) -> Past:

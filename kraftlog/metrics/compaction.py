@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog import relations
+from kraftlog.decode.tabular import timestamps
 from kraftlog.message.catalogue import spec_of
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.declare import Delete, Patch, Put
+from kraftlog.state.history import milliseconds
 from kraftlog.state.tables import TABLES
 
 _MERGED_ROWS = 1 << 20
@@ -171,14 +173,14 @@ class _Table:
         columns = [
             texts.take(pa.array(places + at)).cast(kind) for at, kind in enumerate(fields.values())
         ]
-        types = [_TYPES[one] for one in rows.column("type").to_pylist()]
+        types = pc.index_in(rows.column("type"), value_set=pa.array(list(KEYS)))
         self.add(
             Survivors(
                 self.numbers.of(columns, rows.num_rows),
                 rows.column("offset").to_numpy(),
                 rows.column("size_bytes").to_numpy(),
-                rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000,
-                np.array(types, np.int64),
+                milliseconds(rows.column("timestamp")).to_numpy(),
+                types.to_numpy().astype(np.int64),
                 np.asarray(rows.column("is_tombstone"), np.bool_),
             )
         )
@@ -213,7 +215,7 @@ def _rows(name: str, table: _Table) -> pa.Table:
         "key": pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32) * fields, flat),
         "type": names.take(pa.array(held.types)).cast(pa.string()),
         "offset": held.offsets,
-        "timestamp": pa.array(held.times_ms * 1000).cast(TIMESTAMP),
+        "timestamp": timestamps(held.times_ms),
         "size_bytes": held.sizes,
         "is_tombstone": held.tombstones,
     }

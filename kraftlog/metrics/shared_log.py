@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from blake3 import blake3
 
+from kraftlog.log.batch import content_hash
 from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.model import Quorum
@@ -91,11 +91,11 @@ class SharedLog:
 
     def digest(self, count: int) -> str:
         """A hash over the ids of the first so many batches."""
-        return str(blake3(self.ids[:count].astype(">u8").tobytes()).hexdigest(length=16))
+        return content_hash(self.ids[:count].astype(">u8").tobytes())
 
-    def id_texts(self) -> pa.Array:
-        """The batches' ids as `batch_id` of the relations writes them."""
-        text = self.ids.astype(">u8").tobytes().hex()
+    def id_texts(self, first: int = 0) -> pa.Array:
+        """The ids of the batches from one on, as `batch_id` of the relations writes them."""
+        text = self.ids[first:].astype(">u8").tobytes().hex()
         return pa.array([text[at : at + 32] for at in range(0, len(text), 32)], pa.string())
 
 

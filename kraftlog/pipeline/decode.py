@@ -151,23 +151,22 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     """
     if not read:
         return []
-    spark: Spark | None = None
     with ThreadPoolExecutor(1) as starter:
         starting = None if _is_little(run.lake, read) else starter.submit(run.start_spark)
         # Cutting large files takes seconds, starting Spark does too.
         splits = plan_splits(read, run.options.split_size_bytes)
-        if starting is not None:
-            spark = starting.result()
+        spark = None if starting is None else starting.result()
     bins = _bins(spark, splits)
     scan = partial(scan_bin, splits, bins, run.limits, run.lake)
     scanned = run_tasks(spark, len(bins), scan)
     places = choose(run.lake, scanned)
+    if spark is None and sum(one.size_bytes for one in places.values()) > LITTLE_BYTES:
+        spark = run.start_spark()
+        bins = _bins(spark, splits)
     # Each task decodes what was chosen of the splits that it scanned; the largest ones first.
     kept = [[index for index in one if index in places] for one in bins]
     sizes = [sum(places[index].size_bytes for index in one) for one in kept]
     kept = [one for _, one in sorted(zip(sizes, kept, strict=True), reverse=True) if one]
-    if spark is None and sum(sizes) > LITTLE_BYTES:
-        spark = run.start_spark()
     decode = partial(decode_bin, splits, kept, places, run.limits, run.redactor, run.lake)
     return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 

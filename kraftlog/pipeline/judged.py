@@ -14,7 +14,7 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
-from kraftlog.pipeline.run import Row
+from kraftlog.pipeline.run import Row, run_numbered
 from kraftlog.quorum.evidence import Difference
 from kraftlog.quorum.health import Past, Since, Unclean
 from kraftlog.quorum.thresholds import Thresholds
@@ -43,8 +43,8 @@ def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> Goes
     number = lake.run_number("partitions")
     if end_offset is None or lake.run_number(JUDGED.name) != number:
         return GoesOn(end_offset, None)
-    (run_id,) = (one["run_id"] for one in lake.read("runs").to_pylist() if one["number"] == number)
-    rows = lake.rows_of_run(JUDGED.name, run_id)
+    writer = run_numbered(lake, number)
+    rows = lake.rows_of_run(JUDGED.name, writer["run_id"]) if writer else []
     if not rows:
         return GoesOn(end_offset, None)
     written = {lake.run_number(one) for one in (*state_tables(), REPLAY_FAULTS.name)}

@@ -14,6 +14,7 @@ from math import inf
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.decode.tabular import timestamps
 from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.record_totals import LOG, SNAPSHOT, TOTALS
@@ -21,7 +22,7 @@ from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.pipeline.record_scan import CHANGES, Scanned, Wanted, scan_records
 from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.evidence import BatchColumns
-from kraftlog.relations import TIMESTAMP
+from kraftlog.state.history import milliseconds
 from kraftlog.tables.lake import Lake
 
 TOTALS_TABLE, LAST_TABLE, EVENTS_TABLE = "record_totals", "last_records", "event_amplification"
@@ -38,7 +39,6 @@ class KnownRecords:
     batch_count: int
     totals: pa.Table
     offsets: OffsetMap
-    bursts: Bursts
     changes_from: int
 
 
@@ -49,18 +49,20 @@ def scanned(
     bursts = Bursts(log, events)
     known = _known(lake, log, bursts)
     if known is None:
-        known = KnownRecords(0, TOTALS.empty_table(), OffsetMap(), bursts, 0)
+        known = KnownRecords(0, TOTALS.empty_table(), OffsetMap(), 0)
     held = _offsets_by_id(snapshots)
     source, ids = known.totals.column("source"), known.totals.column("batch_id")
     is_held = pc.is_in(ids, value_set=pa.array(list(held), pa.string()))
     totals = known.totals.filter(pc.or_(pc.equal(source, LOG), is_held))
     new = held.keys() - {*totals.column("batch_id").to_pylist()}
-    texts = log.id_texts()
+    changes = log.row_at(known.changes_from)
+    first = min(known.batch_count, changes)
+    texts = log.id_texts(first)
     wanted = Wanted(
         {
-            LOG: {*texts[known.batch_count :].to_pylist()},
+            LOG: {*texts[known.batch_count - first :].to_pylist()},
             SNAPSHOT: new,
-            CHANGES: {*texts[log.row_at(known.changes_from) :].to_pylist()},
+            CHANGES: {*texts[changes - first :].to_pylist()},
         },
         {
             LOG: (log.end_before(known.batch_count), inf),
@@ -71,7 +73,7 @@ def scanned(
             CHANGES: (known.changes_from, inf),
         },
     )
-    return scan_records(lake, wanted, known.bursts, totals, known.offsets)
+    return scan_records(lake, wanted, bursts, totals, known.offsets)
 
 
 def _offsets_by_id(snapshots: Iterable[BatchColumns]) -> dict[str, tuple[int, int]]:
@@ -100,14 +102,14 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
         return None
     totals, offsets = _as_totals(rows), OffsetMap()
     offsets.know(lake.read(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
-    return KnownRecords(count, totals, offsets, bursts, changes_from)
+    return KnownRecords(count, totals, offsets, changes_from)
 
 
 def total_rows(found: Scanned, log: SharedLog) -> pa.Table:
     """The totals as rows of `record_totals`, each with the log that they are of."""
     count = len(found.totals)
     rows = found.totals.rename_columns(_NAMES)
-    hours = pc.multiply(rows.column("window_start"), 1000).cast(TIMESTAMP)
+    hours = timestamps(rows.column("window_start").to_numpy())
     rows = rows.set_column(rows.schema.names.index("window_start"), "window_start", hours)
     rows = rows.append_column("log_batch_count", pa.repeat(len(log), count))
     return rows.append_column("log_digest", pa.repeat(log.digest(len(log)), count))
@@ -131,5 +133,5 @@ _NAMES = [
 
 def _as_totals(rows: pa.Table) -> pa.Table:
     found = rows.select(_NAMES).rename_columns(TOTALS.names)
-    hours = pc.divide(found.column("hour").cast(pa.int64()), 1000)
+    hours = milliseconds(found.column("hour"))
     return found.set_column(TOTALS.names.index("hour"), "hour", hours).cast(TOTALS)

@@ -4,17 +4,14 @@ In: the stretches of a run's lineages, and the rows of `lineages` of the run tha
 Out: the rows of `lineages`, and the offset up to which the tables tell the same history.
 """
 
-from typing import Any
-
 import pyarrow as pa
-from blake3 import blake3
 
+from kraftlog.log.batch import content_hash
+from kraftlog.pipeline.run import Row, run_numbered
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import LINEAGES
-
-Row = dict[str, Any]
 
 
 def lineage_rows(found: list[Lineage]) -> list[Row]:
@@ -59,8 +56,8 @@ def _told(lake: Lake) -> list[Row]:
     number = lake.run_number("partitions")
     if number == 0 or lake.run_number(LINEAGES.name) < number:
         return []
-    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
-    rows = lake.rows_of_run(LINEAGES.name, runs.get(number, ""))
+    writer = run_numbered(lake, number)
+    rows = lake.rows_of_run(LINEAGES.name, writer["run_id"]) if writer else []
     return sorted(
         (row for row in rows if row["lineage"] == MAIN), key=lambda row: int(row["stretch"])
     )
@@ -69,7 +66,7 @@ def _told(lake: Lake) -> list[Row]:
 def _digest(stretch: Stretch, count: int) -> str:
     """A hash over the ids of the base's batches and the first so many that follow."""
     ids = [*base_ids_of(stretch).to_pylist(), "", *stretch.links["batch_id"][:count].to_pylist()]
-    return blake3("\n".join(ids).encode()).hexdigest(length=16)
+    return content_hash("\n".join(ids).encode())
 
 
 def base_ids_of(stretch: Stretch) -> pa.Array:

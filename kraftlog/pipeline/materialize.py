@@ -12,7 +12,7 @@ from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
-from kraftlog.pipeline.run import Row, Run
+from kraftlog.pipeline.run import Row, Run, run_numbered
 from kraftlog.pipeline.states import States
 from kraftlog.quorum.chain import chain
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
@@ -93,12 +93,12 @@ def _is_told_anew(values: Row) -> bool:
 
 def _told_before(lake: Lake, run_id: str, types: Collection[str] | None) -> list[AddedFile]:
     """The faults of the shared lineage that were not met again: of some types of records, or all."""
-    rows = lake.read(REPLAY_FAULTS.name)
-    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
-    last = runs[lake.run_number(REPLAY_FAULTS.name)]
-    is_told = (pc.field("run_id") == last) & (pc.field("lineage") == MAIN)
+    last = run_numbered(lake, lake.run_number(REPLAY_FAULTS.name))
+    if last is None:
+        return []
+    is_told = (pc.field("run_id") == last["run_id"]) & (pc.field("lineage") == MAIN)
     if types is not None:
         is_told &= pc.field("type").isin(sorted(types))
-    kept = rows.filter(is_told)
+    kept = lake.dataset(REPLAY_FAULTS.name).to_table(filter=is_told)
     again = kept.set_column(0, kept.schema.field(0), pa.repeat(pa.scalar(run_id), kept.num_rows))
     return [added for _, added in write_faults(lake, again)]

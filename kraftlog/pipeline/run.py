@@ -178,8 +178,13 @@ def last_writer(lake: Lake, *tables: str) -> Row | None:
     or another version of kraftlog wrote them: what it kept may have been told by other rules.
     """
     numbers = {lake.run_number(name) for name in tables}
-    if len(numbers) > 1 or numbers == {0}:
+    if len(numbers) > 1:
         return None
+    writer = run_numbered(lake, *numbers)
+    return writer if writer and writer["kraftlog_version"] == __version__ else None
+
+
+def run_numbered(lake: Lake, number: int) -> Row | None:
+    """The row of a run by its number; None where the lake has none, or none any more."""
     rows: list[Row] = lake.read("runs").to_pylist()
-    written = [one for one in rows if one["number"] in numbers]
-    return next((one for one in written if one["kraftlog_version"] == __version__), None)
+    return next((one for one in rows if one["number"] == number), None)

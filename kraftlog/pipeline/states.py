@@ -156,7 +156,7 @@ class States:
         of its beginning; and the links that it has yet to be fed.
         """
         fork, ends = self.forks.get(lineage.name), stretch.links.column("end_offset")
-        if fork is not None and stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
+        if fork is not None and _departs_in(lineage, stretch):
             fork.outline.end_offset = stretch.end_offset
             return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
         is_judged = lineage.name == MAIN and self.told is not None and types is None
@@ -175,14 +175,16 @@ class States:
         """Where the small tables of a stretch are replayed from, and what the lake holds there: not
         within a transaction, where it does not hold what is hidden yet.
         """
-        offset = self.held.stop - 1 if lineage.name == MAIN else lineage.fork_offset
-        if offset not in self.held or not stretch.is_last:
-            return stretch.start_offset, None
-        marks = self._events(_ids(stretch.links), (BEGIN, END, ABORT))
-        before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
-        if before[-1:] == [BEGIN]:
+        is_main = lineage.name == MAIN
+        offset = self.held.stop - 1 if is_main else lineage.fork_offset
+        is_in = stretch.is_last and (is_main or _departs_in(lineage, stretch))
+        if offset not in self.held or not is_in:
             return stretch.start_offset, None
         if offset not in self.stood:
+            marks = self._events(_ids(stretch.links), (BEGIN, END, ABORT))
+            before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
+            if before[-1:] == [BEGIN]:
+                return stretch.start_offset, None
             self.stood[offset] = small_tables_at(self.lake, offset)
         return offset, self.stood[offset]
 
@@ -327,7 +329,7 @@ class States:
             if self.grown_from is None or not stretch.is_last:
                 return None
             return KnownVersions(self.grown_from, self._files_of_main(current=True))
-        if not stretch.start_offset < lineage.fork_offset <= stretch.end_offset:
+        if not _departs_in(lineage, stretch):
             return None
         if lineage.fork_offset in self.standing:
             return KnownVersions(lineage.fork_offset, (), self.standing[lineage.fork_offset])
@@ -349,6 +351,11 @@ class States:
     def _take(self, written: list[tuple[str, AddedFile]]) -> None:
         for name, added in written:
             self.written[name].append(added)
+
+
+def _departs_in(lineage: Lineage, stretch: Stretch) -> bool:
+    """Whether a lineage leaves the shared one within a stretch: what holds there counts for it."""
+    return stretch.start_offset < lineage.fork_offset <= stretch.end_offset
 
 
 def _is_of(file: AddedFile, lineage: str) -> bool:

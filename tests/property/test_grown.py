@@ -23,9 +23,10 @@ from kraftlog.pipeline import decode, known_records, record_scan, run, shared_me
 from kraftlog.pipeline.keeping import compact_lake, expire_lake
 from kraftlog.pipeline.known_records import KEPT
 from kraftlog.pipeline.run import newest_run
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import STEPS, run_pipeline
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 from tests.golden.cases import DATA
 from tests.property.engines import sealed
 
@@ -51,6 +52,15 @@ def copy_until(source: Path, target: Path, end: int | None) -> None:
             os.truncate(file.path, min(behind, default=file.size_bytes))
 
 
+def logs(root: Path) -> list[LogFile]:
+    return [
+        one
+        for replica in find_replicas([str(root)])
+        for one in replica.files
+        if one.kind == names.LOG
+    ]
+
+
 def batches(file: LogFile) -> list[tuple[int, int]]:
     """Position and base offset of each batch."""
     return [
@@ -69,7 +79,12 @@ def options(root: Path, lake: Path) -> Options:
     )
 
 
-def measure(root: Path, lake: Path, start_spark: Callable[[], Any] = lambda: None) -> None:
+def no_spark() -> Any:
+    """What little input does without."""
+    return None
+
+
+def measure(root: Path, lake: Path, start_spark: Callable[[], Any] = no_spark) -> None:
     """Decode, materialize and measure, without Spark."""
     chosen = options(root, lake)
     with writing(chosen, reads_input=True):
@@ -88,6 +103,16 @@ def told(lake: Path) -> dict[str, list[str]]:
     for name in TABLES:
         rows = found.read(name)
         rows = rows.filter(pc.equal(rows.column("run_id"), run_id))
+        known = [one for one in UNDER_A_KEY if one in rows.column_names]
+        answer[name] = sorted(map(repr, rows.drop_columns(known).to_pylist()))
+    return answer
+
+
+def histories(lake: Path) -> dict[str, list[str]]:
+    """The rows of the history tables, and which faults their replay has met."""
+    found, answer = Lake(str(lake)), {}
+    for name in (*state_tables(), REPLAY_FAULTS.name):
+        rows = found.read(name)
         known = [one for one in UNDER_A_KEY if one in rows.column_names]
         answer[name] = sorted(map(repr, rows.drop_columns(known).to_pylist()))
     return answer
@@ -235,12 +260,7 @@ def test_other_content_in_the_middle_is_read_anew(tmp_path: Path) -> None:
     copy_until(DATA / "synthetic-transactions" / "replicas", root, None)
     with read_batches() as seen:
         measure(root, grown)
-        (file,) = (
-            one
-            for replica in find_replicas([str(root)])
-            for one in replica.files
-            if one.kind == names.LOG
-        )
+        (file,) = logs(root)
         positions = [at for at, _ in batches(file)]
         at, log = len(positions) // 2, Path(file.path)
         start, end = [*positions, file.size_bytes][at : at + 2]
@@ -254,3 +274,30 @@ def test_other_content_in_the_middle_is_read_anew(tmp_path: Path) -> None:
         assert seen == [len(positions)] * 2
         measure(root, whole)
     assert told(grown) == told(whole)
+
+
+def test_a_lineage_that_begins_again_from_its_own_snapshot_is_told_from_there(
+    tmp_path: Path,
+) -> None:
+    """A replica departs from the shared log, and has a hole behind that: what held where it departs
+    is not what its last stretch begins with.
+    """
+    root, whole, grown = (tmp_path / name for name in ("root", "whole", "grown"))
+    for until in (432, None):  # the second time with a batch behind the snapshot
+        copy_until(DATA / "legacy" / "replicas", root, until)
+        (file,) = (one for one in logs(root) if one.replica == "3")
+        starts = {base: at for at, base in batches(file)}
+        log = Path(file.path)
+        raw = bytearray(log.read_bytes())
+        own = slice(starts[210], next(at for base, at in starts.items() if base > 210))
+        batch = raw[own]
+        later = (one + 3_600_000 for one in TIMES.unpack_from(batch, TIMES_AT))
+        TIMES.pack_into(batch, TIMES_AT, *later)
+        raw[own] = sealed(bytes(batch))
+        del raw[starts[264] : starts[274]]
+        log.write_bytes(raw)
+        run_pipeline(no_spark, options(root, grown))
+    run_pipeline(no_spark, options(root, whole))
+    rows = Lake(str(grown)).read("lineages").to_pylist()
+    assert [one["start_offset"] for one in rows if one["lineage"] == "3"][-2:] == [0, 432]
+    assert histories(grown) == histories(whole)
