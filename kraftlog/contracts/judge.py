@@ -8,7 +8,6 @@ changed, for a quarter of the time more. Everything stays in memory.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,30 +15,13 @@ import numpy as np
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.gx import Column, gx, new_context, new_source
 from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
-from kraftlog.contracts.suites import AUDIT, Contract, Suite, class_name
+from kraftlog.contracts.suites import AUDIT, Contract, ContractResult, Suite, class_name
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import CONDITION
 
 _NUMBER = "number"
 _WHOLE = "run"
 _TOLD = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ContractResult:
-    """What became of one contract. `observed` is JSON; `detail` says why it was skipped, or what
-    error it met.
-    """
-
-    suite: str
-    table_name: str
-    expectation: str
-    subject: str
-    severity: str
-    result: str
-    observed: str | None
-    reason: str
-    detail: str | None
 
 
 def run_contracts(

@@ -1,12 +1,15 @@
-"""Last part of the audit step: judge the contracts of the newest run's tables, once. Driver side.
-
-Great Expectations is imported only where there is something to judge.
+"""Last part of the audit step: have the contracts of the newest run's tables judged, once. Driver
+side.
 """
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
 
 from kraftlog.audit.run import ERRORED, FAILED
+from kraftlog.contracts.beside import JUDGE
+from kraftlog.contracts.suites import AUDIT, ContractResult, Suite, audit_suite, table_suites
 from kraftlog.failures import in_short
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.every_table import all_tables
@@ -14,17 +17,50 @@ from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
 from kraftlog.tables.reports import CONTRACT_RESULTS
 
-AUDIT_SUITE = "audit"
+
+class Contracts:
+    """The contracts of the tables of a run, judged while others are still written."""
+
+    def __init__(self, run: Run, beside: Executor) -> None:
+        self._run, self._beside = run, beside
+        self._begun: dict[str, Future[list[ContractResult]]] = {}
+
+    def begin(self) -> None:
+        """Have those judged that the run has written by now."""
+        if self._run.lacks(CONTRACT_RESULTS.name):
+            ready = [one for one in self._others() if not self._run.lacks(*one.tables)]
+            asked = self._beside.submit(_results, self._run, ready)
+            self._begun |= {one.name: asked for one in ready}
+
+    def results(self) -> list[ContractResult]:
+        """All, when all tables are written, in the order of the suites."""
+        results = _results(self._run, self._others())
+        for one in dict.fromkeys(self._begun.values()):
+            results += one.result()
+        order = [one.name for one in _suites()]
+        return sorted(results, key=lambda one: order.index(one.suite))
+
+    def _others(self) -> list[Suite]:
+        return [one for one in _suites() if one.name not in self._begun]
 
 
-def contracts_step(run: Run) -> int:
+def _suites() -> list[Suite]:
+    return [audit_suite(), *table_suites(all_tables().values())]
+
+
+def _results(run: Run, suites: Sequence[Suite]) -> list[ContractResult]:
+    return JUDGE.judge(run.lake, run.run_id, run.number, suites)
+
+
+def contracts_step(run: Run, contracts: Contracts | None = None) -> int:
     """Judge and record, once per run; 0, or 2 where a contract of our own tables is broken.
 
     What the suite `audit` says is the quorum's business: the audit's exit code tells it already.
     """
     if run.lacks(CONTRACT_RESULTS.name):
         try:
-            _judge(run)
+            results = contracts.results() if contracts else _results(run, _suites())
+            _record(run, results)
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
             tell(f"the contracts could not be judged ({in_short(error)})")
@@ -36,12 +72,7 @@ def contracts_step(run: Run) -> int:
     return 2 if broken else 0
 
 
-def _judge(run: Run) -> None:
-    from kraftlog.contracts.judge import run_contracts
-    from kraftlog.contracts.suites import audit_suite, table_suites
-
-    suites = [audit_suite(), *table_suites(all_tables().values())]
-    results = run_contracts(run.lake, run.run_id, run.number, suites)
+def _record(run: Run, results: list[ContractResult]) -> None:
     rows = [
         {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
         for one in results
@@ -55,7 +86,7 @@ def _judge(run: Run) -> None:
 
 def _is_broken(row: Row) -> bool:
     """A warning can follow from an input that changed while it was read; an error never does."""
-    if row["suite"] == AUDIT_SUITE:
+    if row["suite"] == AUDIT:
         return False
     return row["result"] == ERRORED or (row["result"], row["severity"]) == (FAILED, "critical")
 

@@ -1,5 +1,6 @@
 """Step 4, metrics: measures and plans of the newest run. Driver side."""
 
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
@@ -20,8 +21,15 @@ def looked_at(run: Run, beside: Executor) -> Future[SharedMeasures] | None:
     return beside.submit(SharedMeasures.prepared, run) if is_missing else None
 
 
-def metrics(run: Run, begun: Future[SharedMeasures] | None = None) -> None:
-    """Measure the newest run and plan what follows from it, once per run."""
+def metrics(
+    run: Run,
+    begun: Future[SharedMeasures] | None = None,
+    halfway: Callable[[], object] = lambda: None,
+) -> None:
+    """Plan what follows from the newest run and measure it, once per run; `halfway` is called when
+    all is planned.
+    """
     derive(run, COPIES, lambda: run)
+    derive(run, PLANS, lambda: run)  # while what was begun goes on
+    halfway()
     derive(run, MEASURES, begun.result if begun else lambda: SharedMeasures.prepared(run))
-    derive(run, PLANS, lambda: run)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
 
 PAGE = "report.html"
-_LAST_PLAN = "restorable"
+_LAST_MEASURE = "configuration_lint"
 
 
 def page_path(lake: "Lake") -> str | None:
@@ -54,7 +54,7 @@ def _is_told(lake: "Lake") -> bool:
     """Whether the page was written after the tables that a run writes last."""
     filesystem, inner = filesystem_of(lake.path(PAGE))
     page = filesystem.get_file_info(inner)
-    last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, _LAST_PLAN)))
+    last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, _LAST_MEASURE)))
     return bool(
         page.is_file and last and page.mtime_ns is not None and page.mtime_ns > last * 10**6
     )

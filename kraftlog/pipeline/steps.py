@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
+from kraftlog.contracts.beside import JUDGE
 from kraftlog.pipeline.audit import audit
-from kraftlog.pipeline.contracts import contracts_step
+from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
@@ -75,13 +75,14 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         _run(start_spark, options, reads_input=True) as run,
         ThreadPoolExecutor(2) as beside,
     ):
-        # It takes seconds to import. Where this fails, the contracts step meets the same error.
-        is_new = _decode(run, lambda: beside.submit(import_module, "kraftlog.contracts.judge"))
+        is_new = _decode(run, JUDGE.start)
         told = _materialize(run)
         begun = looked_at(run, beside)
         code = _audit(run, told)
-        _metrics(run, begun)
-        broken = _contracts(run)
+        contracts = Contracts(run, beside)
+        contracts.begin()
+        _metrics(run, begun, contracts.begin)
+        broken = _contracts(run, contracts)
         _page(run)
         rotten = is_new and run.row["changed_in_place_count"] > 0
     rot = 1 if rotten and options.fail_on != "never" else 0
@@ -122,14 +123,18 @@ def _audit(run: Run, told: Told | None = None) -> int:
         return audit(run, told)
 
 
-def _metrics(run: Run, begun: Future[SharedMeasures] | None = None) -> None:
+def _metrics(
+    run: Run,
+    begun: Future[SharedMeasures] | None = None,
+    halfway: Callable[[], object] = lambda: None,
+) -> None:
     with step("metrics"):
-        metrics(run, begun)
+        metrics(run, begun, halfway)
 
 
-def _contracts(run: Run) -> int:
+def _contracts(run: Run, contracts: Contracts | None = None) -> int:
     with step("contracts"):
-        return contracts_step(run)
+        return contracts_step(run, contracts)
 
 
 def _page(run: Run) -> None:

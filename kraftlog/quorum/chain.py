@@ -57,7 +57,10 @@ def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
     ids = np.concatenate(
         [one.evidence.log.ids[part[3]] for one, part in zip(logs, parts, strict=True)]
     )
-    order = np.lexsort((log, ids[:, 1], ids[:, 0], base))
+    order = np.argsort(base, kind="stable")  # runs that are in order already: the copies
+    same = base[order[1:]] == base[order[:-1]]
+    if np.any(ids[order[1:]][same] != ids[order[:-1]][same]):
+        order = np.lexsort((log, ids[:, 1], ids[:, 0], base))
     every = Chain(logs, base[order], end[order], ids[order], log[order], row[order])
     return every, epoch[order]
 

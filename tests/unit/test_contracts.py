@@ -3,9 +3,10 @@ unjudged.
 """
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,18 +17,22 @@ import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
+from kraftlog.contracts.beside import Judge
 from kraftlog.contracts.gx import gx
-from kraftlog.contracts.judge import ContractResult, run_contracts
-from kraftlog.contracts.measures import parse_measure
+from kraftlog.contracts.judge import run_contracts
+from kraftlog.contracts.measures import Measure, parse_measure
 from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import (
     ERRORED_CHECKS,
+    ContractResult,
     Suite,
     SuiteError,
     audit_suite,
     class_name,
     table_suites,
 )
+from kraftlog.errors import PlatformError
+from kraftlog.pipeline import contracts as pipeline_contracts
 from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.contracts import contracts_step
 from kraftlog.pipeline.every_table import all_tables
@@ -460,6 +465,92 @@ def test_a_warning_is_recorded_and_does_not_fail_the_step(small: Lake) -> None:
     assert step(small) == 0
     recorded = small.rows_of_run(CONTRACT_RESULTS.name, RUN, ["subject", "result"])
     assert {"subject": "unknown_contents", "result": "failed"} in recorded
+
+
+# --- The process that judges --------------------------------------------------------------------
+
+
+@pytest.fixture
+def process() -> Iterator[Judge]:
+    """One of its own, that has gone when the test has ended."""
+    found = Judge()
+    yield found
+    found.stop()
+
+
+def test_another_process_says_the_same(
+    small: Lake, process: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is started: what lies in that folder is not imported."""
+    publish(small, batches=[BATCH, BATCH])
+    (tmp_path / "attrs.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert process.judge(small, RUN, 1, EVERY) == run_contracts(small, RUN, 1, EVERY)
+
+
+def test_a_process_that_has_ended_is_said_and_started_anew(
+    small: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(small)
+
+    class Cut(Suite):
+        """It ends the process in which it is unpickled."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os._exit, (7,)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline_contracts, "audit_suite", lambda: Cut("audit", ()))
+        assert step(small) == 2
+    assert "the process that judges them ended with code 7" in capsys.readouterr().err
+    assert not small.exists(CONTRACT_RESULTS.name)
+    assert step(small) == 0
+
+
+def test_what_the_process_lacks_is_one_sentence(
+    small: Lake, process: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = tmp_path / "great_expectations.py"
+    lacking.write_text("raise ModuleNotFoundError(name='great_expectations')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PlatformError, match="great_expectations is not installed"):
+        process.judge(small, RUN, 1, EVERY)
+
+
+class FromEnvironment(Measure):
+    """What a variable of the environment says."""
+
+    columns = ()
+
+    def count(self, table: str, scans: Scans) -> int:
+        return int(os.environ["COUNTED"])
+
+
+def test_the_process_goes_by_the_environment_of_now(
+    small: Lake, process: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store may be named, or a key to it changed, after the process was started."""
+    publish(small)
+    process.start()
+    (one, *_) = next(one for one in SUITES if one.name == "batches").contracts
+    suite = Suite("batches", (replace(one, counts=FromEnvironment()),))
+    for counted, result in (("0", "passed"), ("1", "failed")):
+        monkeypatch.setenv("COUNTED", counted)
+        assert [one.result for one in process.judge(small, RUN, 1, [suite])] == [result]
+
+
+def test_great_expectations_is_imported_by_that_process_alone(small: Lake, tmp_path: Path) -> None:
+    publish(small)
+    code = (
+        "import sys\n"
+        "from kraftlog.config import load_options\n"
+        "from kraftlog.pipeline.contracts import contracts_step\n"
+        "from kraftlog.pipeline.run import Run\n"
+        "from kraftlog.tables.lake import Lake\n"
+        f"assert contracts_step(Run(load_options(), Lake({small.root!r}), None)) == 0\n"
+        "sys.exit('great_expectations' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_nothing_imports_great_expectations_before_it_is_needed() -> None:
