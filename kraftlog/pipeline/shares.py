@@ -153,13 +153,13 @@ def _fold_share(stretch: Stretch, outline: Outline, share: int) -> Iterator[Fold
 def _read(stretch: Stretch, share: int) -> Tables:
     """The rows of a stretch that belong to a share, by what they are read for."""
     gathered: dict[str, list[pa.Table]] = defaultdict(list)
-    for source in stretch.sources:
-        gathered[source.kind].append(_read_source(source, share, stretch.count))
-    ids = {BASE: stretch.base_ids}
-    found = {
-        kind: _in_batches(tables, ids.get(kind, stretch.log_ids))
-        for kind, tables in gathered.items()
-    }
+    of_base = [one for one in stretch.sources if one.kind == BASE]
+    of_log = [one for one in stretch.sources if one.kind != BASE]
+    for sources, ids in ((of_base, stretch.base_ids), (of_log, stretch.log_ids)):
+        parts = [_read_source(one, share, stretch.count) for one in sources]
+        for source, rows in zip(sources, _in_batches(parts, ids), strict=True):
+            gathered[source.kind].append(rows)
+    found = {kind: pa.concat_tables(parts) for kind, parts in gathered.items()}
     if stretch.standing is not None:
         standing = stretch.standing.rows()
         topics, partitions = standing.column("topic_id"), standing.column("partition_id")
@@ -205,22 +205,22 @@ def _of_share(
     return rows.filter(pa.array(hashes & (count - 1) == share))
 
 
-def _in_batches(parts: list[pa.Table], ids: pa.Array | None) -> pa.Table:
-    """The rows of some batches, without their ids: asked once per distinct id of a part, and
-    copied only where a part has others too.
+def _in_batches(parts: list[pa.Table], ids: pa.Array | None) -> Iterator[pa.Table]:
+    """The rows of some batches, without their ids: asked once per distinct id of a part, of all
+    parts together, and copied only where a part has others too.
     """
     dictionaries = [one.dictionary for part in parts for one in part.column("batch_id").chunks]
+    if not parts:
+        return
     known = pc.is_in(pa.concat_arrays([pa.array([], pa.string()), *dictionaries]), value_set=ids)
     flags, at = known.to_numpy(zero_copy_only=False), 0
-    found = []
     for part in parts:
         kept = [np.empty(0, np.bool_)]
         for chunk in part.column("batch_id").chunks:
             kept.append(flags[at + chunk.indices.to_numpy()])
             at += len(chunk.dictionary)
         wanted, part = np.concatenate(kept), part.drop_columns(["batch_id"])
-        found.append(part if wanted.all() else part.filter(pa.array(wanted)))
-    return pa.concat_tables(found)
+        yield part if wanted.all() else part.filter(pa.array(wanted))
 
 
 def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
