@@ -180,15 +180,16 @@ class _Fold:
         for one in outline.topics:
             self._names[one.topic_id].append(one)
         self.state = State()
-        self.at = np.arange(len(events))
         kinds, keys = events.kinds, events.keys
         self.first = np.ones(len(events), np.bool_)
         self.first[1:] = keys[1:] != keys[:-1]
         self.put, self.change, self.clear = kinds == PUT, kinds == CHANGE, kinds == CLEAR
         self.start = self._last(self.first | (kinds <= PUT))
-        self.live = self.put[self.start]
-        topic = kinds[self._last(self.first | (kinds <= TOPIC_WENT))]
-        has_come = np.where(topic <= TOPIC_WENT, topic == TOPIC_CAME, events.alive[_code(keys)])
+        self.live = self.put.take(self.start)
+        topic = kinds.take(self._last(self.first | (kinds <= TOPIC_WENT)))
+        has_come = np.where(
+            topic <= TOPIC_WENT, topic == TOPIC_CAME, events.alive.take(_code(keys))
+        )
         self.slow = self.put & ~has_come
         self.slow |= self.change & ~self.live
         self._lists()
@@ -220,7 +221,9 @@ class _Fold:
         that stands at the end.
         """
         values = column.fill_null(otherwise).to_numpy(zero_copy_only=False)
-        found: Longs = np.append(values, otherwise).astype(np.int64).take(self.events.source)
+        # Narrow numbers are gathered faster; each becomes a long when it is where it belongs.
+        values = np.append(values, np.array(otherwise, values.dtype))
+        found: Longs = values.take(self.events.source).astype(np.int64)
         return found
 
     def _lists(self) -> None:
@@ -228,8 +231,9 @@ class _Fold:
         rows = len(self.events.payload["replicas"])
         self.value: dict[str, Longs] = {}
         lengths = {name: self._lengths(name) for name in _LISTS}
-        count = lengths["replicas"][self._last(self.put | (lengths["replicas"] >= 0))]
+        count = lengths["replicas"].take(self._last(self.put | (lengths["replicas"] >= 0)))
         last_put = self._last(self.put)
+        held = np.zeros(len(self.put), np.int64)
         for name in _LISTS:
             length, index = lengths[name], self.events.source.copy()
             if name == "directories":
@@ -245,8 +249,8 @@ class _Fold:
             sets = (length >= 0) & ~self.put
             set_by = self._last(self.put | sets) if sets.any() else last_put
             self.value[name] = index.take(set_by)
-            lengths[name] = length.take(set_by)
-        held = self._before(lengths[_ELR[0]]) + self._before(lengths[_ELR[1]])
+            if name in _ELR:
+                held += self._before(length.take(set_by))
         self.cleared = self.clear & self.live & (held > 0)
 
     def _lengths(self, name: str) -> Longs:
@@ -255,17 +259,17 @@ class _Fold:
     def _numbers(self) -> None:
         leader = self._of_rows("leader", -2)
         leads = self.change & (leader != -2)
-        self.leader = leader[self._last(self.put | leads)]
+        self.leader = leader.take(self._last(self.put | leads))
         state = self._of_rows("leader_recovery_state", -1)
         self.slow |= (self.put & (state < 0)) | (state < -1) | (state > 1)
-        self.recovery = state[self._last(self.put | (state >= 0))]
+        self.recovery = state.take(self._last(self.put | (state >= 0)))
         self.leader_epoch = self._counted("leader_epoch", leads)
         self.partition_epoch = self._counted("partition_epoch", self.change | self.cleared)
 
     def _counted(self, name: str, steps: Flags) -> Longs:
         """A counter: its put's value and the steps since."""
         total = np.cumsum(steps)
-        counter = self._of_rows(name, 0)[self.start] + total - total[self.start]
+        counter = self._of_rows(name, 0).take(self.start) + total - total.take(self.start)
         self.slow |= self.live & (counter > _LAST_INT)
         return counter
 
@@ -282,7 +286,7 @@ class _Fold:
         }
         return at, NewVersions(
             at,
-            ~self.first[at] & self.live[at - 1],
+            ~self.first.take(at) & self.live.take(at - 1),
             {json[name]: Brokers.of(self.events.payload[name]) for name in _BROKERS},
             {json[name]: self.value[name] for name in _BROKERS},
             numbers,
@@ -313,14 +317,14 @@ class _Fold:
         events = self.events
         begins = (self.put | (self.change & self.live) | self.cleared) & ~self.slow
         ends = np.flatnonzero(begins | (events.kinds <= TOPIC_WENT))
-        place = np.searchsorted(ends, np.flatnonzero(begins))
-        chosen = ends[place]
-        after = ends[np.minimum(place + 1, len(ends) - 1)]
-        is_open = (place + 1 == len(ends)) | (events.keys[after] != events.keys[chosen])
-        seen = is_open | (events.since[after] > events.since[chosen])
+        place = np.flatnonzero(begins.take(ends))
+        chosen = ends.take(place)
+        after = ends.take(np.minimum(place + 1, len(ends) - 1))
+        is_open = (place + 1 == len(ends)) | (events.keys.take(after) != events.keys.take(chosen))
+        seen = is_open | (events.since.take(after) > events.since.take(chosen))
         # What has ended first, what still holds last: so they can be parted without a copy.
-        order = np.flatnonzero(seen)[np.argsort(is_open[seen], kind="stable")]
-        chosen, after, is_open = chosen[order], after[order], is_open[order]
+        order = np.append(np.flatnonzero(seen & ~is_open), np.flatnonzero(seen & is_open))
+        chosen, after, is_open = chosen.take(order), after.take(order), is_open.take(order)
         columns = self._envelope(chosen, after, is_open) | self._values(chosen)
         schema = _schema()
         arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
@@ -329,41 +333,41 @@ class _Fold:
     def _envelope(self, chosen: Longs, after: Longs, is_open: Flags) -> dict[str, pa.Array]:
         events, outline = self.events, self.outline
         goes_on = outline.close_offset is None
-        to_offset = np.where(is_open, outline.close_offset or 0, events.since[after])
-        to_ms = np.where(is_open, outline.close_timestamp or 0, events.since_ms[after])
+        to_offset = np.where(is_open, outline.close_offset or 0, events.since.take(after))
+        to_ms = np.where(is_open, outline.close_timestamp or 0, events.since_ms.take(after))
         still = is_open & goes_on
-        names = pa.array([TYPES.get(kind, "") for kind in range(CLEAR + 1)])
-        of_base = events.offsets[chosen] < 0
+        names = pa.array(TYPES.values())  # a text that is there twice would not stay a dictionary
+        of_base = events.offsets.take(chosen) < 0
         return {
-            "valid_from_offset": pa.array(events.since[chosen]),
+            "valid_from_offset": pa.array(events.since.take(chosen)),
             "valid_to_offset": pa.array(to_offset, mask=still),
-            "valid_from": _times(events.since_ms[chosen], np.zeros(len(chosen), np.bool_)),
+            "valid_from": _times(events.since_ms.take(chosen), np.zeros(len(chosen), np.bool_)),
             "valid_to": _times(to_ms, still),
-            "record_offset": pa.array(events.offsets[chosen], mask=of_base),
+            "record_offset": pa.array(events.offsets.take(chosen), mask=of_base),
             "record_type": pa.DictionaryArray.from_arrays(
-                pa.array(events.kinds[chosen].astype(np.int32)), names
+                pa.array(events.kinds.take(chosen).astype(np.int32) - PUT), names
             ),
-            "batch_leader_epoch": pa.array(events.epochs[chosen]),
+            "batch_leader_epoch": pa.array(events.epochs.take(chosen)),
         }
 
     def _values(self, chosen: Longs) -> dict[str, pa.Array]:
         events, shown = self.events, SHOWN["partitions"]
-        keys = events.keys[chosen]
+        keys = events.keys.take(chosen)
         columns = {
             "partition_id": pa.array(keys.astype(np.int32)),
             "topic_id": pa.DictionaryArray.from_arrays(
                 pa.array(_code(keys).astype(np.int32)), events.topics
             ),
-            "leader": pa.array(self.leader[chosen]),
-            "leader_epoch": pa.array(self.leader_epoch[chosen]),
-            "partition_epoch": pa.array(self.partition_epoch[chosen]),
-            "leader_recovery_state": pa.array(self.recovery[chosen]),
+            "leader": pa.array(self.leader.take(chosen)),
+            "leader_epoch": pa.array(self.leader_epoch.take(chosen)),
+            "partition_epoch": pa.array(self.partition_epoch.take(chosen)),
+            "leader_recovery_state": pa.array(self.recovery.take(chosen)),
         }
         for name in _LISTS:
             lists = events.payload[name]
             constants = [[MIGRATING] * size if name == "directories" else [] for size in self.sizes]
             lists = pa.concat_arrays([lists, pa.array(constants, lists.type)])
-            columns[name] = lists.take(pa.array(self.value[name][chosen]))
+            columns[name] = lists.take(pa.array(self.value[name].take(chosen)))
         return {shown.column_name(field): columns[field.name] for field in shown.fields}
 
     def led(self, watch: Watch, end: int) -> Iterator[Led]:

@@ -67,7 +67,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
     columns = {
         "keys": row_keys,
         "offsets": _numbers(parts, "offset"),
-        "kinds": np.repeat(np.array(kinds, np.int64), count),
+        "kinds": np.repeat(np.array(kinds, np.int8), count),
         "source": np.arange(len(row_keys)),
         "timestamps": _numbers(parts, "timestamp"),
         "epochs": _numbers(parts, "batch_leader_epoch"),
@@ -80,7 +80,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
     return Events(
         keys=sorted_columns["keys"],
         offsets=sorted_columns["offsets"],
-        kinds=sorted_columns["kinds"].astype(np.int8),
+        kinds=sorted_columns["kinds"],
         source=sorted_columns["source"],
         timestamps=sorted_columns["timestamps"],
         epochs=sorted_columns["epochs"],
@@ -106,13 +106,14 @@ def _by_key_and_offset(keys: Longs, offsets: Longs) -> Longs:
     number, its key before its place by offset, wherever 63 bits hold both.
     """
     by_offset = np.argsort(offsets, kind="stable")  # merges parts that are sorted already
-    codes, ids = (keys >> 32)[by_offset], (keys & 0xFFFFFFFF)[by_offset]
+    ascending = keys.take(by_offset)
+    codes, ids = ascending >> 32, ascending & 0xFFFFFFFF
     id_bits, row_bits = (int(one).bit_length() for one in (ids.max(initial=0), len(keys)))
     if int(codes.max(initial=0)).bit_length() + id_bits + row_bits > 63:
         return np.lexsort((offsets, keys))
     packed = (codes << id_bits | ids) << row_bits | np.arange(len(keys))
     packed.sort()
-    order: Longs = by_offset[packed & ((1 << row_bits) - 1)]
+    order: Longs = by_offset.take(packed & ((1 << row_bits) - 1))
     return order
 
 
@@ -195,7 +196,7 @@ def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Lo
     return {
         "keys": keys[first[row] + within],
         "offsets": table[row, 1],
-        "kinds": table[row, 2],
+        "kinds": table[row, 2].astype(np.int8),
         "source": np.full(len(row), -1, np.int64),
         "timestamps": table[row, 3],
         "epochs": table[row, 4],

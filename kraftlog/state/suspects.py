@@ -43,7 +43,7 @@ class Brokers:
         flat = lists.flatten().to_numpy(zero_copy_only=False)
         for place, row in enumerate(ids):
             held = np.flatnonzero(kept > place)
-            row[held] = flat[starts[held] + place]
+            row[held] = flat.take(starts.take(held) + place)
         return cls(ids, odd)
 
     def at(self, index: Longs) -> Longs:
@@ -72,22 +72,22 @@ class NewVersions:
 
     def ids(self, name: str) -> Longs:
         """A list of brokers of each version: a row per place in it, NOBODY behind its end."""
-        return self.lists[name].at(self.places[name][self.at])
+        return self.lists[name].at(self.places[name].take(self.at))
 
     def number(self, name: str) -> Longs:
         """A number of each version."""
-        return self.numbers[name][self.at]
+        return self.numbers[name].take(self.at)
 
     def number_before(self, name: str) -> Longs:
         """The same of the version before; without a meaning where there is none."""
-        return self.numbers[name][self.at - 1]
+        return self.numbers[name].take(self.at - 1)
 
     def odd(self) -> Flags:
         """Whether some list of a version is too long to be among its `ids`."""
         found = np.zeros(len(self.at), np.bool_)
         for name, lists in self.lists.items():
             if lists.odd.any():
-                found |= lists.odd_at(self.places[name][self.at])
+                found |= lists.odd_at(self.places[name].take(self.at))
         return found
 
 

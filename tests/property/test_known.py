@@ -157,6 +157,15 @@ def share(rows: pa.Table, payload: str, part: int, parts: int) -> pa.Table:
     return rows.filter(pa.array(keep, pa.bool_()))
 
 
+def assert_no_text_is_there_twice(rows: pa.Table) -> None:
+    """A dictionary with one would be written as plain texts."""
+    for column in rows.columns:
+        texts = column.combine_chunks().flatten() if pa.types.is_list(column.type) else column
+        if pa.types.is_dictionary(texts.type):
+            for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+                assert len(set(chunk.dictionary.to_pylist())) == len(chunk.dictionary)
+
+
 def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
     """The fold that writes versions tells the same of all rules, of leaders, and of each state."""
     tables, end = decode(log, 0), min(end, len(log))
@@ -179,6 +188,7 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
         for one in folded.applied:
             for found in rules_after(one):
                 issues.add(one.origin.offset or 0, found)
+        assert_no_text_is_there_twice(folded.rows)
         rows.append(folded.rows)
         led += folded.led.get(end, [])
     watched = Issues()

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -132,6 +133,41 @@ def test_statistics_leave_out_what_cannot_be_said_exactly() -> None:
 def test_one_long_value_is_told_as_it_is_of_all_rows() -> None:
     found = statistics(pa.table({"path": ["/x" * 100] * 2}))
     assert found["minValues"] == found["maxValues"] == {"path": "/x" * 100}
+
+
+def test_statistics_of_a_file_stay_out_of_lists_and_structs(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("number", pa.int64()),
+            ("text", pa.dictionary(pa.int32(), pa.string())),
+            ("list", pa.list_(pa.int32())),
+            ("struct", pa.struct([("inner", pa.int32())])),
+        ]
+    )
+    row = {"number": 1, "text": "a", "list": [1], "struct": {"inner": 1}}
+    group = pq.read_metadata(
+        tmp_path / write_file(str(tmp_path), pa.Table.from_pylist([row], schema)).path
+    ).row_group(0)
+    told = {one.path_in_schema: one.is_stats_set for one in map(group.column, range(4))}
+    assert told == {"number": True, "text": True, "list.list.element": False, "struct.inner": False}
+
+
+def test_lists_that_no_row_has_are_not_in_the_file_and_read_as_null(tmp_path: Path) -> None:
+    lake, spec = Lake(str(tmp_path)), decoded_tables()["control_records"]
+    rows = pa.Table.from_pylist([{"type": "X", "offset": 1}], spec.schema)
+    tagged = pa.Table.from_pylist([{"offset": 2, "unknown_tagged_fields": []}], spec.schema)
+    files = [write_file(lake.path(spec.name), one, {"type": "X"}) for one in (rows, tagged)]
+    names = [pq.read_schema(tmp_path / spec.name / one.path).names for one in files]
+    assert ["unknown_tagged_fields" in one for one in names] == [False, True]
+    lake.commit(spec, files, 1)
+    columns = ["offset", "unknown_tagged_fields"]
+    found = lake.read(spec.name, columns).sort_by("offset").to_pylist()
+    assert found == [
+        {"offset": 1, "unknown_tagged_fields": None},
+        {"offset": 2, "unknown_tagged_fields": []},
+    ]
+    seen = pl.scan_delta(lake.path(spec.name)).select(columns).sort("offset").collect()
+    assert seen.rows() == [(1, None), (2, [])]
 
 
 def test_files_lie_below_folders_that_name_their_partition(tmp_path: Path) -> None:
