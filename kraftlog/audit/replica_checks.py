@@ -408,7 +408,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     "each voter's directory has a readable quorum-state not older than its log",
     action="identity", over=coverage.voters,
     meaning="""A voter's quorum-state is missing, unreadable, or older than its log. A voter that
-    has forgotten its vote could vote twice in one epoch.""",
+    has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
+    voter set names another disk of it, a missing file is told too, as information.""",
     advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
     node, let the node join anew with an empty log folder. Do not write the file by hand.""",
 )  # fmt: skip
@@ -418,6 +419,16 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         if file is not None and file.value is None:
             problem = f"cannot be read ({file.problem})"
         elif not quorum.is_voter(replica):
+            is_named = quorum.voter_set is not None and replica.node_id in quorum.voter_set.ids
+            if file is None and is_named and not (log.is_empty or replica.is_pulled):
+                yield BadRow(
+                    replica.label,
+                    f"The quorum-state of node {replica.node_id} is missing, which every node writes when it starts: the copy is not whole. "
+                    "The voter set names another disk of this node, so that no vote is forgotten. "
+                    "Copy the file too before the node becomes a voter again.",
+                    severity="info",
+                    evidence={"problem": "is missing"},
+                )
             continue
         elif file is None:
             problem = "is missing"

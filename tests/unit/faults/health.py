@@ -200,6 +200,20 @@ def on_its_disks(nodes: list[Node]) -> None:
 
 @fault("voter_directories_agree", "warning", "2", says="2 of 3 voters are left", sound=on_its_disks)
 def _(nodes: list[Node]) -> None:
+    on_another_disk(nodes)
+
+
+@fault(
+    "quorum_state_present", "info", "2", says="names another disk of this node",
+    sound=lambda nodes: on_another_disk(nodes), also="voter_directories_agree",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_another_disk(nodes)
+    (nodes[1].folder / "quorum-state").unlink()
+
+
+def on_another_disk(nodes: list[Node]) -> None:
+    """The voter set names another disk of node 2 than it has."""
     on_its_disks(nodes)
     path = nodes[1].home / "meta.properties"
     path.write_text(path.read_text().replace(uuid(2), uuid(99)))
