@@ -58,9 +58,9 @@ from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.settings import limits_of, redactor_of
-from kraftlog.state.coverage import scan
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.image import Image, image_of
+from kraftlog.state.log_coverage import scan
 
 __all__ = [
     "AuditResult",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.quorum.evidence import Difference
+from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.model import Quorum
 
 ABORT = "ABORT_TRANSACTION_RECORD"
@@ -39,12 +39,12 @@ _RECORDS = {
 }
 
 
-def is_left_config(told: Sequence[Difference]) -> bool:
+def is_left_config(told: Sequence[KeyDifference]) -> bool:
     """Whether nothing differs but configs of topics that do not exist."""
     return bool(told) and all(one.stale_config for one in told)
 
 
-def image_note(quorum: Quorum, told: Sequence[Difference], end_offset: int) -> str | None:
+def image_note(quorum: Quorum, told: Sequence[KeyDifference], end_offset: int) -> str | None:
     """What of Kafka's grouping could have made two images differ, where they differ by more than
     left configs.
     """

@@ -1,7 +1,7 @@
 """Snapshots as states, loaded when they are asked for, and what two states hold differently, in
 words that name the object and the field.
 
-In: snapshots, and where their records are read from. Out: `Image`s, and `Difference`s. The small
+In: snapshots, and where their records are read from. Out: `SnapshotImage`s, and `KeyDifference`s. The small
 tables are compared as rows; of the partitions only those become rows that differ by columns.
 Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible leader
 replicas count only where the feature that writes them is on. Source: KIP-630 "Overview", "Snapshot
@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
-from kraftlog.quorum.evidence import UNREMARKABLE, Difference
+from kraftlog.quorum.evidence import UNREMARKABLE, KeyDifference
 from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.difference import Difference as FieldDifference
-from kraftlog.state.difference import differences
+from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
 from kraftlog.state.state import State
@@ -39,7 +38,7 @@ _KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class SnapshotImage:
     """The state of a snapshot; `doubt` says what a newer Kafka wrote into it."""
 
     known: Known
@@ -52,9 +51,9 @@ class Images:
 
     records: Records
     topics: Topics
-    _known: OrderedDict[bytes, Image | None] = field(default_factory=OrderedDict)
+    _known: OrderedDict[bytes, SnapshotImage | None] = field(default_factory=OrderedDict)
 
-    def of(self, view: SnapshotView) -> Image | None:
+    def of(self, view: SnapshotView) -> SnapshotImage | None:
         """The image of a snapshot; None where its file cannot be read any more."""
         content = view.evidence.batches.ids.tobytes()
         if content not in self._known:
@@ -72,9 +71,9 @@ class Images:
             self.of(view)
             pa.default_memory_pool().release_unused()  # tasks need it meanwhile
 
-    def _loaded(self, view: SnapshotView) -> Image | None:
+    def _loaded(self, view: SnapshotView) -> SnapshotImage | None:
         known = loaded(self.records, view, self.topics)
-        return None if known is None else Image(known, doubt_of(view))
+        return None if known is None else SnapshotImage(known, doubt_of(view))
 
 
 def doubt_of(view: SnapshotView) -> str | None:
@@ -89,7 +88,7 @@ def doubt_of(view: SnapshotView) -> str | None:
     return None
 
 
-def images_apart(expected: Known, found: Known) -> tuple[tuple[Difference, ...], int]:
+def images_apart(expected: Known, found: Known) -> tuple[tuple[KeyDifference, ...], int]:
     """(the first differences, how many there are) of a state against the one that is expected, as
     everyone may see them.
     """
@@ -106,9 +105,9 @@ def are_equal(one: Known, other: Known) -> bool:
     return same_small and not differing(one.visible, other.visible)
 
 
-def images_differ(expected: State, found: State) -> tuple[tuple[Difference, ...], int]:
+def images_differ(expected: State, found: State) -> tuple[tuple[KeyDifference, ...], int]:
     """(the first differences, how many there are) of an image against the one that is expected."""
-    told: list[Difference] = []
+    told: list[KeyDifference] = []
     count = 0
     others = 0
     for one in _meant(expected, found):
@@ -122,7 +121,7 @@ def images_differ(expected: State, found: State) -> tuple[tuple[Difference, ...]
     return tuple(told[:DIFFERENCE_LIMIT]), count
 
 
-def _meant(expected: State, found: State) -> Iterator[FieldDifference]:
+def _meant(expected: State, found: State) -> Iterator[Difference]:
     elr = expected.get("features", (ELR_FEATURE,))
     for one in differences(expected, found):
         if one.table in CONTROL_TABLES:
@@ -132,7 +131,7 @@ def _meant(expected: State, found: State) -> Iterator[FieldDifference]:
         yield one
 
 
-def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
+def _worded(expected: State, found: State, one: Difference) -> KeyDifference:
     name = _object(expected, found, one)
     if one.change == "added":
         text = f"{name} is there and should not be{_shown(one.after, one.table)}"
@@ -142,10 +141,10 @@ def _worded(expected: State, found: State, one: FieldDifference) -> Difference:
         text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
     key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False)}"
     fields = (one.field,) if one.field else ()
-    return Difference(key, text, fields, _is_stale(expected, found, one))
+    return KeyDifference(key, text, fields, _is_stale(expected, found, one))
 
 
-def _object(expected: State, found: State, one: FieldDifference) -> str:
+def _object(expected: State, found: State, one: Difference) -> str:
     if one.table == "partitions":
         return f"partition {one.key[1]} of topic {_topic(expected, found, one.key[0])}"
     if one.table == "topics":
@@ -170,7 +169,7 @@ def _value(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _is_stale(expected: State, found: State, one: FieldDifference) -> bool:
+def _is_stale(expected: State, found: State, one: Difference) -> bool:
     """A config of a topic that neither image has."""
     if one.table != "configs" or one.key[0] != TOPIC_RESOURCE:
         return False

@@ -22,7 +22,7 @@ from kraftlog.audit import state_checks
 from kraftlog.audit.check import declared_in
 from kraftlog.audit.coverage import BASE
 from kraftlog.audit.image_checks import AGREE, EQUALS
-from kraftlog.audit.images import Image, Images, are_equal, doubt_of, images_apart
+from kraftlog.audit.images import Images, SnapshotImage, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of
 from kraftlog.audit.watch import MassDeletion, Rules
@@ -33,8 +33,8 @@ from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
-    Difference,
     ImageComparison,
+    KeyDifference,
     RecordIssue,
     StateEvidence,
 )
@@ -67,7 +67,7 @@ class _Line:
     origin: str
     witnesses: int
     doubt: str | None = None
-    doubted: list[tuple[SnapshotView, tuple[Difference, ...], int]] = field(default_factory=list)
+    doubted: list[tuple[SnapshotView, tuple[KeyDifference, ...], int]] = field(default_factory=list)
 
     @property
     def state(self) -> Known:
@@ -318,7 +318,7 @@ class StateHistory:
         begun = [content_of(one) for one in groups[0]] if len(groups) == 1 else []
         if base is None or content_of(base) not in begun or doubt_of(base):
             raise NotTold
-        self._lines = [self._line(groups[0], Image(Known(self._topics), None))]
+        self._lines = [self._line(groups[0], SnapshotImage(Known(self._topics), None))]
         self._skip_base(groups[0][0])
 
     def _groups(self, snapshots: list[SnapshotView]) -> list[list[SnapshotView]]:
@@ -356,13 +356,13 @@ class StateHistory:
                 groups.append([one])
         return sorted(groups, key=len, reverse=True)
 
-    def _image(self, one: SnapshotView) -> Image:
+    def _image(self, one: SnapshotView) -> SnapshotImage:
         image = self._images.of(one)
         if image is None:
             raise InputError(f"{one.path}: {_CHANGED}")
         return image
 
-    def _line(self, group: list[SnapshotView], image: Image) -> _Line:
+    def _line(self, group: list[SnapshotView], image: SnapshotImage) -> _Line:
         one = group[0]
         basis = f"{one.evidence.name} of {one.replica} and the log from there on"
         return _Line(image.known.fork(), basis, one.replica, len(group), image.doubt)
@@ -397,7 +397,9 @@ class StateHistory:
                 raise NotTold
             self._lines.append(self._line(group, self._image(group[0])))
 
-    def _witness_in_doubt(self, group: list[SnapshotView], image: Image, doubt: str) -> None:
+    def _witness_in_doubt(
+        self, group: list[SnapshotView], image: SnapshotImage, doubt: str
+    ) -> None:
         """Equal states are judged all the same; others are no fault of the snapshot. A state in
         doubt goes on from the snapshot's.
         """
@@ -412,7 +414,7 @@ class StateHistory:
             self._skip_rules(self._lines[0].doubt)
 
     def _report(
-        self, line: _Line, group: list[SnapshotView], told: tuple[Difference, ...], count: int
+        self, line: _Line, group: list[SnapshotView], told: tuple[KeyDifference, ...], count: int
     ) -> None:
         for one in group:
             self.comparisons.append(

@@ -17,7 +17,7 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.content import TRANSACTION_TYPES
-from kraftlog.quorum.evidence import Difference, Longs
+from kraftlog.quorum.evidence import KeyDifference, Longs
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
@@ -35,7 +35,7 @@ MOST_VERSIONS = 3_000_000
 Snapshot = tuple[int, str]
 """Where a snapshot ends, and a hash over the ids of its batches."""
 
-Compared = tuple[tuple[Difference, ...], int]
+Compared = tuple[tuple[KeyDifference, ...], int]
 """The first differences of a snapshot from the shared history, and how many there are."""
 
 

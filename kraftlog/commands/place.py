@@ -15,8 +15,8 @@ from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.image import Image, image_of
+from kraftlog.state.log_coverage import LogCoverage, scan
 
 COMMITTED = "committed"
 PLACES = """\
@@ -132,7 +132,7 @@ def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
     return ImageBuilder(Quorum(evidence_of(list(options.input), options, replay=False)), redactor)
 
 
-def _offset_of(coverage: Coverage, place: Place, committed: Committed | None) -> int | None:
+def _offset_of(coverage: LogCoverage, place: Place, committed: Committed | None) -> int | None:
     """The offset that is meant; None: the log's end, or a time."""
     if isinstance(place.at, int) or place.at is None:
         return place.at

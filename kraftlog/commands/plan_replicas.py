@@ -50,8 +50,8 @@ from kraftlog.simulate.traffic import (
     from_file,
 )
 from kraftlog.source.settings import limits_of, redactor_of
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
+from kraftlog.state.log_coverage import scan
 
 Row = dict[str, Any]
 RAISES = "tells_the_application"

@@ -123,7 +123,7 @@ _NUMBER_LIMIT = (1 << _VERSION_BITS) - 1
 _NO_CODE = 0xFFFF
 
 
-def _codes(found: kernel.Frames) -> npt.NDArray[np.uint16]:
+def _codes(found: kernel.Envelopes) -> npt.NDArray[np.uint16]:
     """Each record's api key and version in one number; another one where its head is not normal."""
     key, version = found.key, found.version
     normal = (key >= 0) & (key <= _NUMBER_LIMIT) & (version <= _NUMBER_LIMIT)

@@ -97,7 +97,7 @@ class Frames:
 
     batch_index: Numbers
     record_index: Numbers
-    found: kernel.Frames
+    found: kernel.Envelopes
 
 
 def find_frames(window: Window, sections: Sections) -> tuple[Frames, list[int]]:

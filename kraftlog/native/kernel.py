@@ -35,7 +35,7 @@ BUFFER_LIMIT = 1 << 30
 """Places in a buffer, and in the texts of its ids, are numbers of 32 bits."""
 
 
-class Frames(NamedTuple):
+class Envelopes(NamedTuple):
     """The envelopes of many records, an entry per record; places are in the buffer.
 
     Where `bad` is set, only the range [position, end) means anything. `key` is −1 where the head of
@@ -54,7 +54,7 @@ class Frames(NamedTuple):
     bad: Marks
 
 
-def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple[Frames, Marks]:
+def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple[Envelopes, Marks]:
     """The records of some batches, whose records sections are [start, end) of the buffer, and which
     of the batches their records' lengths lead through to the end; of the others there are none.
     """
@@ -71,7 +71,7 @@ def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple
         kept = _library().kraftlog_frames(
             _at(raw), len(counts), *_each(starts, ends, counts, leads, *columns)
         )
-    return Frames(*(one[:kept] for one in columns)), leads
+    return Envelopes(*(one[:kept] for one in columns)), leads
 
 
 SMALL_BATCH_SIZE = 1024

@@ -46,7 +46,7 @@ _TOLD = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class DiskChanges:
     """What differs between the disks and what the lake knows of them."""
 
     read: frozenset[str]
@@ -84,7 +84,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     _tell_verified(again, rotten)
     if not changes and not rotten:
         return False
-    changes = Changes(changes.read | again, changes.gone)
+    changes = DiskChanges(changes.read | again, changes.gone)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(lake, number, written, changes, files)
     row = {
@@ -108,20 +108,20 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     return True
 
 
-def _changes(lake: Lake, files: pa.Table) -> Changes:
+def _changes(lake: Lake, files: pa.Table) -> DiskChanges:
     identity = ["path", "size_bytes", "modified_ns"]
     now = {tuple(row.values()) for row in files.select(identity).to_pylist()}
     known: set[tuple[Any, ...]] = set()
     if lake.exists("files"):
         known = {tuple(row.values()) for row in lake.read("files", identity).to_pylist()}
     paths = {one[0] for one in now}
-    return Changes(
+    return DiskChanges(
         frozenset(one[0] for one in now - known),
         frozenset(one[0] for one in known if one[0] not in paths),
     )
 
 
-def _unchanged(replicas: list[Replica], changes: Changes) -> frozenset[str]:
+def _unchanged(replicas: list[Replica], changes: DiskChanges) -> frozenset[str]:
     """Files that hold record batches, and look as they did when they were read."""
     return frozenset(file.path for file in record_files(replicas)) - changes.read
 
@@ -228,7 +228,7 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
 def _add_side_faults(
     written: Written,
     faults: Iterable[tuple[LogFile, Fault]],
-    changes: Changes,
+    changes: DiskChanges,
     lake: Lake,
 ) -> None:
     for file, fault in faults:
@@ -237,7 +237,9 @@ def _add_side_faults(
             written["faults"].append(write_file(lake.path("faults"), table))
 
 
-def _commit(lake: Lake, number: int, written: Written, changes: Changes, files: pa.Table) -> None:
+def _commit(
+    lake: Lake, number: int, written: Written, changes: DiskChanges, files: pa.Table
+) -> None:
     """Commit in the order of `decoded_tables`; `files` last, as the next run trusts what it
     says.
     """

@@ -15,7 +15,7 @@ from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
 from kraftlog.pipeline.run import Row, run_numbered
-from kraftlog.quorum.evidence import Difference
+from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.health import Past, Since, Unclean
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.history import tells_whole
@@ -114,8 +114,8 @@ def _until(end_offset: int, limits: Thresholds) -> Row:
     return _row(end_offset, _UNTIL, __version__, known)
 
 
-def _difference(row: dict[str, Any]) -> Difference:
-    return Difference(**row | {"fields": tuple(row["fields"])})
+def _difference(row: dict[str, Any]) -> KeyDifference:
+    return KeyDifference(**row | {"fields": tuple(row["fields"])})
 
 
 def _since(value: list[Any]) -> Since:

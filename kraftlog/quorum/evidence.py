@@ -275,7 +275,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class KeyDifference:
     """One key that two images hold differently, in words; `stale_config` marks a config of a topic
     that does not exist.
     """
@@ -302,7 +302,7 @@ class ImageComparison:
     epoch: int
     other: str
     basis: str
-    differences: tuple[Difference, ...]
+    differences: tuple[KeyDifference, ...]
     difference_count: int
 
 

@@ -15,7 +15,7 @@ from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.coverage import rebuildable
+from kraftlog.state.log_coverage import rebuildable
 
 Range = tuple[int, int]
 """Offsets with both ends included."""

@@ -14,9 +14,9 @@ from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.directory import Replica
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image, image_at
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.state import Change, State
 
 CLEAR = Redactor(None)
@@ -121,9 +121,9 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 """Ids that stand for no directory: unassigned, lost, migrating (KIP-858)."""
 
 
-def _best(quorum: Quorum, scans: Sequence[Coverage], at: int | None) -> tuple[Coverage, int]:
+def _best(quorum: Quorum, scans: Sequence[LogCoverage], at: int | None) -> tuple[LogCoverage, int]:
     """The copy that gives the newest state, and its offset."""
-    found: list[tuple[tuple[int, int], int, Coverage, int]] = []
+    found: list[tuple[tuple[int, int], int, LogCoverage, int]] = []
     for order, one in enumerate(scans):
         limit = _limit(quorum, one)
         ranges = [(low, min(high, limit)) for low, high in one.restorable() if low <= limit]
@@ -141,7 +141,7 @@ def _best(quorum: Quorum, scans: Sequence[Coverage], at: int | None) -> tuple[Co
     return coverage, offset
 
 
-def _limit(quorum: Quorum, coverage: Coverage) -> int:
+def _limit(quorum: Quorum, coverage: LogCoverage) -> int:
     """How far a copy counts: to where it leaves the others' history, and to what can be
     committed.
     """
@@ -152,7 +152,7 @@ def _limit(quorum: Quorum, coverage: Coverage) -> int:
     return min(ends)
 
 
-def _epoch_before(quorum: Quorum, coverage: Coverage, offset: int) -> int:
+def _epoch_before(quorum: Quorum, coverage: LogCoverage, offset: int) -> int:
     """The epoch of the last batch below an offset."""
     log = quorum.by_label[coverage.replica.label]
     index = log.index_at(offset - 1)
@@ -162,7 +162,7 @@ def _epoch_before(quorum: Quorum, coverage: Coverage, offset: int) -> int:
     return max(ended, default=-1)
 
 
-def _left_out(quorum: Quorum, scans: Sequence[Coverage], image: Image) -> Iterator[LeftOut]:
+def _left_out(quorum: Quorum, scans: Sequence[LogCoverage], image: Image) -> Iterator[LeftOut]:
     """What the copies hold beyond the image, or instead of a part of it."""
     for one in scans:
         label = one.replica.label

@@ -13,7 +13,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are
-from kraftlog.state.coverage import Coverage, scan
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import (
     DEFAULT_LIMITS,
     LogBatch,
@@ -65,7 +65,7 @@ class Step:
 
 
 def read_log(
-    coverage: Coverage, start: int, end: int, limits: Limits = DEFAULT_LIMITS
+    coverage: LogCoverage, start: int, end: int, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[LogBatch]:
     """The batches that hold offsets in [start, end), each offset once; [start, end) must lie in one
     run.
@@ -84,7 +84,7 @@ def read_log(
 
 
 def steps(
-    coverage: Coverage,
+    coverage: LogCoverage,
     replay: Replay,
     start: int,
     end: int,
@@ -98,7 +98,7 @@ def steps(
 
 
 def image_at(
-    coverage: Coverage,
+    coverage: LogCoverage,
     offset: int | None,
     redactor: Redactor,
     committed_offset: int | None = None,
@@ -133,7 +133,7 @@ def image_at(
     )
 
 
-def _check(coverage: Coverage, offset: int) -> None:
+def _check(coverage: LogCoverage, offset: int) -> None:
     label, end = coverage.replica.label, coverage.log_end_offset
     if not coverage.runs and not coverage.snapshots:
         reasons = "; ".join(f"{one.file.name}: {one.reason}" for one in coverage.rejected)
@@ -156,7 +156,7 @@ def _check(coverage: Coverage, offset: int) -> None:
         )
 
 
-def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = DEFAULT_LIMITS) -> int:
+def offset_at_time(coverage: LogCoverage, time_ms: int, limits: Limits = DEFAULT_LIMITS) -> int:
     """The offset at which the state stood at a time: that of the first record batch whose timestamp
     is later.
 
@@ -171,7 +171,7 @@ def offset_at_time(coverage: Coverage, time_ms: int, limits: Limits = DEFAULT_LI
     return _known_then(coverage, coverage.log_end_offset, time_ms)
 
 
-def _known_then(coverage: Coverage, offset: int, time_ms: int) -> int:
+def _known_then(coverage: LogCoverage, offset: int, time_ms: int) -> int:
     """An offset, unless all that is left of the log's beginning is a snapshot that is newer than
     the time.
     """
@@ -183,7 +183,7 @@ def _known_then(coverage: Coverage, offset: int, time_ms: int) -> int:
 
 
 def image_of(
-    coverage: Coverage,
+    coverage: LogCoverage,
     offset: int | None,
     time_ms: int | None,
     redactor: Redactor,

@@ -19,7 +19,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import LOG
 from kraftlog.parts import leave_out_pandas
-from kraftlog.state.coverage import scan
+from kraftlog.state.log_coverage import scan
 from tests.golden.replica_fold import folded_history
 
 TABLES = {"topics": "TOPIC_RECORD", "partitions": "PARTITION_RECORD", "configs": "CONFIG_RECORD"}

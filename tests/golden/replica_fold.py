@@ -22,8 +22,8 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.message.catalogue import spec_of
 from kraftlog.relations import payload_name
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
-from kraftlog.state.coverage import Coverage
 from kraftlog.state.fold import fold_partitions
+from kraftlog.state.log_coverage import LogCoverage
 from kraftlog.state.outline import PARTITION_TYPES, Outliner
 from kraftlog.state.reading import DEFAULT_LIMITS, log_files
 from kraftlog.state.tables import NO_EFFECT
@@ -34,7 +34,7 @@ Types = dict[str, pa.Table]
 
 
 def folded_history(
-    coverage: Coverage, redactor: Redactor, parts: int = 1, limits: Limits = DEFAULT_LIMITS
+    coverage: LogCoverage, redactor: Redactor, parts: int = 1, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[tuple[str, pa.Table]]:
     """Rows of every history table of a replica, span by span."""
     for span in spans_of(coverage):
@@ -42,7 +42,7 @@ def folded_history(
 
 
 def _of_span(
-    coverage: Coverage, span: Span, redactor: Redactor, parts: int, limits: Limits
+    coverage: LogCoverage, span: Span, redactor: Redactor, parts: int, limits: Limits
 ) -> Iterator[tuple[str, pa.Table]]:
     base_ms = span.base.last_contained_timestamp if span.base is not None else -1
     outliner = Outliner(span.start_offset, base_ms, span.end_offset)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.segment import Limits
-from kraftlog.state.coverage import Coverage
 from kraftlog.state.history import History, history_tables
 from kraftlog.state.image import steps
+from kraftlog.state.log_coverage import LogCoverage
 from kraftlog.state.reading import DEFAULT_LIMITS, Snapshot, load_snapshot
 from kraftlog.state.replay import FaultyRecord, Replay
 
@@ -39,7 +39,7 @@ class Span:
         return (None, None) if self.is_last else (self.end_offset + 1, self.end_timestamp)
 
 
-def spans_of(coverage: Coverage) -> list[Span]:
+def spans_of(coverage: LogCoverage) -> list[Span]:
     """The spans of a replica, in offset order.
 
     Inside a span later snapshots are not needed: they say again what the log says."""
@@ -55,7 +55,7 @@ def spans_of(coverage: Coverage) -> list[Span]:
 
 
 def history_of(
-    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+    coverage: LogCoverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The history of every table of one replica, one record after the other: the definition of
     `fold`.
@@ -74,7 +74,7 @@ def history_of(
 
 
 def history_tables_of(
-    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+    coverage: LogCoverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, pa.Table]:
     """The same, gathered: one Arrow table per history table, also for those without rows."""
     parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in history_tables()}
@@ -87,7 +87,7 @@ def history_tables_of(
 
 
 def faults_of(
-    coverage: Coverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+    coverage: LogCoverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> list[FaultyRecord]:
     """The records of every span that have no effect, in order."""
     faults = []

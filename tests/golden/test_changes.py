@@ -16,8 +16,8 @@ from kraftlog.explain.net import net
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from tests.golden.cases import DATA, Replica
 
 CLEAR = Redactor(None)

@@ -12,9 +12,9 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.history import tells_whole, versions_of
 from kraftlog.state.image import image_at, image_of, offset_at_time, read_log
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import LogBatch
 from kraftlog.state.state import State
 from kraftlog.state.versions import holding_at
@@ -40,7 +40,7 @@ BACKWARDS = Replica("synthetic-client-batches", "0")
 
 
 @cache
-def coverage_of(replica: Replica) -> Coverage:
+def coverage_of(replica: Replica) -> LogCoverage:
     (found,) = find_replicas([str(replica.folder)])
     return scan(found)
 
@@ -50,7 +50,7 @@ def tables_of(replica: Replica) -> dict[str, pa.Table]:
     return history_tables_of(coverage_of(replica), CLEAR)
 
 
-def batches_of(coverage: Coverage) -> list[LogBatch]:
+def batches_of(coverage: LogCoverage) -> list[LogBatch]:
     """The batches of the first span: everything, but for a log with a gap."""
     start, end = coverage.restorable()[0]
     return list(read_log(coverage, start, end))
@@ -86,7 +86,7 @@ def test_a_replay_goes_on_from_what_the_history_tells(replica: Replica) -> None:
         assert state == image.state, offset
 
 
-def _has_base(coverage: Coverage) -> bool:
+def _has_base(coverage: LogCoverage) -> bool:
     return coverage.runs[0].start_offset > 0
 
 

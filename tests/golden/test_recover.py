@@ -12,8 +12,8 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
+from kraftlog.state.log_coverage import scan
 from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica

@@ -15,9 +15,9 @@ import pytest
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import image_at, steps
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.shapes import canonical_text
@@ -35,12 +35,12 @@ WITH_IMAGE = [one for one in REPLICAS if one.has_image]
 
 
 @cache
-def coverage_of(replica: Replica) -> Coverage:
+def coverage_of(replica: Replica) -> LogCoverage:
     (found,) = find_replicas([str(replica.folder)])
     return scan(found)
 
 
-def replay_from_start(coverage: Coverage) -> tuple[Replay, int]:
+def replay_from_start(coverage: LogCoverage) -> tuple[Replay, int]:
     """An empty replay where the log begins at 0, else one of the oldest snapshot."""
     if coverage.runs and coverage.runs[0].start_offset == 0:
         return Replay(), 0
@@ -134,7 +134,7 @@ def test_a_history_with_a_gap(tmp_path: Path) -> None:
         assert end is None or end <= first.end_offset + 1 or row["valid_from_offset"] > 0
 
 
-def assert_folded(coverage: Coverage) -> None:
+def assert_folded(coverage: LogCoverage) -> None:
     folded: dict[str, list[str]] = defaultdict(list)
     for name, rows in folded_history(coverage, CLEAR, parts=2):
         folded[name] += map(repr, rows.to_pylist())

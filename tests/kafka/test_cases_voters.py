@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import scan
+from kraftlog.state.log_coverage import scan
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import NEWEST
 from tests.kafka_quorum import Quorum

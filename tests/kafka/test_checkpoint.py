@@ -17,9 +17,9 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.checkpoint import write_checkpoint
-from kraftlog.state.coverage import scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image, image_at
+from kraftlog.state.log_coverage import scan
 from tests import kafka_judge
 from tests.canonical import canonical_lines
 from tests.golden.cases import PARTITION, REPLICAS, Replica

@@ -8,8 +8,8 @@ import pytest
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from tests import kafka_judge
 from tests.canonical import canonical_lines
 from tests.golden.cases import Replica

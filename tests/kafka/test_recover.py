@@ -16,9 +16,9 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from tests import kafka_quorum
 from tests.golden.cases import DATA
 from tests.kafka_judge import JUDGE, NEWEST

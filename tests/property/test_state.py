@@ -19,9 +19,9 @@ from kraftlog.log.batch import crc_is_valid
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.encode import encode_batch, encode_message, metadata_record
 from kraftlog.state.image import image_at, steps
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import decoded
 from kraftlog.state.replay import Origin, Replay
 from tests.canonical import canonical_lines
@@ -128,7 +128,7 @@ def test_golden_batches_are_encoded_back_to_the_same_bytes() -> None:
 
 
 @cache
-def covered(case: str, node: str) -> Coverage:
+def covered(case: str, node: str) -> LogCoverage:
     (found,) = find_replicas([str(Replica(case, node).folder)])
     return scan(found)
 

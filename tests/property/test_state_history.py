@@ -23,11 +23,11 @@ from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import MessageSpec
 from kraftlog.pipeline.histories import since
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
-from kraftlog.state.coverage import scan
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.history import History, history_tables, versions_of
 from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
     PARTITION_TYPES,

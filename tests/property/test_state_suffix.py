@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.checkpoint import write_checkpoint
-from kraftlog.state.coverage import Coverage, scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import image_at, read_log, steps
+from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.write import losses
@@ -31,13 +31,13 @@ REPLAYED = [one for one in REPLICAS if one.has_image]
 
 
 @cache
-def coverage_of(replica: Replica) -> Coverage:
+def coverage_of(replica: Replica) -> LogCoverage:
     (found,) = find_replicas([str(replica.folder)])
     return scan(found)
 
 
 @cache
-def whole_log(replica: Replica) -> Coverage:
+def whole_log(replica: Replica) -> LogCoverage:
     """The coverage without the snapshots that the log has outrun: what begins the log is its only
     base.
     """

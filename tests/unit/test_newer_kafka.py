@@ -19,9 +19,9 @@ from kraftlog.plain import sentence
 from kraftlog.quorum.chain import chain
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import Image, image_at
 from kraftlog.state.known import Known
+from kraftlog.state.log_coverage import scan
 from kraftlog.state.standing import by_key
 from tests.canonical import canonical_lines
 from tests.unit.audit_logs import (

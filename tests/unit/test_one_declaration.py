@@ -360,7 +360,7 @@ def test_a_state_table(copy: Path) -> None:
         from kraftlog.message.catalogue import spec_of
         from kraftlog.metrics.compaction import KEYS
         from kraftlog.pipeline.every_table import all_tables
-        from kraftlog.state.coverage import scan
+        from kraftlog.state.log_coverage import scan
         from kraftlog.state.encode import encode_batch, metadata_record
         from kraftlog.state.history import History
         from kraftlog.state.image import steps

@@ -19,8 +19,8 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
-from kraftlog.state.coverage import scan
 from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from tests.golden.cases import CASES, DATA, Replica
 from tests.unit.audit_logs import (
     NO_OP,

@@ -12,9 +12,9 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.coverage import Coverage, rebuildable, scan
 from kraftlog.state.difference import differences
 from kraftlog.state.image import image_at, offset_at_time, steps
+from kraftlog.state.log_coverage import LogCoverage, rebuildable, scan
 from kraftlog.state.reading import load_snapshot
 from tests.golden.cases import Replica
 
@@ -22,7 +22,7 @@ CLEAR = Redactor(None)
 SNAPSHOTS = Replica("synthetic-snapshots", "0")
 
 
-def covered(folder: Path) -> Coverage:
+def covered(folder: Path) -> LogCoverage:
     (found,) = find_replicas([str(folder)])
     return scan(found)
 

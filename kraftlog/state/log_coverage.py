@@ -1,7 +1,7 @@
 """What can be rebuilt from a replica's files: unbroken runs of its log, its complete snapshots, and
 the offsets that both miss.
 
-In: a replica. Out: `Coverage`. Only batch headers and CRCs are read here. What another replica's
+In: a replica. Out: `LogCoverage`. Only batch headers and CRCs are read here. What another replica's
 files could give is `quorum.restorable`'s matter: that takes a look at both histories.
 """
 
@@ -48,7 +48,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class LogCoverage:
     """Everything of a replica that a state can be rebuilt from."""
 
     replica: Replica
@@ -122,7 +122,7 @@ def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[t
     return ranges
 
 
-def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
+def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> LogCoverage:
     """Read every header of a replica's log, and the two ends of its checkpoints."""
     runs: list[UnbrokenRun] = []
     gaps: list[Gap] = []
@@ -147,7 +147,7 @@ def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         if not run.paths or run.paths[-1] != path:
             run.paths.append(path)
     snapshots, rejected = find_snapshots(replica, limits)
-    return Coverage(replica, tuple(runs), tuple(gaps), tuple(snapshots), tuple(rejected))
+    return LogCoverage(replica, tuple(runs), tuple(gaps), tuple(snapshots), tuple(rejected))
 
 
 def _log(replica: Replica, limits: Limits) -> Iterator[tuple[str, LogBatch | Fault]]:
