@@ -1,15 +1,19 @@
 """What all tests share: one Spark session, as its start and first queries cost most of a run."""
 
 import gc
+import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from kraftlog.garbage import THRESHOLDS
+from tests import small_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +33,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda one: "spark" not in one.path.parts)
 
 
+class OneSpark(LoadFileScheduling):
+    """Each file in one process, and those that share a Spark session all in the same: a second
+    session costs its start, and its JVM's first queries once more.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "spark" if _asks_for_spark(file) else file
+
+
+@cache
+def _asks_for_spark(file: str) -> bool:
+    """Whether a test of a file takes the fixture `spark`."""
+    text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+    return bool(re.search(r'[(\s]spark: "?SparkSession', text))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
+    """What `-n` gives out by, whatever `--dist` says."""
+    return OneSpark(config, log)
+
+
 def pytest_collection_finish() -> None:
     """The thousands of tests stay to the end: nobody need look for cycles among them again."""
     gc.collect()
@@ -43,12 +70,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     settings = {
-        # The second compiler pays only after minutes; without it tiny jobs cost half.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        # So do code made for each query, and plans made anew between its stages.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
+        **small_queries.SETTINGS,
+        "spark.driver.extraJavaOptions": small_queries.JVM,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }

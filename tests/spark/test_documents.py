@@ -1,12 +1,11 @@
 """Every command, every line of Python and every query in the documents runs as it is written.
 
 Paths of the documents stand for a copy of the example quorum and one lake, which its first command
-makes. Commands run in this process through `kraftlog.cli.main`; `spark-submit` is run as it is
-written by `test_submit`, queries.md by `test_queries`; of `make` only the targets are looked at, as
-it would set up another environment. What is not kraftlog's is listed in `NOT_OURS`.
+makes. Commands run in this process through `kraftlog.cli.main`; `spark-submit` and the notebook are
+run by `test_submit`, queries.md by `test_queries`; of `make` only the targets are looked at, as it
+would set up another environment. What is not kraftlog's is listed in `NOT_OURS`.
 """
 
-import ast
 import json
 import re
 import shutil
@@ -30,8 +29,6 @@ from tests.fake_controller import FakeController, serving
 LAKE_COMMAND = "kraftlog run --input examples/quorum --lake .lake"
 NOT_OURS = ("rsync ", "kafka-metadata-quorum.sh ", "cp dist/", "python3 -m venv ", "/opt/kraftlog/")
 """Tools of others, and the installation of the wheel, which `test_submit` does."""
-NOTEBOOK = ROOT / "examples" / "analyst.ipynb"
-
 
 CONTROLLER = "c1:9093"
 AUTHORIZER_LINE = (
@@ -212,43 +209,3 @@ def test_the_analyst_is_told_of_every_table() -> None:
     tables = decoded_tables() | state_tables() | derived_tables()
     named = re.findall(r"`(\w+)`", told)
     assert sorted(named) == sorted(tables)
-
-
-def test_the_notebook_answers_what_it_shows(
-    folder: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Run from its folder, each cell prints and gives what is stored with it; its plots are drawn,
-    for readers who run nothing. `make notebook` stores it anew.
-    """
-    monkeypatch.chdir(folder / "examples")
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    scope: dict[str, object] = {}
-    plots = 0
-    capsys.readouterr()
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            given = last_value("".join(cell["source"]), scope)
-            outputs = cell["outputs"]
-            printed = ["".join(one["text"]) for one in outputs if one["output_type"] == "stream"]
-            assert "".join(printed) == capsys.readouterr().out
-            shown = [one["data"] for one in outputs if one["output_type"] == "execute_result"]
-            plots += sum("image/png" in one for one in shown)
-            texts = ["".join(one["text/plain"]) for one in shown if "image/png" not in one]
-            assert texts == ([repr(given)] if isinstance(given, list | dict) else [])
-    assert plots == 2
-    assert scope["lost"] == ["ghost-topic-a", "ghost-topic-b"]
-    # The quorum itself has removed these: controller 2 fetches that, and loses nothing.
-    assert scope["removed"] == {"shipments.raw-7": 193, "ledger.raw-9": 194, "clicks.v2-5": 196}
-
-
-def last_value(source: str, scope: dict[str, object]) -> object:
-    """Run a cell; what its last line gives, where that is an expression."""
-    tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, NOTEBOOK.name, "exec"), scope)
-    if not isinstance(last, ast.Expr):
-        return None
-    return eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), scope)

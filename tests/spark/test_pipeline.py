@@ -1,6 +1,4 @@
-"""The whole pipeline into Delta: right tables, idempotent, incremental, safe when killed; read back
-by plain Spark.
-"""
+"""The whole pipeline into Delta by Spark's tasks: right tables, idempotent; read back by plain Spark."""
 
 import json
 import shutil
@@ -53,9 +51,6 @@ class Lab:
     def versions(self) -> dict[str, int]:
         names = [*decoded_tables(), *derived_tables(), *state_tables()]
         return {name: self.lake.open(name).version() for name in names if self.lake.exists(name)}
-
-    def log(self, node: str) -> Path:
-        return next((self.root / node / "__cluster_metadata-0").glob("*.log"))
 
 
 @pytest.fixture(scope="module")
@@ -186,95 +181,6 @@ def test_every_table_has_comments_for_spark(isolated: Lab) -> None:
         columns = isolated.spark.sql(f"describe table delta.`{isolated.lake.path(name)}`")
         missing = columns.where("comment is null and col_name not like '#%' and col_name != ''")
         assert missing.isEmpty(), (name, missing.collect())
-
-
-def test_a_grown_log_adds_only_what_is_new(spark: SparkSession, tmp_path: Path) -> None:
-    lab = Lab(spark, ISOLATED, tmp_path)
-    log = lab.log("1")
-    whole = log.read_bytes()
-    other = lab.log("3")
-    other.unlink()
-    shutil.rmtree(lab.root / "11")
-    log.write_bytes(whole[:20_000])
-    lab.bring_up()
-    before = lab.table("records").count()
-    known = set(lab.table("records").inputFiles())
-    past = ended_partitions(lab)
-    log.write_bytes(whole)
-    lab.bring_up()
-    assert lab.table("records").count() > before
-    assert known <= set(lab.table("records").inputFiles())
-    newest = max(lab.rows("runs"), key=lambda row: row["number"])
-    assert newest["read_file_count"] == 1
-    assert 0 < newest["new_batch_count"] < newest["batch_count"]
-    positions = lab.rows("batches", "replica = '1' and file_kind = 'log'")
-    assert sum(row["size_bytes"] for row in positions) == len(whole)
-    assert past
-    assert past <= ended_partitions(lab), "what had ended is not told again"
-    other = tmp_path / "anew"
-    anew = load_options({"input": [str(lab.root)], "lake": str(other)})
-    other.mkdir()
-    shutil.copy(lab.lake.path("_redaction.key"), other)
-    for step in ("decode", "materialize"):
-        STEPS[step](lambda: spark.sparkContext, anew)
-    for name in state_tables():
-        assert contents(lab.lake, name) == contents(Lake(str(other)), name), name
-
-
-def ended_partitions(lab: Lab) -> set[str]:
-    """The files of the shared lineage's partitions that no longer hold."""
-    return {
-        file["path"]
-        for file, values in lab.lake.files("partitions")
-        if values == {"lineage": "main", "is_current": False}
-    }
-
-
-def contents(lake: Lake, name: str) -> list[str]:
-    return sorted(map(repr, lake.read(name).to_pylist()))
-
-
-def test_a_log_that_was_cut_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
-    lab = Lab(spark, ISOLATED, tmp_path)
-    lab.bring_up()
-    records = lab.table("records").count()
-    log = lab.log("2")
-    cut = next(
-        row["position"]
-        for row in lab.rows("batches", "replica = '2' and file_kind = 'log'")
-        if row["base_offset"] == 176
-    )
-    log.write_bytes(log.read_bytes()[:cut])
-    lab.bring_up()
-    ends = {
-        row["replica"]: row["log_end_offset"]
-        for row in lab.rows("replicas")
-        if row["run_id"] == max(lab.rows("runs"), key=lambda run: run["number"])["run_id"]
-    }
-    assert ends["2"] == 176
-    assert lab.table("records").count() == records, "what was once on a disk stays in the lake"
-
-
-def test_a_killed_run_loses_nothing_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab = Lab(spark, ISOLATED, tmp_path)
-    write = Lake.write
-
-    def killed(self: Lake, spec: Any, *rest: Any, **more: Any) -> int:
-        if spec.name == "files":
-            raise KeyboardInterrupt
-        return write(self, spec, *rest, **more)
-
-    monkeypatch.setattr(Lake, "write", killed)
-    with pytest.raises(KeyboardInterrupt):
-        lab.bring_up()
-    monkeypatch.undo()
-    assert lab.table("records").count() > 0
-    lab.bring_up()
-    ids = lab.table("records").select("batch_id", "record_index")
-    assert ids.count() == ids.distinct().count()
-    assert {row["replica"] for row in lab.rows("replicas")} == {"1", "2", "3", "11", "12"}
 
 
 def test_steps_need_a_decoded_lake(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,21 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.config import load_options
 from kraftlog.pipeline.every_table import all_tables
+from kraftlog.pipeline.steps import run_pipeline
 from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.register import Register
 from tests.golden.cases import DATA
+from tests.in_process import InProcess
 
 ISOLATED = str(DATA / "isolated" / "replicas")
 TIMES = {"runs": {"started", "finished"}, "snapshots": {"load_ms", "predicted_load_ms"}}
 """Columns that say when something was done, or how long it took."""
 
+PATIENCE = {"lease_seconds": 4, "wait_seconds": 600}
+
 
 def start(lake: str) -> "subprocess.Popen[str]":
     """One run, as people start it."""
-    options = ["--lease-seconds", "4", "--wait-seconds", "600"]
+    options = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in PATIENCE.items()]
     command = [sys.executable, "-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake]
     return subprocess.Popen(
         [*command, *options, "--master", "local[1]"],
@@ -89,8 +94,9 @@ def contents(lake: str) -> dict[str, list[str]]:
 def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What one run leaves, alone."""
     lake = with_key(tmp_path_factory.mktemp("clean") / "lake")
-    said, _ = start(lake).communicate(timeout=600)
-    assert Lake(lake).run_number("contract_results") == 1, said
+    options = {"input": [ISOLATED], "lake": lake, "master": "local[1]", **PATIENCE}
+    assert run_pipeline(InProcess, load_options(options)).exit_code == 0
+    assert Lake(lake).run_number("contract_results") == 1
     return contents(lake)
 
 

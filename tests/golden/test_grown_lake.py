@@ -1,0 +1,130 @@
+"""What a run leaves in a lake whose input has grown, was cut, or that a killed run has begun."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.config import load_options
+from kraftlog.pipeline.steps import STEPS
+from kraftlog.tables.lake import Lake
+from kraftlog.tables.spec import state_tables
+from tests.golden.cases import DATA
+from tests.in_process import InProcess
+
+Row = dict[str, Any]
+
+
+class Lab:
+    """A copy of a golden quorum, and a lake."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.lake = folder / "replicas", Lake(str(folder / "lake"))
+        shutil.copytree(DATA / "isolated" / "replicas", self.root)
+
+    def bring_up(self) -> None:
+        """The two steps that others build on."""
+        bring_up(self.root, self.lake)
+
+    def rows(self, name: str) -> list[Row]:
+        rows: list[Row] = self.lake.read(name).to_pylist()
+        return rows
+
+    def batches(self, replica: str) -> list[Row]:
+        """Those in the log of a replica."""
+        rows = self.rows("batches")
+        return [one for one in rows if (one["replica"], one["file_kind"]) == (replica, "log")]
+
+    def files(self, name: str) -> set[str]:
+        return {file["path"] for file, _ in self.lake.files(name)}
+
+    def log(self, node: str) -> Path:
+        return next((self.root / node / "__cluster_metadata-0").glob("*.log"))
+
+
+def bring_up(root: Path, lake: Lake) -> None:
+    options = load_options({"input": [str(root)], "lake": lake.root})
+    for step in ("decode", "materialize"):
+        STEPS[step](InProcess, options)
+
+
+def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    log = lab.log("1")
+    whole = log.read_bytes()
+    lab.log("3").unlink()
+    shutil.rmtree(lab.root / "11")
+    log.write_bytes(whole[:20_000])
+    lab.bring_up()
+    before = lab.lake.read("records").num_rows
+    known = lab.files("records")
+    past = ended_partitions(lab)
+    log.write_bytes(whole)
+    lab.bring_up()
+    assert lab.lake.read("records").num_rows > before
+    assert known <= lab.files("records")
+    newest = max(lab.rows("runs"), key=lambda row: row["number"])
+    assert newest["read_file_count"] == 1
+    assert 0 < newest["new_batch_count"] < newest["batch_count"]
+    assert sum(row["size_bytes"] for row in lab.batches("1")) == len(whole)
+    assert past
+    assert past <= ended_partitions(lab), "what had ended is not told again"
+    anew = tmp_path / "anew"
+    anew.mkdir()
+    shutil.copy(lab.lake.path("_redaction.key"), anew)
+    bring_up(lab.root, Lake(str(anew)))
+    for name in state_tables():
+        assert contents(lab.lake, name) == contents(Lake(str(anew)), name), name
+
+
+def ended_partitions(lab: Lab) -> set[str]:
+    """The files of the shared lineage's partitions that no longer hold."""
+    return {
+        file["path"]
+        for file, values in lab.lake.files("partitions")
+        if values == {"lineage": "main", "is_current": False}
+    }
+
+
+def contents(lake: Lake, name: str) -> list[str]:
+    return sorted(map(repr, lake.read(name).to_pylist()))
+
+
+def test_a_log_that_was_cut_is_corrected(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.bring_up()
+    records = lab.lake.read("records").num_rows
+    log = lab.log("2")
+    cut = next(row["position"] for row in lab.batches("2") if row["base_offset"] == 176)
+    log.write_bytes(log.read_bytes()[:cut])
+    lab.bring_up()
+    ends = {
+        row["replica"]: row["log_end_offset"]
+        for row in lab.rows("replicas")
+        if row["run_id"] == max(lab.rows("runs"), key=lambda run: run["number"])["run_id"]
+    }
+    assert ends["2"] == 176
+    assert lab.lake.read("records").num_rows == records, "what was once on a disk stays in the lake"
+
+
+def test_a_killed_run_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    write = Lake.write
+
+    def killed(self: Lake, spec: Any, *rest: Any, **more: Any) -> int:
+        if spec.name == "files":
+            raise KeyboardInterrupt
+        return write(self, spec, *rest, **more)
+
+    monkeypatch.setattr(Lake, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        lab.bring_up()
+    monkeypatch.undo()
+    assert lab.lake.read("records").num_rows > 0
+    lab.bring_up()
+    ids = [(row["batch_id"], row["record_index"]) for row in lab.rows("records")]
+    assert len(ids) == len(set(ids))
+    assert {row["replica"] for row in lab.rows("replicas")} == {"1", "2", "3", "11", "12"}

@@ -1,0 +1,16 @@
+"""Spark's settings for queries over tables of a few rows, where preparing costs more than reading."""
+
+SETTINGS = {
+    # Code made for each query, and plans made anew between its stages, pay after seconds only.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+JVM = "-XX:TieredStopAtLevel=1"
+"""The second compiler pays only after minutes; without it tiny jobs cost half."""
+
+
+def submitted(settings: dict[str, str]) -> str:
+    """PYSPARK_SUBMIT_ARGS that have a program's JVM start with settings."""
+    words = [f"--conf '{name}={value}'" for name, value in settings.items()]
+    return " ".join([*words, "pyspark-shell"])
