@@ -7,7 +7,7 @@ BIN := .venv/bin
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
+.PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,11 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 run: .venv/.stamp ## Audit the sample quorum into .lake
 	$(BIN)/kraftlog run --input examples/quorum --lake .lake
 
-test: check ## Lint, types and every test that needs only Python and Java
+test: lint ## Lint, types and every test that needs only Python and Java
+	@$(MAKE) --no-print-directory --jobs 2 type pytest
+
+# Types are looked at by one core, and some tests wait: for a lease, a stream, a JVM.
+pytest: .venv/.stamp
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
