@@ -24,6 +24,10 @@ from kraftlog.quorum.tails import Fate, fate
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voters import VoterSet
 
+MOST_IN_A_MS = 10_000
+"""Records that a leader is taken to write within one millisecond: what one operation may write
+(Kafka's QuorumController.MAX_RECORDS_PER_USER_OP)."""
+
 
 @dataclass(frozen=True)
 class Quorum:
@@ -365,10 +369,17 @@ class Quorum:
         self, logs: list[LogView], end: int, epoch: int, stamp: int
     ) -> str | None:
         for log in logs:
-            if end > (log.end_offset or 0) and log.last_epoch == epoch:
-                newest = int(log.evidence.log.max_timestamps[log.rows[-1]])
-                if newest > stamp:
-                    return f"the log of {log.label} ends at {log.end_offset}, before {end}, with a batch that is {newest - stamp} ms newer than all that it holds"
+            reached = log.end_offset or 0
+            if end <= reached or log.last_epoch != epoch:
+                continue
+            times = log.evidence.log.max_timestamps
+            oldest, newest = int(times[log.rows[0]]), int(times[log.rows[-1]])
+            ends = f"the log of {log.label} ends at {reached}, before {end}, with a batch"
+            if newest > stamp:
+                return f"{ends} that is {newest - stamp} ms newer than all that it holds"
+            # Where a clock stands still, all records are of one millisecond.
+            if oldest < newest == stamp and end - reached > MOST_IN_A_MS:
+                return f"{ends} of the same millisecond as the last record that it holds, and no leader writes the {end - reached:,} records between in one"
         return None
 
     @cached_property

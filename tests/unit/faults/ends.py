@@ -19,7 +19,7 @@ from tests.unit.audit_logs import (
     topic,
     uvarint,
 )
-from tests.unit.faults.table import AT, END_POSITION, LATER, fault
+from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, fault
 
 LOST = "log_end_lost"
 
@@ -268,6 +268,23 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.segment(6).unlink()
+
+
+def named(end_offset: int) -> Damage:
+    """A snapshot of all that the logs hold, by the time in it, is named as if it ended elsewhere."""
+
+    def damage(nodes: list[Node]) -> None:
+        stored = [one for one in healthy_log() if one.keys is None]
+        newest = healthy_log()[-1].ms
+        nodes[0].checkpoint(end_offset, 2).write_bytes(snapshot(stored, 2, newest))
+
+    return damage
+
+
+fault(
+    "snapshot_within_committed", "critical", "1", 10_013, says="no leader writes the 10,001 records",
+    sound=named(12),
+)(named(10_013))  # fmt: skip
 
 
 @fault("snapshot_within_committed", "critical", "1", 40, says="It is not of this log")
