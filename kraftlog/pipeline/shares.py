@@ -80,7 +80,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ShareStretch:
     """What all shares of one stretch have in common; pickles.
 
     `standing` takes the place of the base snapshot where a fold goes on from known history. What
@@ -101,7 +101,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedShare:
     """The files that wait for their commit, by table, the versions that hold at each offset that
     was asked for, and what the rules have found; `holds_records`: there were records of the log.
     """
@@ -113,7 +113,7 @@ class Folded:
     holds_records: bool
 
 
-def fold_stretch(stretch: Stretch, outline: Outline, start_spark: StartSpark) -> Folded:
+def fold_stretch(stretch: ShareStretch, outline: Outline, start_spark: StartSpark) -> FoldedShare:
     """Fold the partitions of a stretch."""
     if stretch.count == 1:
         return _fold(stretch, outline, 0)
@@ -122,14 +122,14 @@ def fold_stretch(stretch: Stretch, outline: Outline, start_spark: StartSpark) ->
     return _joined(folded)
 
 
-def _joined(folded: list[Folded]) -> Folded:
+def _joined(folded: list[FoldedShare]) -> FoldedShare:
     """What all shares have come to."""
     issues, led = Issues(), defaultdict[int, list[Led]](list)
     for one in folded:
         issues.merge(one.issues)
         for at, found in one.led.items():
             led[at] += found
-    return Folded(
+    return FoldedShare(
         [file for one in folded for file in one.written],
         {at: pa.concat_tables([one.standing[at] for one in folded]) for at in folded[0].standing},
         issues,
@@ -143,14 +143,14 @@ def shares_of(row_count: int, rows_per_share: int) -> int:
     return 1 << max(0, row_count // rows_per_share).bit_length()
 
 
-def _fold_share(stretch: Stretch, outline: Outline, share: int) -> Iterator[Folded]:
+def _fold_share(stretch: ShareStretch, outline: Outline, share: int) -> Iterator[FoldedShare]:
     folded = _fold(stretch, outline, share)
     # The worker stays; what it does not need now, the driver may need later.
     pa.default_memory_pool().release_unused()
     yield folded
 
 
-def _read(stretch: Stretch, share: int) -> Tables:
+def _read(stretch: ShareStretch, share: int) -> Tables:
     """The rows of a stretch that belong to a share, by what they are read for."""
     gathered: dict[str, list[pa.Table]] = defaultdict(list)
     of_base = [one for one in stretch.sources if one.kind == BASE]
@@ -223,7 +223,7 @@ def _in_batches(parts: list[pa.Table], ids: pa.Array | None) -> Iterator[pa.Tabl
         yield part if wanted.all() else part.filter(pa.array(wanted))
 
 
-def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
+def _fold(stretch: ShareStretch, outline: Outline, share: int) -> FoldedShare:
     tables = _read(stretch, share)
     base = tables.get(BASE)
     standing = tables.get(STANDING)
@@ -240,7 +240,7 @@ def _fold(stretch: Stretch, outline: Outline, share: int) -> Folded:
     rows = since(rows, stretch.fork_offset)
     faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
     written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
-    return Folded(
+    return FoldedShare(
         written + write_faults(stretch.lake, faults),
         stands,
         _judged(folded.applied) if stretch.watch is not None else Issues(),

@@ -28,8 +28,14 @@ from kraftlog.pipeline.histories import (
 )
 from kraftlog.pipeline.lineage_digests import base_ids_of
 from kraftlog.pipeline.run import StartSpark
-from kraftlog.pipeline.shares import Folded, KnownVersions, fold_stretch, shares_of, sources_of
-from kraftlog.pipeline.shares import Stretch as ShareStretch
+from kraftlog.pipeline.shares import (
+    FoldedShare,
+    KnownVersions,
+    ShareStretch,
+    fold_stretch,
+    shares_of,
+    sources_of,
+)
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.history import milliseconds
@@ -257,7 +263,7 @@ class States:
 
     def _partitions(
         self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
-    ) -> Folded:
+    ) -> FoldedShare:
         """Fold the partitions, from known history where there is some."""
         share, follows = self._share_stretch(lineage, stretch, forks), outline
         if share.standing is not None:
@@ -269,7 +275,7 @@ class States:
             follows = from_there or outline
         return fold_stretch(share, follows, self.start_spark)
 
-    def _tell(self, outline: Outline, folded: Folded) -> None:
+    def _tell(self, outline: Outline, folded: FoldedShare) -> None:
         """Gather what the fold of the shared lineage has come to."""
         self._take(folded.written)
         self.standing |= folded.standing

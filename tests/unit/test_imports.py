@@ -224,15 +224,11 @@ def test_one_module_decides_who_computes_checksums(imports: list[Import]) -> Non
     assert taken == {"kraftlog.log.crc"}
 
 
-SAID_TWICE = {"Folded", "Stretch"}
-"""Public classes whose name another room has too. There must be no more of them."""
-
-
 def test_no_noun_has_two_meanings() -> None:
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in module_files(ROOT).values())
     classes = [one.name for tree in trees for one in tree.body if isinstance(one, ast.ClassDef)]
     counted = Counter(name for name in classes if not name.startswith("_"))
-    assert {name for name, count in counted.items() if count > 1} == SAID_TWICE
+    assert {name for name, count in counted.items() if count > 1} == set()
 
 
 def test_declared_spark_modules_exist() -> None:
