@@ -84,13 +84,16 @@ NAMES_KEPT = 100
 
 
 class Crowd(NamedTuple):
-    """Removals of one kind close together: the first and the last, how many, of how many."""
+    """Removals of one kind close together: the first and the last, how many, of how many; and with
+    which one they had become too many.
+    """
 
     table: str
     first_offset: int
     last_offset: int
     removed: int
     total: int
+    many_from: int
     changes: tuple[Change, ...]
 
     @property
@@ -161,12 +164,17 @@ class MassDeletion:
         start = gone.crowd(lambda count: self._many(table, count, left))
         if start is None:
             return
-        removed = len(gone.rows) - start
+        removed, first = len(gone.rows) - start, gone.rows[start][1]
         worst = self._worst.get(table)
-        if worst is None or removed >= worst.removed:
+        many_from = offset if worst is None else worst.many_from
+        # Few that went before made it many too soon: they are no part of what is many alone.
+        is_the_crowd = worst is not None and worst.first_offset < first <= many_from
+        if worst is None or removed >= worst.removed or is_the_crowd:
             kept = gone.rows[start : start + NAMES_KEPT]
             names = tuple(change for _, _, change in kept)
-            self._worst[table] = Crowd(table, kept[0][1], offset, removed, left + removed, names)
+            self._worst[table] = Crowd(
+                table, first, offset, removed, left + removed, many_from, names
+            )
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits
@@ -194,9 +202,9 @@ class MassDeletion:
         rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
         self._gone[table] = _Gone(rows, 0, list(gone["after_pauses"]))
         if gone["told"] is not None:
-            first, last, removed, total = gone["told"]
+            first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])
-            self._worst[table] = Crowd(table, first, last, removed, total, names)
+            self._worst[table] = Crowd(table, first, last, removed, total, many_from, names)
 
 
 def _removal(table: str, value: Data) -> Change:

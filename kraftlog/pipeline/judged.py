@@ -25,6 +25,9 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 
+_FORM = 2
+"""How rows say what goes on; after those of another form, all is told anew."""
+
 
 class GoesOn(NamedTuple):
     """The offset up to which the partitions are known, and what was judged up to there; None where
@@ -111,7 +114,7 @@ def _row(
 def _until(end_offset: int, limits: Thresholds) -> Row:
     """What the run says that the next one can go on from: the rules' version, and their limits."""
     known = {name: value for name, value in asdict(limits).items() if name.startswith("mass_")}
-    return _row(end_offset, _UNTIL, __version__, known)
+    return _row(end_offset, _UNTIL, __version__, {"form": _FORM, **known})
 
 
 def _difference(row: dict[str, Any]) -> KeyDifference:

@@ -87,10 +87,13 @@ def by_definition(events: list[Event]) -> list[Crowd]:
             if other[0] - one[0] > 1000 and is_many(len(burst) - index, left)
         ]
         burst = burst[max(starts, default=0) :]
-        if worst is None or len(burst) >= worst.removed:
+        many_from = worst.many_from if worst is not None else offset
+        # What was not too many before the burst began is the burst's own crowd.
+        is_own = worst is not None and worst.first_offset < burst[0][1] <= many_from
+        if worst is None or len(burst) >= worst.removed or is_own:
             names = tuple(named(at) for _, at in burst[:NAMES_KEPT])
             total = left + len(burst)
-            worst = Crowd("topics", burst[0][1], offset, len(burst), total, names)
+            worst = Crowd("topics", burst[0][1], offset, len(burst), total, many_from, names)
     return found if worst is None else [*found, worst]
 
 
@@ -105,6 +108,21 @@ def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]], at: i
         events.append((now, left))
     assert told(events) == by_definition(events)
     assert told_in_two(events, at) == told(events)
+
+
+def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
+    """One went now and then; then five of six at once, which is many without those."""
+    before = [(10_000 * at, 10 - at) for at in range(4)]
+    crowd = [(40_000, 5 - at) for at in range(5)]
+    (found,) = told([*before, *crowd])
+    assert (found.first_offset, found.last_offset, found.removed, found.total) == (4, 8, 5, 6)
+
+
+def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
+    first = [(0, 12 - at) for at in range(8)]
+    second = [(5000, 4 - at) for at in range(4)]
+    (found,) = told([*first, *second])
+    assert (found.first_offset, found.removed) == (0, 11)
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
