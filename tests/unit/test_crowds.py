@@ -111,11 +111,13 @@ def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]], at: i
 
 
 def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
-    """One went now and then; then five of six at once, which is many without those."""
-    before = [(10_000 * at, 10 - at) for at in range(4)]
-    crowd = [(40_000, 5 - at) for at in range(5)]
+    """Eight of twenty are not too many; eight of the twelve that were left then are by themselves,
+    though with the others there were more.
+    """
+    before = [(0, 12)] * 8
+    crowd = [(30_000, 11 - at) for at in range(8)]
     (found,) = told([*before, *crowd])
-    assert (found.first_offset, found.last_offset, found.removed, found.total) == (4, 8, 5, 6)
+    assert (found.first_offset, found.last_offset, found.removed, found.total) == (8, 15, 8, 12)
 
 
 def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
