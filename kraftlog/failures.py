@@ -5,6 +5,7 @@ work, with one sentence on stderr and no stack trace (`--debug` shows it). None 
 text is shown unless it was written for users, as it may hold what lies in a file.
 """
 
+import logging
 import os
 import re
 import signal
@@ -77,6 +78,7 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     finally:
         if before is not None:
             signal.signal(signal.SIGINT, before)
+            logging.disable(logging.NOTSET)
 
 
 @contextmanager
@@ -108,6 +110,8 @@ def _interrupted(number: int, frame: object) -> None:
     # Written past the streams: the signal may come while one of them is being written.
     with suppress(OSError):
         os.write(2, _STOPPING)
+    # Libraries that are told of it on their way (py4j) log it, with a trace.
+    logging.disable()
     raise KeyboardInterrupt
 
 

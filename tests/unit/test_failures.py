@@ -283,6 +283,36 @@ def test_ctrl_c_is_answered_at_once_and_a_second_one_waits_for_nothing(
         assert process.wait(20) == 130
 
 
+_LOGS_WHAT_IT_MEETS = """
+import logging, signal, sys, time
+from kraftlog.failures import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work():
+    try:
+        print("at work", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        logging.exception("interrupted while sending")
+        raise
+code = guarded(work)
+logging.error("heard again")
+sys.exit(code)
+"""
+
+
+def test_what_libraries_log_of_an_interrupt_is_not_shown() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _LOGS_WHAT_IT_MEETS], stdout=-1, stderr=-1, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    stopping = "kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
+    assert said == stopping + "ERROR:root:heard again\n"
+
+
 @pytest.mark.parametrize("form", ["table", "json"])
 @pytest.mark.parametrize("command", ["records", "batches"])
 def test_a_reader_who_has_seen_enough_is_no_failure(command: str, form: str) -> None:
