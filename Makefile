@@ -37,9 +37,9 @@ run: .venv/.stamp ## Audit the sample quorum into .lake
 test: lint ## Lint, types and every test that needs only Python and Java
 	@$(MAKE) --no-print-directory --jobs 2 type pytest
 
-# One worker more than there are cores: some tests wait, for a lease, a stream, a JVM.
+# Types are looked at by one core meanwhile: some tests wait, for a lease, a stream, a JVM.
 pytest: .venv/.stamp
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 12
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java

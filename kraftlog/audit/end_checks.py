@@ -87,8 +87,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     furthest = found[0]
     until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
-    by_id = quorum.voter_set is not None and log.evidence.node_id in quorum.voter_set.ids
-    role = "voter" if by_id else quorum.role(log.evidence)
+    role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
     explained = copied_first(quorum, log)
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(

@@ -1,11 +1,11 @@
 """Snapshots as states, loaded when they are asked for, and what two states hold differently, in
 words that name the object and the field.
 
-In: snapshots, and where their records are read from. Out: `SnapshotImage`s, and `KeyDifference`s. The small
-tables are compared as rows; of the partitions only those become rows that differ by columns.
-Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible leader
-replicas count only where the feature that writes them is on. Source: KIP-630 "Overview", "Snapshot
-Format", KAFKA-13357.
+In: snapshots, and where their records are read from. Out: `SnapshotImage`s, and `KeyDifference`s.
+The small tables are compared as rows; of the partitions only those become rows that differ by
+columns. Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible
+leader replicas count only where the feature that writes them is on. Source: KIP-630 "Overview",
+"Snapshot Format", KAFKA-13357.
 """
 
 import json

@@ -419,8 +419,8 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         if file is not None and file.value is None:
             problem = f"cannot be read ({file.problem})"
         elif not quorum.is_voter(replica):
-            is_named = quorum.voter_set is not None and replica.node_id in quorum.voter_set.ids
-            if file is None and is_named and not (log.is_empty or replica.is_pulled):
+            is_whole = not (log.is_empty or replica.is_pulled)
+            if file is None and is_whole and quorum.is_voter_by_id(replica):
                 yield BadRow(
                     replica.label,
                     f"The quorum-state of node {replica.node_id} is missing, which every node writes when it starts: the copy is not whole. "

@@ -1,8 +1,9 @@
 """Suites: what the tables promise, and what the catalogue of checks gives.
 
-In: tables with their promises, and the catalogue. Out: `Suite`s of `Contract`s, and what became of those. A table that may be
-large is not handed to Great Expectations row by row: its promises say what to count (`counts`, see
-`measures`), and the counts become one row that Great Expectations judges.
+In: tables with their promises, and the catalogue. Out: `Suite`s of `Contract`s, and what became of
+those. A table that may be large is not handed to Great Expectations row by row: its promises say
+what to count (`counts`, see `measures`), and the counts become one row that Great Expectations
+judges.
 """
 
 from collections.abc import Iterable, Mapping

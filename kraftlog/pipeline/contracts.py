@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
+from functools import cached_property
 
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.contracts.beside import JUDGE
@@ -21,35 +22,34 @@ from kraftlog.tables.reports import CONTRACT_RESULTS
 class Contracts:
     """The contracts of the tables of a run, judged while others are still written."""
 
-    def __init__(self, run: Run, beside: Executor) -> None:
-        self._run, self._beside = run, beside
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._begun: dict[str, Future[list[ContractResult]]] = {}
 
-    def begin(self) -> None:
+    @cached_property
+    def _suites(self) -> list[Suite]:
+        return [audit_suite(), *table_suites(all_tables().values())]
+
+    def begin(self, beside: Executor) -> None:
         """Have those judged that the run has written by now."""
         if self._run.lacks(CONTRACT_RESULTS.name):
             ready = [one for one in self._others() if not self._run.lacks(*one.tables)]
-            asked = self._beside.submit(_results, self._run, ready)
+            asked = beside.submit(self._judged, ready)
             self._begun |= {one.name: asked for one in ready}
 
     def results(self) -> list[ContractResult]:
         """All, when all tables are written, in the order of the suites."""
-        results = _results(self._run, self._others())
+        results = self._judged(self._others())
         for one in dict.fromkeys(self._begun.values()):
             results += one.result()
-        order = [one.name for one in _suites()]
+        order = [one.name for one in self._suites]
         return sorted(results, key=lambda one: order.index(one.suite))
 
     def _others(self) -> list[Suite]:
-        return [one for one in _suites() if one.name not in self._begun]
+        return [one for one in self._suites if one.name not in self._begun]
 
-
-def _suites() -> list[Suite]:
-    return [audit_suite(), *table_suites(all_tables().values())]
-
-
-def _results(run: Run, suites: Sequence[Suite]) -> list[ContractResult]:
-    return JUDGE.judge(run.lake, run.run_id, run.number, suites)
+    def _judged(self, suites: Sequence[Suite]) -> list[ContractResult]:
+        return JUDGE.judge(self._run.lake, self._run.run_id, self._run.number, suites)
 
 
 def contracts_step(run: Run, contracts: Contracts | None = None) -> int:
@@ -59,8 +59,7 @@ def contracts_step(run: Run, contracts: Contracts | None = None) -> int:
     """
     if run.lacks(CONTRACT_RESULTS.name):
         try:
-            results = contracts.results() if contracts else _results(run, _suites())
-            _record(run, results)
+            _record(run, (contracts or Contracts(run)).results())
         # The audit's own results are recorded by now; whatever breaks here must not hide them.
         except Exception as error:
             tell(f"the contracts could not be judged ({in_short(error)})")

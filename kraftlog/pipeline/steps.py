@@ -79,9 +79,9 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         told = _materialize(run)
         begun = looked_at(run, beside)
         code = _audit(run, told)
-        contracts = Contracts(run, beside)
-        contracts.begin()
-        _metrics(run, begun, contracts.begin)
+        contracts = Contracts(run)
+        contracts.begin(beside)
+        _metrics(run, begun, lambda: contracts.begin(beside))
         broken = _contracts(run, contracts)
         _page(run)
         rotten = is_new and run.row["changed_in_place_count"] > 0

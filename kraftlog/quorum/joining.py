@@ -130,8 +130,7 @@ def is_controller(quorum: Quorum, replica: ReplicaEvidence) -> bool:
     """
     if replica.is_pulled or replica.node_id is None:
         return False
-    by_id = quorum.voter_set is not None and replica.node_id in quorum.voter_set.ids
-    return by_id or "controller" in (replica.setting(ROLES) or "")
+    return quorum.is_voter_by_id(replica) or "controller" in (replica.setting(ROLES) or "")
 
 
 def _wanted(quorum: Quorum, newest: LogView, log: LogView) -> SnapshotView | None:

@@ -299,6 +299,10 @@ class Quorum:
             for node, known in self.voter_set.members
         )
 
+    def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
+        """Whether the voter set names the node, be it with another disk."""
+        return self.voter_set is not None and replica.node_id in self.voter_set.ids
+
     def role(self, replica: ReplicaEvidence) -> str:
         """`voter`, `observer` or `unknown`."""
         return {True: "voter", False: "observer", None: "unknown"}[self.is_voter(replica)]
@@ -361,13 +365,10 @@ class Quorum:
             if (log.last_epoch or 0) > epoch and newer < min(end, goes_to):
                 return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
-        return (
-            None if is_held or stamp is None else self._older_than_its_logs(logs, end, epoch, stamp)
-        )
+        return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
 
-    def _older_than_its_logs(
-        self, logs: list[LogView], end: int, epoch: int, stamp: int
-    ) -> str | None:
+    def _belied_by_times(self, logs: list[LogView], end: int, epoch: int, stamp: int) -> str | None:
+        """Why a snapshot with this last time cannot end behind the logs; None where it can."""
         for log in logs:
             reached = log.end_offset or 0
             if end <= reached or log.last_epoch != epoch:

@@ -224,6 +224,13 @@ TIMES = Struct(">qq")
 TIMES_AT = 27
 
 
+def an_hour_later(batch: bytearray) -> bytes:
+    """The batch with other times, under a right CRC."""
+    later = (one + 3_600_000 for one in TIMES.unpack_from(batch, TIMES_AT))
+    TIMES.pack_into(batch, TIMES_AT, *later)
+    return sealed(bytes(batch))
+
+
 def test_a_snapshot_is_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, lake = tmp_path / "root", tmp_path / "lake"
     copy_until(DATA / "legacy" / "replicas", root, None)
@@ -265,10 +272,7 @@ def test_other_content_in_the_middle_is_read_anew(tmp_path: Path) -> None:
         at, log = len(positions) // 2, Path(file.path)
         start, end = [*positions, file.size_bytes][at : at + 2]
         raw = bytearray(log.read_bytes())
-        batch = raw[start:end]
-        later = (one + 3_600_000 for one in TIMES.unpack_from(batch, TIMES_AT))
-        TIMES.pack_into(batch, TIMES_AT, *later)
-        raw[start:end] = sealed(bytes(batch))
+        raw[start:end] = an_hour_later(raw[start:end])
         log.write_bytes(raw)
         measure(root, grown)
         assert seen == [len(positions)] * 2
@@ -290,10 +294,7 @@ def test_a_lineage_that_begins_again_from_its_own_snapshot_is_told_from_there(
         log = Path(file.path)
         raw = bytearray(log.read_bytes())
         own = slice(starts[210], next(at for base, at in starts.items() if base > 210))
-        batch = raw[own]
-        later = (one + 3_600_000 for one in TIMES.unpack_from(batch, TIMES_AT))
-        TIMES.pack_into(batch, TIMES_AT, *later)
-        raw[own] = sealed(bytes(batch))
+        raw[own] = an_hour_later(raw[own])
         del raw[starts[264] : starts[274]]
         log.write_bytes(raw)
         run_pipeline(no_spark, options(root, grown))

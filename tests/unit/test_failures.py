@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -249,6 +251,22 @@ def test_nothing_is_written_below_an_input_by_any_name(
 
 # --- Who stops it -------------------------------------------------------------------------------
 
+_STOPPING = "kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
+
+
+@contextmanager
+def interrupted(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that was at work when Ctrl-C was pressed."""
+    command = [sys.executable, "-c", program, *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGINT)
+        yield process
+
+
 _SLOW_TO_STOP = """
 import signal, sys, time
 from kraftlog.failures import guarded
@@ -268,16 +286,9 @@ sys.exit(guarded(work))
 def test_ctrl_c_is_answered_at_once_and_a_second_one_waits_for_nothing(
     tidying: str, presses: int
 ) -> None:
-    command = [sys.executable, "-c", _SLOW_TO_STOP, tidying]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout
+    with interrupted(_SLOW_TO_STOP, tidying) as process:
         assert process.stderr
-        assert process.stdout.readline() == "at work\n"
-        process.send_signal(signal.SIGINT)
-        told = process.stderr.readline()
-        assert told == "kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
+        assert process.stderr.readline() == _STOPPING
         if presses == 2:
             process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
@@ -301,16 +312,10 @@ sys.exit(code)
 
 
 def test_what_libraries_log_of_an_interrupt_is_not_shown() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _LOGS_WHAT_IT_MEETS], stdout=-1, stderr=-1, text=True
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "at work\n"
-        process.send_signal(signal.SIGINT)
+    with interrupted(_LOGS_WHAT_IT_MEETS) as process:
         _, said = process.communicate(timeout=20)
     assert process.returncode == 130
-    stopping = "kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
-    assert said == stopping + "ERROR:root:heard again\n"
+    assert said == _STOPPING + "ERROR:root:heard again\n"
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
