@@ -8,16 +8,7 @@ kraftlog imports nothing else; the names of `kraftlog.api` come when they are as
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
-
-try:
-    __version__ = version("kraftlog")
-except (
-    PackageNotFoundError
-):  # on a worker the package lies in a zip on the path, without its metadata
-    __version__ = "0+zip"
-
 
 # Written out, as `from kraftlog import relations` asks for an attribute before it imports a module:
 # to look into the interface for that name would import all of it, in the middle of another import.
@@ -42,10 +33,23 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the Python interface."""
+    """A name of the Python interface, or the version."""
+    if name == "__version__":
+        return _version()
     if name not in __all__:
         raise AttributeError(f"module 'kraftlog' has no attribute {name!r}")
     return getattr(import_module("kraftlog.api"), name)
+
+
+def _version() -> str:
+    # A fifth of what numpy and pyarrow take to import, and what reads no version does without.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kraftlog")
+    except PackageNotFoundError:
+        # On a worker the package lies in a zip on the path, without its metadata.
+        return "0+zip"
 
 
 def __dir__() -> list[str]:

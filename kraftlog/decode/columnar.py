@@ -33,7 +33,7 @@ from kraftlog.decode.rows import (
     read_batch,
     row_schema,
 )
-from kraftlog.decode.tabular import timestamps
+from kraftlog.decode.tabular import column_of, timestamps
 from kraftlog.log.batch import LOG_APPEND_TIME, PREFIX_SIZE, Headers
 from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
@@ -146,7 +146,7 @@ def _piece(
     offset_delta = found.offset_delta.take(rows)
     columns = {
         "batch_id": pa.DictionaryArray.from_arrays(
-            pa.array(batch.astype(np.int32)), gathering.batch_ids
+            column_of(batch.astype(np.int32), pa.int32()), gathering.batch_ids
         ),
         "record_index": frames.record_index.take(rows),
         "offset": headers["base_offset"].astype(np.int64).take(batch) + offset_delta,
@@ -174,7 +174,7 @@ def _typed(values: pa.Array | Numbers, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     # Arrow and numpy name integers alike; older pyarrow asks pandas for that.
-    return pa.array(values.astype(str(kind), copy=False))
+    return column_of(values.astype(str(kind), copy=False), kind)
 
 
 def _timestamps_ms(headers: Headers, batch: Numbers, delta: kernel.Places) -> Numbers:

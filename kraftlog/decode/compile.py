@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import column_of, marks
 from kraftlog.message.spec import FieldSpec, MessageSpec
 from kraftlog.native import kernel
 from kraftlog.native.kernel import ID_SIZE, ID_TEXT_SIZE, Bytes, Located, Numbers, Places
@@ -75,15 +76,18 @@ class Column:
         else:
             elements = kernel.lists(raw, starts, lengths, _NUMPY_KINDS[str(field.element)])
             values = _numbers(elements, kind.value_type)
-        nulls = lengths < 0
-        mask = pa.array(nulls) if nulls.any() else None
-        offsets = pa.array(kernel.offsets(lengths))
-        return pa.ListArray.from_arrays(offsets, values, kind, mask=mask)
+        held = [_validity(lengths), pa.py_buffer(kernel.offsets(lengths))]
+        return pa.Array.from_buffers(kind, len(lengths), held, children=[values])
+
+
+def _validity(lengths: Places) -> pa.Buffer | None:
+    """Which values there are: a length of −1 is null."""
+    return marks(lengths >= 0) if (lengths < 0).any() else None
 
 
 def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
-    array = pa.array(values != 0 if kind == pa.bool_() else values)
-    return array if array.type == kind else array.cast(kind)
+    # A type of Kafka's that Arrow has not is held by the next larger one; numpy names numbers alike.
+    return column_of(values if kind == pa.bool_() else values.astype(str(kind), copy=False), kind)
 
 
 def _id_texts(letters: Bytes) -> pa.StringArray:
@@ -98,7 +102,7 @@ def _texts(raw: Bytes, starts: Places, lengths: Places) -> pa.Array:
         len(lengths),
         pa.py_buffer(kernel.offsets(lengths)),
         pa.py_buffer(kernel.pieces(raw, starts, lengths)),
-        pa.array(lengths >= 0).buffers()[1] if (lengths < 0).any() else None,
+        _validity(lengths),
     )
     try:
         texts.validate(full=True)

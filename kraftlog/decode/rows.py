@@ -17,7 +17,7 @@ from kraftlog import relations
 from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import SLICED, hash_of
-from kraftlog.decode.tabular import timestamps
+from kraftlog.decode.tabular import column_of, timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
@@ -171,7 +171,7 @@ class Gathering:
             ),
             "record_index": [one.index for _, one in rows],
             "timestamp": timestamps(np.array([one.timestamp for _, one in rows], np.int64)),
-            "batch_leader_epoch": epochs.astype(np.int32),
+            "batch_leader_epoch": column_of(epochs.astype(np.int32), pa.int32()),
             "type": constant_type(name, len(rows)),
             "unknown_tagged_fields": [_unknown_tags(one) for _, one in rows],
         }
@@ -190,7 +190,8 @@ class Gathering:
 
 def constant_type(name: str, count: int) -> pa.DictionaryArray:
     """The column `type` of one record type."""
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([name]))
+    codes = column_of(np.zeros(count, np.int32), pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array([name]))
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -204,7 +205,8 @@ def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
     # pa.concat_batches does the same, from pyarrow 19 on.
     columns = zip(*(piece.columns for _, piece in pieces), strict=True)
     joined = [pa.concat_arrays(one) for one in columns]
-    return pa.RecordBatch.from_arrays(joined, schema=pieces[0][1].schema).take(np.argsort(order))
+    whole = pa.RecordBatch.from_arrays(joined, schema=pieces[0][1].schema)
+    return whole.take(column_of(np.argsort(order), pa.int64()))
 
 
 def _unknown_tags(record: Record) -> list[dict[str, Any]] | None:

@@ -5,6 +5,7 @@ schemas.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,25 @@ from kraftlog.log.segment import Limits, Window
 _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
 
 
+def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Numbers as a column of a type that holds them as they are, without a copy, or marks as bits;
+    none is null. (`pa.array` looks at the values, and imports `numpy.ma` to do so.)
+    """
+    held = marks(values) if kind == pa.bool_() else pa.py_buffer(values)
+    return pa.Array.from_buffers(kind, len(values), [None, held])
+
+
+def marks(values: npt.NDArray[Any]) -> pa.Buffer:
+    """A bit for each value, as Arrow holds marks: whether it is anything but 0."""
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold."""
     if len(milliseconds) == 0 or (
         milliseconds.max() <= _MICROSECONDS_LIMIT and milliseconds.min() >= -_MICROSECONDS_LIMIT
     ):
-        return pa.array(milliseconds * 1000).view(relations.TIMESTAMP)
+        return column_of(milliseconds * 1000, relations.TIMESTAMP)
     wild = (milliseconds > _MICROSECONDS_LIMIT) | (milliseconds < -_MICROSECONDS_LIMIT)
     micros = np.where(wild, 0, milliseconds) * 1000
     return pa.array(micros, pa.int64(), mask=wild).cast(relations.TIMESTAMP)

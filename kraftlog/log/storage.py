@@ -11,12 +11,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
-
-import pyarrow.fs as pafs
+from typing import TYPE_CHECKING, Protocol, Self
 
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import filesystem_of, is_remote
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class LocalBytes:
 class RemoteBytes:
     """A file of any store that pyarrow.fs knows."""
 
-    def __init__(self, filesystem: pafs.FileSystem, path: str) -> None:
+    def __init__(self, filesystem: "pafs.FileSystem", path: str) -> None:
         self._file = filesystem.open_input_file(path)
         self.size_bytes = int(self._file.size())
 
@@ -158,6 +159,8 @@ def list_folder(path: str) -> list[FolderEntry]:
 def entry_of(path: str) -> FolderEntry | None:
     """A path's own entry; None where there is nothing."""
     if is_remote(path):
+        import pyarrow.fs as pafs
+
         filesystem, inner = filesystem_of(path)
         info = filesystem.get_file_info(inner)
         return None if info.type == pafs.FileType.NotFound else _remote_entry(info, path)
@@ -217,6 +220,8 @@ _LAST_TIME_NS = (1 << 63) - 1
 
 
 def _list_remote(path: str) -> Iterator[FolderEntry]:
+    import pyarrow.fs as pafs
+
     filesystem, inner = filesystem_of(path)
     # On GCS pyarrow lists a folder among others only where an object stands for it, which no tool
     # that copies makes; a listing of all that lies below shows it.
@@ -232,7 +237,9 @@ def _list_remote(path: str) -> Iterator[FolderEntry]:
         yield FolderEntry(name, f"{path.rstrip('/')}/{name}", True, False, 0, 0, None)
 
 
-def _remote_entry(info: pafs.FileInfo, path: str) -> FolderEntry:
+def _remote_entry(info: "pafs.FileInfo", path: str) -> FolderEntry:
+    import pyarrow.fs as pafs
+
     return FolderEntry(
         info.base_name,
         path,

@@ -11,13 +11,15 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import pyarrow.fs as pafs
 
 from kraftlog.errors import StoreError, UsageError
 from kraftlog.plain import in_line
+
+if TYPE_CHECKING:
+    # A tenth of a small answer's time, for what reads local disks alone.
+    import pyarrow.fs as pafs
 
 PATIENCE_SECONDS = 15.0
 _GCS_SECONDS, _GCS_PATIENT_SECONDS = 5, 60
@@ -64,7 +66,7 @@ def is_remote(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
 
 
-def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
+def filesystem_of(uri: str) -> "tuple[pafs.FileSystem, str]":
     """The file system of a URI, and the path inside it.
 
     Raises UsageError for a store of another kind."""
@@ -73,6 +75,8 @@ def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
 
 def require_store(uri: str) -> None:
     """Raise StoreError where a store is not there, has no such bucket, or does not let us in."""
+    import pyarrow.fs as pafs
+
     kind = _kind(uri)
     filesystem, inner = _made(uri, kind, is_patient=False)
     bucket = inner.split("/", 1)[0]
@@ -135,8 +139,10 @@ def _kind(uri: str) -> str:
     return SCHEMES[scheme]
 
 
-def _made(uri: str, kind: str, *, is_patient: bool = True) -> tuple[pafs.FileSystem, str]:
+def _made(uri: str, kind: str, *, is_patient: bool = True) -> "tuple[pafs.FileSystem, str]":
     """The file system; an impatient one tells soon that nothing answers."""
+    import pyarrow.fs as pafs
+
     parts = urlsplit(uri)
     inner = f"{parts.netloc}{parts.path}".rstrip("/")
     if kind == _S3 and not is_patient and not parts.query:
@@ -158,8 +164,10 @@ def _made(uri: str, kind: str, *, is_patient: bool = True) -> tuple[pafs.FileSys
     return filesystem, inner
 
 
-def _azure(host: str) -> pafs.FileSystem:
+def _azure(host: str) -> "pafs.FileSystem":
     """The file system of an account, by the variables that delta-rs reads too."""
+    import pyarrow.fs as pafs
+
     known: dict[str, str] = {}
     for argument, variable in (
         ("account_key", "AZURE_STORAGE_ACCOUNT_KEY"),

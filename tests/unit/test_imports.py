@@ -5,6 +5,8 @@ The declarations come first; a new room is one word in `ROOMS`.
 """
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -233,6 +235,27 @@ def test_no_noun_has_two_meanings() -> None:
 
 def test_declared_spark_modules_exist() -> None:
     assert set(module_files(ROOT)) >= SPARK_MODULES
+
+
+NOT_FOR_DECODING = {"importlib.metadata", "numpy.ma", "pandas", "pyarrow.fs"}
+
+
+def test_decoding_imports_no_part_that_others_need() -> None:
+    """Each takes as long as decoding some megabytes, and one comes by what looks like a plain call:
+    `pa.array` of numpy's numbers.
+    """
+    program = f"""
+import sys
+from pathlib import Path
+from kraftlog.parts import leave_out_pandas
+leave_out_pandas()
+from tests.benchmark.ours import ours
+assert sum(map(ours, Path("examples/quorum").rglob("*.log"))) > 400
+print(*{NOT_FOR_DECODING} & set(sys.modules))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == b"\n"
 
 
 def test_the_command_line_starts_without_spark(imports: list[Import]) -> None:
