@@ -62,7 +62,7 @@ def decode_window(
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
     """
     gathering = Gathering(window, slices)
-    indexes = range(len(window.batches)) if chosen is None else sorted(chosen)
+    indexes = np.arange(len(window.batches)) if chosen is None else np.sort(chosen)
     for sections in sections_of(window, indexes, decompressed_limit):
         frames, handed = find_frames(window, sections)
         for index in handed:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.tabular import column_of, marks
+from kraftlog.decode.tabular import column_of, marks, texts_of
 from kraftlog.message.spec import FieldSpec, MessageSpec
 from kraftlog.native import kernel
 from kraftlog.native.kernel import ID_SIZE, ID_TEXT_SIZE, Bytes, Located, Numbers, Places
@@ -61,7 +61,7 @@ class Column:
         """The field's column, in the type that `relations` declares."""
         field, kind = self.field, relations.arrow_type(self.field)
         if field.type == "uuid":
-            return _id_texts(kernel.ids(raw, starts))
+            return texts_of(kernel.ids(raw, starts), ID_TEXT_SIZE)
         if field.type in _WIDTHS:
             absent = field.default if field.tag is not None else None
             return _numbers(
@@ -72,7 +72,7 @@ class Column:
         if field.type == "bytes":
             return _base64(raw, starts, lengths)
         if field.element == "uuid":
-            values = _id_texts(kernel.ids(raw, starts, lengths))
+            values = texts_of(kernel.ids(raw, starts, lengths), ID_TEXT_SIZE)
         else:
             elements = kernel.lists(raw, starts, lengths, _NUMPY_KINDS[str(field.element)])
             values = _numbers(elements, kind.value_type)
@@ -88,12 +88,6 @@ def _validity(lengths: Places) -> pa.Buffer | None:
 def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     # A type of Kafka's that Arrow has not is held by the next larger one; numpy names numbers alike.
     return column_of(values if kind == pa.bool_() else values.astype(str(kind), copy=False), kind)
-
-
-def _id_texts(letters: Bytes) -> pa.StringArray:
-    count = len(letters) // ID_TEXT_SIZE
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(ID_TEXT_SIZE)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
 
 
 def _texts(raw: Bytes, starts: Places, lengths: Places) -> pa.Array:

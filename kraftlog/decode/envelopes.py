@@ -29,7 +29,7 @@ class Sections:
     """
 
     buffer: bytes
-    indexes: Sequence[int]
+    indexes: Numbers
     starts: Numbers
     ends: Numbers
     origin: int | None
@@ -47,17 +47,17 @@ time stays in the processor's cache.
 """
 
 
-def sections_of(window: Window, indexes: Sequence[int], limit: int) -> Iterator[Sections]:
+def sections_of(window: Window, indexes: Sequence[int] | Numbers, limit: int) -> Iterator[Sections]:
     """The sections of some batches of a window, none of which unpacks to more than the limit. First
     those that lie in the window as they are, then the unpacked ones, some at a time.
     """
-    headers, chosen = window.batches.headers, np.array(indexes, np.int64)
+    headers, chosen = window.batches.headers, np.asarray(indexes, np.int64)
     attributes = headers["attributes"][chosen]
     is_read = window.batches.crc_valid[chosen] & (attributes & CONTROL == 0)
     is_packed = attributes & CODEC_MASK != 0
     starts = window.batches.positions - window.position + HEADER_SIZE
     ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
-    plain, handed = chosen[is_read & ~is_packed].tolist(), chosen[~is_read].tolist()
+    plain, handed = chosen[is_read & ~is_packed], chosen[~is_read].tolist()
     yield Sections(window.buffer, plain, starts, ends, window.position, handed)
     packed = chosen[is_read & is_packed].tolist()
     at = 0
@@ -86,7 +86,9 @@ def _unpacked(
         parts.append(part)
         new_starts[index], new_ends[index] = size, size + len(part)
         size += len(part)
-    return Sections(b"".join(parts), read, new_starts, new_ends, None, handed), at
+    return Sections(
+        b"".join(parts), np.array(read, np.int64), new_starts, new_ends, None, handed
+    ), at
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def find_frames(window: Window, sections: Sections) -> tuple[Frames, list[int]]:
     """The envelopes of all records of some sections, and the batches that are handed over whole:
     those in which the records' lengths do not lead through as many as there are to the end.
     """
-    chosen = np.array(sections.indexes, np.int64)
+    chosen = sections.indexes
     counts = window.batches.headers["record_count"][chosen].astype(np.int64)
     starts, ends = sections.starts[chosen], sections.ends[chosen]
     is_kept = (counts >= 0) & (counts <= (ends - starts) // MIN_RECORD_SIZE)

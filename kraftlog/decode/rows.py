@@ -17,7 +17,7 @@ from kraftlog import relations
 from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import SLICED, hash_of
-from kraftlog.decode.tabular import column_of, timestamps
+from kraftlog.decode.tabular import column_of, ids_of, timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
@@ -88,7 +88,7 @@ class Gathering:
     def __init__(self, window: Window, slices: int) -> None:
         self._window = window
         self.slices = slices
-        self.batch_ids = pa.array(window.batches.batch_ids, pa.string())
+        self.batch_ids = ids_of(window)
         self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
         self._pieces: dict[str, list[_Piece]] = {}
         self._faults: list[tuple[int, int, Fault]] = []

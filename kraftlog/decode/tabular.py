@@ -12,10 +12,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.log.batch import CODEC_MASK, CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.log.batch import (
+    CODEC_MASK,
+    CONTROL,
+    ID_SIZE,
+    PREFIX_SIZE,
+    TRANSACTIONAL,
+    codec_name,
+)
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window
+from kraftlog.wire import Buffer
 
 _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
 
@@ -31,6 +39,18 @@ def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 def marks(values: npt.NDArray[Any]) -> pa.Buffer:
     """A bit for each value, as Arrow holds marks: whether it is anything but 0."""
     return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
+def texts_of(letters: Buffer | npt.NDArray[np.uint8], size: int) -> pa.StringArray:
+    """Texts of one size, by their letters one after the other."""
+    count = len(letters) // size
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
+
+
+def ids_of(window: Window) -> pa.StringArray:
+    """The ids of a window's batches."""
+    return texts_of(window.batches.id_letters.encode(), ID_SIZE)
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
@@ -70,7 +90,7 @@ def batch_table(file: LogFile, window: Window, limits: Limits) -> pa.RecordBatch
         "path": constant(file.path, count),
         "file_kind": constant(file.kind, count),
         "position": pa.array(window.batches.positions),
-        "batch_id": pa.array(window.batches.batch_ids, pa.string()),
+        "batch_id": ids_of(window),
         "base_offset": pa.array(base),
         "last_offset": pa.array(base + wide("last_offset_delta")),
         "size_bytes": pa.array(wide("length") + PREFIX_SIZE),

@@ -4,8 +4,10 @@ In: the bytes of a file from some position on. Out: a numpy row per batch. Sourc
 DefaultRecordBatch; KIP-98.
 """
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from struct import Struct
 
 import numpy as np
@@ -45,8 +47,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
-_ID_SIZE = 16
+_HASH_SIZE = 16
 """Bytes of a content's hash."""
+ID_SIZE = 2 * _HASH_SIZE
+"""Letters of a batch's id."""
 
 INT32_AT = Struct(">i")
 UINT32_AT = Struct(">I")
@@ -54,19 +58,29 @@ UINT32_AT = Struct(">I")
 Headers = npt.NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batches:
-    """Consecutive batches of one file: a header row each, where it begins, and whether its CRC-32C
-    is right.
+    """Consecutive batches of one file: a header row each, where it begins, whether its CRC-32C
+    is right, and a hash over all of its bytes: 16 bytes in a row for each.
 
-    `batch_id` is a hash over all of the batch's bytes: equal ids are equal batches, wherever they
-    lie.
+    The hash is the batch's id: equal ids are equal batches, wherever they lie.
     """
 
     positions: npt.NDArray[np.int64]
     headers: Headers
     crc_valid: npt.NDArray[np.bool_]
-    batch_ids: list[str]
+    hashes: bytes
+
+    @cached_property
+    def id_letters(self) -> str:
+        """The ids one after the other, in hex."""
+        return self.hashes.hex()
+
+    @cached_property
+    def batch_ids(self) -> list[str]:
+        """The id of each, in hex."""
+        letters = self.id_letters
+        return [letters[at : at + ID_SIZE] for at in range(0, len(letters), ID_SIZE)]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -77,7 +91,7 @@ class Batches:
             self.positions[first:end],
             self.headers[first:end],
             self.crc_valid[first:end],
-            self.batch_ids[first:end],
+            self.hashes[first * _HASH_SIZE : end * _HASH_SIZE],
         )
 
 
@@ -96,7 +110,7 @@ def content_hash(data: bytes, key: bytes | None = None) -> str:
     """A hash that names bytes by what they are: 128 bits of BLAKE3, in hex. Under a key of 32 bytes
     nobody without the key can test a guess of the bytes.
     """
-    return _hasher(key).update(data).hexdigest(length=_ID_SIZE)
+    return _hasher(key).update(data).hexdigest(length=_HASH_SIZE)
 
 
 def _hasher(key: bytes | None) -> blake3:
@@ -128,7 +142,7 @@ def read_batches(
     hasher = _hasher(key)
     reset, update, digest = hasher.reset, hasher.update, hasher.digest
     unpack, last_header = _FRAMING.unpack_from, len(buffer) - HEADER_SIZE
-    starts, bad, hashes = list[int](), list[int](), list[bytes]()
+    starts, bad, hashes = array("q"), list[int](), bytearray()
     at, stop = start, min(stop, last_header + 1)
     is_compiled = value is crc.value and size_limit >= kernel.SMALL_BATCH_SIZE and kernel.is_here()
     while at < stop:
@@ -136,11 +150,11 @@ def read_batches(
         end = at + PREFIX_SIZE + length
         if is_compiled and end - at <= kernel.SMALL_BATCH_SIZE:
             # Single-record batches come by the million.
-            (*more, after), held = kernel.small_batches(buffer, at, stop, key)
-            if more:
-                starts += more
-                hashes.append(held)
-                at = after
+            found, held = kernel.small_batches(buffer, at, stop, key)
+            if len(held):
+                starts.frombytes(found[:-1].tobytes())
+                hashes += held
+                at = int(found[-1])
                 continue
         if magic != MAGIC or length < MIN_LENGTH or end - at > size_limit or end > len(buffer):
             break
@@ -151,10 +165,10 @@ def read_batches(
             bad.append(len(starts))
         reset()
         update(batch)
-        hashes.append(digest(_ID_SIZE))
+        hashes += digest(_HASH_SIZE)
         starts.append(at)
         at = end
-    return _batches(buffer, starts, bad, hashes, file_position), at
+    return _batches(buffer, starts, bad, bytes(hashes), file_position), at
 
 
 _OPAQUE = np.dtype((np.void, HEADER_SIZE))
@@ -163,14 +177,12 @@ _FRAMING = Struct(">iibI")
 
 
 def _batches(
-    buffer: bytes, starts: list[int], bad: list[int], hashes: list[bytes], file_position: int
+    buffer: bytes, starts: "array[int]", bad: list[int], hashes: bytes, file_position: int
 ) -> Batches:
     at = np.array(starts, np.int64)
     # numpy copies opaque elements of an unaligned view many times as fast as their bytes.
     every = np.ndarray((max(0, len(buffer) - HEADER_SIZE + 1),), _OPAQUE, buffer, strides=(1,))
     headers: Headers = every[at].view(HEADER)
-    text = b"".join(hashes).hex()
-    ids = [text[place : place + 2 * _ID_SIZE] for place in range(0, len(text), 2 * _ID_SIZE)]
-    valid = np.ones(len(starts), np.bool_)
+    valid = np.ones(len(at), np.bool_)
     valid[bad] = False
-    return Batches(at + file_position, headers, valid, ids)
+    return Batches(at + file_position, headers, valid, hashes)

@@ -80,11 +80,11 @@ SMALL_BATCH_SIZE = 1024
 
 def small_batches(
     buffer: Buffer, start: int, stop: int, key: bytes | None
-) -> tuple[list[int], bytes]:
+) -> tuple[Numbers, bytes]:
     """Where the small batches begin that stand one after the other from `start` on and before
-    `stop`, with right CRCs, and where they end; and 16 bytes of the BLAKE3 hash of each, under a
-    key of 32 bytes where there is one. There are none where the first one is anything else; at
-    most some thousands are given at a time.
+    `stop`, with right CRCs, and where they end; and 16 bytes of the BLAKE3 hash of each,
+    under a key of 32 bytes where there is one. There are none where the first one is anything else;
+    at most some thousands are given at a time.
     """
     raw = np.frombuffer(buffer, np.uint8)
     room = _BATCHES_AT_A_TIME
@@ -93,7 +93,7 @@ def small_batches(
     found = _library().kraftlog_batches(
         _at(raw), len(raw), start, stop, _at(_CRC_TABLES), words, room, *_each(starts, hashes)
     )
-    return starts[: found + 1].tolist(), hashes[: 16 * found].tobytes()
+    return starts[: found + 1], hashes[: 16 * found].tobytes()
 
 
 _BATCHES_AT_A_TIME = 4096

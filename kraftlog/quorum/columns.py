@@ -50,7 +50,7 @@ class ColumnBuilder:
 def _columns(file: int, batches: Batches, content: list[int]) -> BatchColumns:
     rows = batches.headers
     base = rows["base_offset"].astype(np.int64)
-    ids = np.frombuffer(bytes.fromhex("".join(batches.batch_ids)), ">u8").reshape(-1, 2)
+    ids = np.frombuffer(batches.hashes, ">u8").reshape(-1, 2)
     return BatchColumns(
         np.full(len(batches), file, np.int32),
         batches.positions.astype(np.int64),

@@ -192,5 +192,5 @@ def _by_file(chain: Chain, first: int, after: int) -> Iterator[tuple[int, int]]:
 
 
 def _same_ids(window: Window, ids: Ids) -> bool:
-    found = bytes.fromhex("".join(window.batches.batch_ids))
-    return bool(window.batches.crc_valid.all()) and found == ids.astype(">u8").tobytes()
+    held = ids.astype(">u8").tobytes()
+    return bool(window.batches.crc_valid.all()) and window.batches.hashes == held

@@ -213,8 +213,8 @@ def test_small_batches_are_those_of_the_libraries(
             break
         expected.append(at)
         at += size
-    assert starts == [*expected, at]
-    ids = [content_hash(raw[a:b], key) for a, b in pairwise(starts)]
+    assert starts.tolist() == [*expected, at]
+    ids = [content_hash(raw[a:b], key) for a, b in pairwise(starts.tolist())]
     assert hashes.hex() == "".join(ids)
 
 
