@@ -154,8 +154,8 @@ class Copy:
             for found in walk_file(file, limits):
                 if not isinstance(found, Fault):
                     most = limits.decompressed_size_bytes
-                    decoded = decode_window(found, wanted, self.copies.redactor, most)
-                    yield from decoded.records.items()
+                    for decoded in decode_window(found, wanted, self.copies.redactor, most):
+                        yield from decoded.records.items()
 
     def image(self, at: int | None = None, at_ms: int | None = None) -> Image:
         """The state of all records below an offset, or before a time; at the log's end without

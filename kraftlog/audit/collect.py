@@ -160,17 +160,19 @@ class Collector:
     def _content_of(self, window: Window) -> list[int]:
         """The index of each batch's content."""
         ids = window.batches.batch_ids
-        self._look_at(window, [row for row in self._chosen(window) if ids[row] not in self._known])
+        fresh = [row for row in self._chosen(window) if ids[row] not in self._known]
+        for _ in self._looked_at(window, fresh):
+            pass
         return self._indexes(window)
 
     def _types_of(self, window: Window) -> Iterator[tuple[int, list[TypeCount]]]:
         """The position of each batch that is looked at, and what types of records it holds."""
         ids, rows = window.batches.batch_ids, self._chosen(window)
         fresh = [row for row in rows if ids[row] not in self._types]
-        decoded = self._look_at(window, fresh)
-        if decoded is not None:
-            held = type_counts(window, decoded, fresh).to_pylist()
-            self._types |= zip([ids[row] for row in fresh], held, strict=True)
+        for decoded in self._looked_at(window, fresh):
+            looked_at = decoded.indexes.tolist()
+            held = type_counts(window, decoded, looked_at).to_pylist()
+            self._types |= zip([ids[row] for row in looked_at], held, strict=True)
         for row in rows:
             yield int(window.batches.positions[row]), self._types[ids[row]]
 
@@ -188,25 +190,26 @@ class Collector:
             for one, sound in zip(window.batches.batch_ids, valid, strict=True)
         ]
 
-    def _look_at(self, window: Window, rows: Sequence[int]) -> Decoded | None:
+    def _looked_at(self, window: Window, rows: Sequence[int]) -> Iterator[Decoded]:
         """Look at batches by columns; only the remarkable ones are decoded one by one."""
         if not rows:
-            return None
+            return
         limit = self.limits.decompressed_size_bytes
-        decoded = decode_window(window, None, self.redactor, limit, rows, bodies=JUDGED_BODIES)
-        odd = remarkable(window, decoded)
-        for row in rows:
-            batch_id = window.batches.batch_ids[row]
-            if batch_id in self._known:
-                continue
-            if batch_id not in odd:
-                self._known[batch_id] = UNREMARKABLE
-                continue
-            start = int(window.batches.positions[row]) - window.position
-            size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
-            batch = window.buffer[start : start + size]
-            self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
-        return decoded
+        bodies = JUDGED_BODIES
+        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=bodies):
+            odd = remarkable(window, decoded)
+            for row in decoded.indexes.tolist():
+                batch_id = window.batches.batch_ids[row]
+                if batch_id in self._known:
+                    continue
+                if batch_id not in odd:
+                    self._known[batch_id] = UNREMARKABLE
+                    continue
+                start = int(window.batches.positions[row]) - window.position
+                size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
+                batch = window.buffer[start : start + size]
+                self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
+            yield decoded
 
     def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
         """The decoded records of a batch; none where the file no longer holds it."""

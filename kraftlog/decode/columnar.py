@@ -8,7 +8,7 @@ batch by batch or record by record, so this code must detect the abnormal but ne
 in executors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,25 +52,27 @@ def decode_window(
     chosen: Sequence[int] | None = None,
     slices: int = 0,
     bodies: frozenset[str] | None = None,
-) -> Decoded:
-    """The records of a window, or of its batches at the `chosen` indexes; those of SLICED types by
-    so many slices (a power of two), where any are asked for.
+) -> Iterator[Decoded]:
+    """The records of a window, or of its batches at the `chosen` indexes, all at once but where
+    compressed batches unpack to more than some megabytes; those of SLICED types by so many slices
+    (a power of two), where any are asked for.
 
     With `bodies`, the fields of all other types are found, but their values are left null.
 
     Of types that are not `wanted` (None: all are) neither records nor faults of their bodies are
     given; a broken envelope is a fault whatever is wanted. A batch whose CRC is wrong is a fault.
     """
-    gathering = Gathering(window, slices)
-    indexes = np.arange(len(window.batches)) if chosen is None else np.sort(chosen)
-    for sections in sections_of(window, indexes, decompressed_limit):
-        frames, handed = find_frames(window, sections)
-        for index in handed:
-            for found in read_batch(window, index, wanted, redactor, decompressed_limit):
-                gathering.add(index, found)
-        slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering, bodies)
-        _decode_singly(window, sections, frames, slow, wanted, redactor, gathering)
-    return gathering.decoded()
+    chosen_indexes = np.arange(len(window.batches)) if chosen is None else np.sort(chosen)
+    for indexes, some in sections_of(window, chosen_indexes, decompressed_limit):
+        gathering = Gathering(window, indexes, slices)
+        for sections in some:
+            frames, handed = find_frames(window, sections)
+            for index in handed:
+                for found in read_batch(window, index, wanted, redactor, decompressed_limit):
+                    gathering.add(index, found)
+            slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering, bodies)
+            _decode_singly(window, sections, frames, slow, wanted, redactor, gathering)
+        yield gathering.decoded()
 
 
 def _decode_groups(

@@ -47,23 +47,32 @@ time stays in the processor's cache.
 """
 
 
-def sections_of(window: Window, indexes: Sequence[int] | Numbers, limit: int) -> Iterator[Sections]:
-    """The sections of some batches of a window, none of which unpacks to more than the limit. First
-    those that lie in the window as they are, then the unpacked ones, some at a time.
+def sections_of(
+    window: Window, indexes: Sequence[int] | Numbers, limit: int
+) -> Iterator[tuple[Numbers, list[Sections]]]:
+    """Some batches of a window, none of which unpacks to more than the limit, as many at a time as
+    unpack to some megabytes: their indexes, and the sections of those that lie in the window as they
+    are and of those that were unpacked.
     """
     headers, chosen = window.batches.headers, np.asarray(indexes, np.int64)
     attributes = headers["attributes"][chosen]
     is_read = window.batches.crc_valid[chosen] & (attributes & CONTROL == 0)
-    is_packed = attributes & CODEC_MASK != 0
+    is_packed = is_read & (attributes & CODEC_MASK != 0)
     starts = window.batches.positions - window.position + HEADER_SIZE
     ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
-    plain, handed = chosen[is_read & ~is_packed], chosen[~is_read].tolist()
-    yield Sections(window.buffer, plain, starts, ends, window.position, handed)
-    packed = chosen[is_read & is_packed].tolist()
-    at = 0
-    while at < len(packed):
-        group, at = _unpacked(window, packed, at, limit, starts, ends)
-        yield group
+    places, first, done = np.flatnonzero(is_packed), 0, 0
+    packed = chosen[places].tolist()
+    while True:
+        unpacked, done = _unpacked(window, packed, done, limit, starts, ends)
+        after = int(places[done]) if done < len(packed) else len(chosen)
+        here = slice(first, after)
+        plain = chosen[here][(is_read & ~is_packed)[here]]
+        handed = chosen[here][~is_read[here]].tolist()
+        held = Sections(window.buffer, plain, starts, ends, window.position, handed)
+        yield chosen[here], [one for one in (held, unpacked) if len(one.indexes) or one.handed]
+        if after == len(chosen):
+            return
+        first = after
 
 
 def _unpacked(
@@ -86,9 +95,9 @@ def _unpacked(
         parts.append(part)
         new_starts[index], new_ends[index] = size, size + len(part)
         size += len(part)
-    return Sections(
-        b"".join(parts), np.array(read, np.int64), new_starts, new_ends, None, handed
-    ), at
+    indexes = np.array(read, np.int64)
+    sections = Sections(b"".join(parts), indexes, new_starts, new_ends, None, handed)
+    return sections, at
 
 
 @dataclass(frozen=True, slots=True)

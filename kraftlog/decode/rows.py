@@ -23,6 +23,7 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
+from kraftlog.native.kernel import Numbers
 
 DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """Type of the columns `batch_id` and `type`, which repeat; cast them to text where it is needed."""
@@ -30,13 +31,15 @@ DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The records of a window by type, in file order, and its faults, in file order.
+    """The records of batches of a window by type, in file order, and their faults, in file order;
+    `indexes` says which batches.
 
     A type's columns are `relations.ENVELOPE` and the struct of its fields, if it has fields and is
     known. `unknown_tagged_fields` is null where there are none. Types of `ends` are in the order of
     their slices, each in file order: `ends` has the row after the last of each slice.
     """
 
+    indexes: Numbers
     records: dict[str, pa.RecordBatch]
     control: dict[str, pa.RecordBatch]
     faults: list[Fault]
@@ -81,12 +84,13 @@ _Piece = tuple[npt.NDArray[np.int64], pa.RecordBatch]
 
 
 class Gathering:
-    """What has been decoded of one window so far, in any order; records of SLICED types are given
-    in so many slices, if in any.
+    """What has been decoded of some batches of a window so far, in any order; records of SLICED
+    types are given in so many slices, if in any.
     """
 
-    def __init__(self, window: Window, slices: int) -> None:
+    def __init__(self, window: Window, indexes: Numbers, slices: int) -> None:
         self._window = window
+        self._indexes = indexes
         self.slices = slices
         self.batch_ids = ids_of(window)
         self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
@@ -129,7 +133,8 @@ class Gathering:
             self._pieces = dict(self._cut_pieces())
         records = {name: _in_order(pieces) for name, pieces in self._pieces.items()}
         ends = {name: self._slice_ends(name) for name in records if self.is_sliced(name)}
-        return Decoded(records, control, [fault for _, _, fault in self._faults], ends)
+        faults = [fault for _, _, fault in self._faults]
+        return Decoded(self._indexes, records, control, faults, ends)
 
     def is_sliced(self, name: str) -> bool:
         """Whether records of a type are given by slices."""

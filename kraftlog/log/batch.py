@@ -85,15 +85,6 @@ class Batches:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def between(self, first: int, end: int) -> "Batches":
-        """The batches [first, end)."""
-        return Batches(
-            self.positions[first:end],
-            self.headers[first:end],
-            self.crc_valid[first:end],
-            self.hashes[first * _HASH_SIZE : end * _HASH_SIZE],
-        )
-
 
 def codec_name(attributes: int) -> str:
     """The compression codec of a batch's attributes; its number where Kafka knows none."""

@@ -4,9 +4,6 @@ In: a codec number and the packed bytes. Out: the unpacked bytes, or a `DecodeEr
 fault kind. Source: Kafka's CompressionType; the snappy framing is that of xerial's snappy-java.
 """
 
-from typing import Any
-
-import numpy as np
 import pyarrow as pa
 
 from kraftlog.errors import DecodeError
@@ -26,18 +23,11 @@ _FREE_SIZE = 8 << 10
 """What a small batch may unpack to beyond that."""
 
 
-def unpacked_limit(packed_size_bytes: Any, limit: int) -> Any:
-    """To how many bytes the records of a batch may unpack by their packed size (or of batches, by
-    an array of sizes); never to more than `limit`.
-    """
-    return np.minimum(limit, _FREE_SIZE + RATIO_LIMIT * packed_size_bytes)
-
-
 def unpack(codec: int, packed: bytes, limit: int) -> bytes:
-    """The records of a batch, within what so few bytes may unpack to.
+    """The records of a batch, within what so few bytes may unpack to, and never over `limit` bytes.
 
     Raises DecodeError as `decompress` does."""
-    return decompress(codec, packed, int(unpacked_limit(len(packed), limit)))
+    return decompress(codec, packed, min(limit, _FREE_SIZE + RATIO_LIMIT * len(packed)))
 
 
 def decompress(codec: int, packed: bytes, limit: int) -> bytes:

@@ -11,15 +11,11 @@ Kafka's FileLogInputStream and UnifiedLog.recover, which stop there instead.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-import numpy as np
 
 from kraftlog.log import crc
 from kraftlog.log.batch import (
-    CODEC_MASK,
     HEADER_SIZE,
     INT32_AT,
     LENGTH_POSITION,
@@ -31,7 +27,6 @@ from kraftlog.log.batch import (
     content_hash,
     read_batches,
 )
-from kraftlog.log.codecs import unpacked_limit
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.resync import Search, is_zero, streamed_crc_is_valid
 from kraftlog.log.storage import FileBytes
@@ -94,7 +89,7 @@ def walk(
             value,
         )
         if len(batches):
-            yield from _parts(Window(base, window.raw, batches), limits.decompressed_size_bytes)
+            yield Window(base, window.raw, batches)
             position = base + reached
             continue
         size = _claimed_size(window.raw[position - base : position - base + HEADER_SIZE])
@@ -109,22 +104,6 @@ def walk(
         fault = _fault_at(file, position, size, search, limits)
         yield fault
         position += fault.size_bytes
-
-
-def _parts(window: Window, limit: int) -> Iterator[Window]:
-    """A window as several, so that the batches of each together unpack to about the limit at most;
-    nearly always, where nothing is compressed, as it is.
-    """
-    headers = window.batches.headers
-    is_packed = headers["attributes"] & CODEC_MASK != 0
-    if not is_packed.any():
-        yield window
-        return
-    sizes = headers["length"].astype(np.int64)
-    room = np.cumsum(np.where(is_packed, unpacked_limit(sizes, limit), sizes))
-    cuts = np.flatnonzero(np.diff(room // limit)) + 1
-    for first, end in pairwise([0, *cuts.tolist(), len(window.batches)]):
-        yield replace(window, batches=window.batches.between(first, end))
 
 
 class _Buffer(NamedTuple):

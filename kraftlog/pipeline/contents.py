@@ -76,17 +76,18 @@ def _decode(
     window: Window, chosen: list[int], limits: Limits, redactor: Redactor, writer: "_Writer"
 ) -> None:
     size_limit = limits.decompressed_size_bytes
-    decoded = decode_window(window, None, redactor, size_limit, chosen, SLICES)
-    for name, table in decoded.records.items():
-        writer.add("records", name, table, decoded.ends.get(name))
-    for name, table in decoded.control.items():
-        writer.add("control_records", name, table)
-    writer.add("contents", None, _contents_table(window, decoded, chosen))
-    if decoded.faults:
-        writer.add("record_faults", None, _record_faults(window, decoded.faults))
+    for decoded in decode_window(window, None, redactor, size_limit, chosen, SLICES):
+        for name, table in decoded.records.items():
+            writer.add("records", name, table, decoded.ends.get(name))
+        for name, table in decoded.control.items():
+            writer.add("control_records", name, table)
+        writer.add("contents", None, _contents_table(window, decoded))
+        if decoded.faults:
+            writer.add("record_faults", None, _record_faults(window, decoded.faults))
 
 
-def _contents_table(window: Window, decoded: Decoded, chosen: list[int]) -> pa.RecordBatch:
+def _contents_table(window: Window, decoded: Decoded) -> pa.RecordBatch:
+    chosen = decoded.indexes.tolist()
     headers = window.batches.headers[chosen]
     ids = [window.batches.batch_ids[index] for index in chosen]
     odd = remarkable(window, decoded)

@@ -138,13 +138,11 @@ class FileRecords:
         except OSError:
             return  # the caller sees that batches are missing
 
-    def _decoded(self, window: Window) -> "list[tuple[bool, str, pa.RecordBatch]]":
+    def _decoded(self, window: Window) -> "Iterator[tuple[bool, str, pa.RecordBatch]]":
         limit = self.limits.decompressed_size_bytes
-        decoded = decode_window(window, self.types, self.redactor, limit)
-        return [
-            *((False, name, rows) for name, rows in decoded.records.items()),
-            *((True, name, rows) for name, rows in decoded.control.items()),
-        ]
+        for decoded in decode_window(window, self.types, self.redactor, limit):
+            yield from ((False, name, rows) for name, rows in decoded.records.items())
+            yield from ((True, name, rows) for name, rows in decoded.control.items())
 
 
 @dataclass(slots=True)

@@ -74,7 +74,12 @@ def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window
 def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
     limit = limits.decompressed_size_bytes
     return sum(
-        (_in_sections(window, one, limit) for one in sections_of(window, indexes, limit)), Counter()
+        (
+            _in_sections(window, one, limit)
+            for _, some in sections_of(window, indexes, limit)
+            for one in some
+        ),
+        Counter(),
     )
 
 

@@ -66,20 +66,20 @@ def _decoded(split: Split, window: Window, reading: Reading) -> Iterator[pa.Reco
     chosen = _seen(window, reading.pushed)
     if not chosen:
         return
-    decoded = decode_window(
+    places = dict(zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True))
+    for decoded in decode_window(
         window,
         reading.pushed.types,
         reading.redactor,
         reading.limits.decompressed_size_bytes,
         chosen,
-    )
-    if reading.relation == "faults":
-        if decoded.faults:
-            yield _conform(fault_table(split.file, decoded.faults), reading.schema)
-        return
-    places = dict(zip(window.batches.batch_ids, window.batches.positions.tolist(), strict=True))
-    for table in _tables(decoded, reading.relation):
-        yield _conform(_placed(table, split, places), reading.schema)
+    ):
+        if reading.relation == "faults":
+            if decoded.faults:
+                yield _conform(fault_table(split.file, decoded.faults), reading.schema)
+            continue
+        for table in _tables(decoded, reading.relation):
+            yield _conform(_placed(table, split, places), reading.schema)
 
 
 def _tables(decoded: Decoded, relation: str) -> list[pa.RecordBatch]:

@@ -39,7 +39,9 @@ def decoded(path: Path) -> Iterator[tuple[Window, Decoded]]:
     with open_file(str(path)) as file:
         for found in walk(file):
             if isinstance(found, Window):
-                yield found, decode_window(found, None, CLEAR, Limits().decompressed_size_bytes)
+                limit = Limits().decompressed_size_bytes
+                for part in decode_window(found, None, CLEAR, limit):
+                    yield found, part
 
 
 def ours(path: Path) -> int:

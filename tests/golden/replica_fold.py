@@ -82,11 +82,12 @@ def _decoded(files: Iterable[LogFile], redactor: Redactor, limits: Limits) -> tu
     for file in files:
         for found in walk_file(file, limits):
             if isinstance(found, Window):
-                decoded = decode_window(found, None, redactor, limits.decompressed_size_bytes)
-                for name, rows in decoded.records.items():
-                    records[name].append(rows)
-                for name, rows in decoded.control.items():
-                    control[name].append(rows)
+                most = limits.decompressed_size_bytes
+                for decoded in decode_window(found, None, redactor, most):
+                    for name, rows in decoded.records.items():
+                        records[name].append(rows)
+                    for name, rows in decoded.control.items():
+                        control[name].append(rows)
     return _tables(records), _tables(control)
 
 

@@ -44,7 +44,7 @@ def recorded(replicas: list[Replica]) -> Recorded:
             valid = np.flatnonzero(found.batches.crc_valid).tolist()
             bad = np.flatnonzero(~found.batches.crc_valid).tolist()
             found_faults += [bad_crc(found, index) for index in bad]
-            decoded = decode_window(found, None, REDACTOR, LIMITS.decompressed_size_bytes, valid)
+            (decoded,) = decode_window(found, None, REDACTOR, LIMITS.decompressed_size_bytes, valid)
             odd |= remarkable(found, decoded)
             ids = [found.batches.batch_ids[index] for index in valid]
             types |= zip(ids, type_counts(found, decoded, valid).to_pylist(), strict=True)

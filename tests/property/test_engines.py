@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraftlog.decode import envelopes
 from kraftlog.decode.records import FAULT_LIMIT
-from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits, Window
@@ -23,6 +23,7 @@ from tests.property.engines import (
     MemoryBytes,
     assert_accounted,
     assert_equal_engines,
+    assert_equal_parts,
     batches_of,
     flipped,
     header_bits,
@@ -249,6 +250,27 @@ def test_wild_batches_compressed_or_not(seed: int, oddness: float) -> None:
         assert not found.faults
 
 
+@given(seed=st.integers(0, 1 << 64), size=st.sampled_from([1, 2_000, 1 << 20]))
+@settings(max_examples=40, deadline=None)
+def test_batches_that_unpack_to_much_come_some_at_a_time(seed: int, size: int) -> None:
+    random = Random(seed)
+    wild = Wild(random, 0.01)
+    batches = [wild.batch(record_count=random.randrange(1, 12)) for _ in range(12)]
+    is_packed = [random.random() < 0.5 for _ in batches]
+    window = window_of(
+        packed(one, random.choice(list(PACKERS))) if chosen else one
+        for one, chosen in zip(batches, is_packed, strict=True)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(envelopes, "_GROUP_SIZE", size)
+        parts = assert_equal_parts(window)
+    assert [index for one in parts for index in one.indexes.tolist()] == [*range(12)]
+    if size == 1:
+        assert len(parts) == max(1, sum(is_packed))
+    if size == 1 << 20:
+        assert len(parts) == 1
+
+
 @given(
     seed=st.integers(0, 1 << 64),
     share=st.sampled_from([0.3, 0.9, 1.0]),
@@ -279,7 +301,8 @@ def test_a_batch_of_too_many_faults_is_given_up(
 
 
 def test_a_window_without_batches() -> None:
-    assert assert_equal_engines(window_of([])) == Decoded({}, {}, [])
+    found = assert_equal_engines(window_of([]))
+    assert (found.records, found.control, found.faults) == ({}, {}, [])
 
 
 def test_a_batch_whose_crc_is_wrong_is_one_fault() -> None:

@@ -66,7 +66,7 @@ def test_slices_of_wild_batches(seed: int, oddness: float) -> None:
     wild = Wild(Random(seed), oddness)
     window = window_of([wild.batch(record_count=40) for _ in range(4)])
     sliced = assert_equal_slices(window, 4)
-    plain = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT)
+    (plain,) = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT)
     assert sliced.ends.keys() == SLICED & plain.records.keys()
     for name, rows in sliced.records.items():
         assert sorted(map(repr, rows.to_pylist())) == sorted(
@@ -95,7 +95,7 @@ def test_a_slice_has_its_partitions_in_file_order(seed: int) -> None:
 def test_shares_read_every_record_once(count: int, by_slices: bool, tmp_path: Path) -> None:
     window = partitions(7, 400)
     slices = SLICES if by_slices else 0
-    decoded = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT, None, slices)
+    (decoded,) = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT, None, slices)
     ends = decoded.ends.get(PUT, [])
     table = pa.Table.from_batches([decoded.records[PUT]])
     added = write_file(str(tmp_path), table, {}, np.diff([0, *ends]).tolist())

@@ -137,7 +137,7 @@ def decode(log: list[Record], base_offset: int) -> dict[str, pa.Table]:
         return {}
     batch = encode_batch(raw, base_offset, 3, 1_000_000)
     window = window_of([batch])
-    decoded = decode_window(window, None, CLEAR, 1 << 20)
+    (decoded,) = decode_window(window, None, CLEAR, 1 << 20)
     assert not decoded.faults
     return {name: pa.Table.from_batches([rows]) for name, rows in decoded.records.items()}
 

@@ -47,7 +47,7 @@ def test_equal_batches_tell_their_types_alike() -> None:
     values = (topic("a", 1), topic("b", 2), partition(1, [1], [1], 1))
     batches = [Batch(3 * at, 1, values) for at in range(200)]
     window = window_of([one.raw() for one in batches])
-    decoded = decode_window(window, None, redactor_of(OPTIONS), 1 << 20)
+    (decoded,) = decode_window(window, None, redactor_of(OPTIONS), 1 << 20)
     told = type_counts(window, decoded, range(len(batches))).to_pylist()
     assert all(one == told[0] for one in told)
     assert sorted(told[0], key=lambda one: one["first_record_index"]) == [

@@ -15,7 +15,6 @@ from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import LocalBytes, open_file
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.state.encode import encode_batch, metadata_record
-from tests.packing import packed
 from tests.property.engines import assert_accounted, flipped, sealed
 
 Found = tuple[str, int, int]
@@ -189,18 +188,6 @@ def _bytes_read(count: int, name: str, folder: Path) -> tuple[int, int]:
     valid = sum(int(one.batches.crc_valid.sum()) for one in found if isinstance(one, Window))
     assert valid == (count + 1) // 2
     return len(raw), read
-
-
-def test_batches_that_may_unpack_to_much_are_given_a_few_at_a_time(tmp_path: Path) -> None:
-    batches = [packed(sealed(one + bytes(20_000)), "zstd") for one in BATCHES * 3]
-    path = tmp_path / "some.log"
-    path.write_bytes(b"".join(batches))
-    with open_file(str(path)) as file:
-        found = list(walk(file, limits=Limits(decompressed_size_bytes=60_000)))
-        whole = list(walk(file))
-    assert len(whole) == 1
-    assert all(isinstance(one, Window) and len(one.batches) <= 6 for one in found)
-    assert sum(len(one.batches) for one in found if isinstance(one, Window)) == len(batches)
 
 
 def test_ten_gigabytes_of_nothing(tmp_path: Path) -> None:
