@@ -5,6 +5,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Great Expectations reports its use to its makers unless told not to.
 export GX_ANALYTICS_ENABLED := false
+# Compiled modules are kept: hundreds of processes of the tests, and each of their workers, would
+# compile all anew otherwise. `make clean` removes them.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean

@@ -166,7 +166,9 @@ def test_the_notebook_in_a_kernel_of_its_extra(
     variables = {
         "PYSPARK_PYTHON": python,
         "KRAFTLOG_JARS": str(ROOT / ".jars"),
-        "PYSPARK_SUBMIT_ARGS": small_queries.submitted(small_queries.SETTINGS),
+        "PYSPARK_SUBMIT_ARGS": small_queries.submitted(
+            {**small_queries.SETTINGS, "spark.driver.extraJavaOptions": small_queries.JVM}
+        ),
     }
     done = run([python, "-c", RUN_NOTEBOOK], examples, **variables)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,7 @@ import pytest
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
-from kraftlog.contracts.beside import Judge
-from kraftlog.contracts.gx import gx
-from kraftlog.contracts.judge import run_contracts
+from kraftlog.contracts.beside import JUDGE, Judge
 from kraftlog.contracts.measures import Measure, parse_measure
 from kraftlog.contracts.scans import Scans
 from kraftlog.contracts.suites import (
@@ -158,10 +156,18 @@ def publish(lake: Lake, **tables: list[Row]) -> None:
             put(lake, SPECS[name], rows)
 
 
+def judged_here(lake: Lake, suites: Sequence[Suite], number: int = 1) -> list[ContractResult]:
+    """As the process that judges does it. Every worker collects these tests, and one runs them: the
+    others are spared the seconds that Great Expectations takes to import.
+    """
+    from kraftlog.contracts.judge import run_contracts
+
+    return run_contracts(lake, RUN, number, suites)
+
+
 def judged(lake: Lake, *names: str) -> list[ContractResult]:
     """The results of some suites."""
-    chosen = [one for one in EVERY if one.name in names]
-    return run_contracts(lake, RUN, 1, chosen)
+    return judged_here(lake, [one for one in EVERY if one.name in names])
 
 
 def outcomes(results: list[ContractResult], suite: str) -> Mapping[str, str]:
@@ -192,6 +198,8 @@ def test_a_suite_names_tables_and_columns_that_are_declared(suite: Suite) -> Non
 
 
 def test_great_expectations_knows_every_expectation() -> None:
+    from kraftlog.contracts.gx import gx
+
     for suite in EVERY:
         for one in suite.contracts:
             assert hasattr(gx.expectations, class_name(one.expectation)), one
@@ -221,7 +229,7 @@ def test_the_audit_suite_has_a_contract_for_every_check() -> None:
 
 def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None:
     publish(small)
-    results = run_contracts(small, RUN, 1, EVERY)
+    results = judged_here(small, EVERY)
     assert {one.result for one in results} == {"passed", "skipped"}
     skipped = {one.table_name for one in results if one.result == "skipped"}
     named = {table for suite in SUITES for table in suite.tables}
@@ -233,7 +241,7 @@ def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None
 
 def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
     publish(small)
-    results = run_contracts(small, RUN, 2, EVERY)
+    results = judged_here(small, EVERY, 2)
     assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
     assert {one.result for one in results} == {"skipped"}
     assert all("this run has not published" in str(one.detail) for one in results[:5])
@@ -485,7 +493,7 @@ def test_another_process_says_the_same(
     publish(small, batches=[BATCH, BATCH])
     (tmp_path / "attrs.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    assert process.judge(small, RUN, 1, EVERY) == run_contracts(small, RUN, 1, EVERY)
+    assert process.judge(small, RUN, 1, EVERY) == judged_here(small, EVERY)
 
 
 def test_a_process_that_has_ended_is_said_and_started_anew(
@@ -527,16 +535,16 @@ class FromEnvironment(Measure):
 
 
 def test_the_process_goes_by_the_environment_of_now(
-    small: Lake, process: Judge, monkeypatch: pytest.MonkeyPatch
+    small: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store may be named, or a key to it changed, after the process was started."""
     publish(small)
-    process.start()
+    JUDGE.start()
     (one, *_) = next(one for one in SUITES if one.name == "batches").contracts
     suite = Suite("batches", (replace(one, counts=FromEnvironment()),))
     for counted, result in (("0", "passed"), ("1", "failed")):
         monkeypatch.setenv("COUNTED", counted)
-        assert [one.result for one in process.judge(small, RUN, 1, [suite])] == [result]
+        assert [one.result for one in JUDGE.judge(small, RUN, 1, [suite])] == [result]
 
 
 def test_great_expectations_is_imported_by_that_process_alone(small: Lake, tmp_path: Path) -> None:
