@@ -106,12 +106,13 @@ def _decode_groups(
             part = kernel.hashes(raw, rows, found.body, found.value_end) & (gathering.slices - 1)
             by_slice = np.argsort(part.astype(np.uint16), kind="stable")
             rows, part = rows.take(by_slice), part.take(by_slice)
-        located = reader.locate(raw, rows, found.body, found.value_end)
         is_given = bodies is None or reader.spec.type in bodies
-        payload = reader.gather(raw, located, redactor) if is_given else None
-        if not located.normal.all():
-            left.append(rows[~located.normal])
-            rows, part = rows[located.normal], part[located.normal]
+        normal, payload = reader.read(
+            raw, rows, found.body, found.value_end, redactor, is_given=is_given
+        )
+        if not normal.all():
+            left.append(rows[~normal])
+            rows, part = rows[normal], part[normal]
         if len(rows):
             place = frames.batch_index.take(rows) << RECORD_BITS | frames.record_index.take(rows)
             place |= part << SLICE_BITS

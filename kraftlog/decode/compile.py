@@ -1,13 +1,15 @@
 """A message spec at one version → a reader of many such messages at once.
 
 In: where the bodies of records of one type and version lie. Out: one Arrow struct array, and which
-of the records it holds; the others are abnormal and are left to the interpreter. A reader first has
-the compiled part locate every field of every normal record, then gathers column by column.
+of the records it holds; the others are abnormal and are left to the interpreter. The compiled part
+reads every field of every normal record; the arrays that it fills become columns as they are.
 """
 
+import sys
 from base64 import b64encode
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,16 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import column_of, marks, texts_of
 from kraftlog.message.spec import FieldSpec, MessageSpec
 from kraftlog.native import kernel
-from kraftlog.native.kernel import ID_SIZE, ID_TEXT_SIZE, Bytes, Located, Numbers, Places
+from kraftlog.native.kernel import (
+    ID_SIZE,
+    ID_TEXT_SIZE,
+    Bytes,
+    Marks,
+    Numbers,
+    Places,
+    Program,
+    Values,
+)
 from kraftlog.wire import utf8_text
 
 _NUMPY_KINDS = {
@@ -45,44 +56,47 @@ class Column:
 
     @property
     def how(self) -> kernel.Field:
-        """How the compiled part finds it. Kafka bounds the length of a string."""
-        kind = kernel.TEXT if self.field.type == "string" else kernel.LIST
-        if self.field.type in _WIDTHS:
-            kind = kernel.FIXED
-        tag = -1 if self.field.tag is None else self.field.tag
-        absent = -1 if self.field.default is None else 0
-        return kernel.Field(kind, self.width, self.nullable, tag, absent)
+        """How the compiled part reads it. Kafka bounds the length of a string."""
+        field, absent = self.field, -1 if self.field.default is None else 0
+        if field.type in _NUMPY_KINDS:
+            bits = np.array([field.default], f">{_NUMPY_KINDS[field.type]}").tobytes()
+            absent = int.from_bytes(bits.ljust(8, b"\0"), sys.byteorder, signed=True)
+        tag = -1 if field.tag is None else field.tag
+        return kernel.Field(self.kind, self.width, self.nullable, tag, absent)
+
+    @property
+    def kind(self) -> int:
+        """What the compiled part calls it."""
+        if self.field.element is not None:
+            return kernel.IDS if self.field.element == "uuid" else kernel.NUMBERS
+        others = {"uuid": kernel.ID, "string": kernel.TEXT, "bytes": kernel.BYTES}
+        return others.get(self.field.type, kernel.NUMBER)
 
     def default(self, count: int) -> pa.Array:
         """The column of a field that no record has."""
         return pa.repeat(pa.scalar(self.field.default, relations.arrow_type(self.field)), count)
 
-    def gather(self, raw: Bytes, starts: Places, lengths: Places) -> pa.Array:
+    def column(self, found: Values) -> pa.Array:
         """The field's column, in the type that `relations` declares."""
         field, kind = self.field, relations.arrow_type(self.field)
-        if field.type == "uuid":
-            return texts_of(kernel.ids(raw, starts), ID_TEXT_SIZE)
-        if field.type in _WIDTHS:
-            absent = field.default if field.tag is not None else None
-            return _numbers(
-                kernel.numbers(raw, starts, _NUMPY_KINDS[field.type], absent or 0), kind
-            )
         if field.type == "string":
-            return _texts(raw, starts, lengths)
+            return _texts(found)
         if field.type == "bytes":
-            return _base64(raw, starts, lengths)
-        if field.element == "uuid":
-            values = texts_of(kernel.ids(raw, starts, lengths), ID_TEXT_SIZE)
+            return _base64(found)
+        if "uuid" in (field.type, field.element):
+            values = texts_of(found.values, ID_TEXT_SIZE)
         else:
-            elements = kernel.lists(raw, starts, lengths, _NUMPY_KINDS[str(field.element)])
-            values = _numbers(elements, kind.value_type)
-        held = [_validity(lengths), pa.py_buffer(kernel.offsets(lengths))]
-        return pa.Array.from_buffers(kind, len(lengths), held, children=[values])
+            held = found.values.view(_NUMPY_KINDS[field.element or field.type])
+            values = _numbers(held, kind if field.element is None else kind.value_type)
+        if field.element is None:
+            return values
+        buffers = [_validity(found), pa.py_buffer(found.ends)]
+        return pa.Array.from_buffers(kind, len(found.held), buffers, children=[values])
 
 
-def _validity(lengths: Places) -> pa.Buffer | None:
-    """Which values there are: a length of −1 is null."""
-    return marks(lengths >= 0) if (lengths < 0).any() else None
+def _validity(found: Values) -> pa.Buffer | None:
+    """Which values there are; None where all are."""
+    return None if found.held.all() else marks(found.held)
 
 
 def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
@@ -90,36 +104,29 @@ def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     return column_of(values if kind == pa.bool_() else values.astype(str(kind), copy=False), kind)
 
 
-def _texts(raw: Bytes, starts: Places, lengths: Places) -> pa.Array:
-    """UTF-8 text; a length of −1 is null."""
-    texts = pa.StringArray.from_buffers(
-        len(lengths),
-        pa.py_buffer(kernel.offsets(lengths)),
-        pa.py_buffer(kernel.pieces(raw, starts, lengths)),
-        _validity(lengths),
-    )
+def _texts(found: Values) -> pa.Array:
+    """UTF-8 text."""
+    letters, ends = pa.py_buffer(found.values), pa.py_buffer(found.ends)
+    texts = pa.StringArray.from_buffers(len(found.held), ends, letters, _validity(found))
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
         # Not UTF-8 somewhere: the interpreter's own way of reading it, value by value.
-        pieces = _pieces(raw, starts, lengths)
-        whole = [None if one is None else utf8_text(one) for one in pieces]
+        whole = [None if one is None else utf8_text(one) for one in _pieces(found)]
         return pa.array(whole, pa.string())
     return texts
 
 
-def _base64(raw: Bytes, starts: Places, lengths: Places) -> pa.Array:
-    """Bytes as base64 text; a length of −1 is null."""
-    pieces = _pieces(raw, starts, lengths)
-    return pa.array(
-        [None if one is None else b64encode(one).decode() for one in pieces], pa.string()
-    )
+def _base64(found: Values) -> pa.Array:
+    """Bytes as base64 text."""
+    texts = [None if one is None else b64encode(one).decode() for one in _pieces(found)]
+    return pa.array(texts, pa.string())
 
 
-def _pieces(raw: Bytes, starts: Places, lengths: Places) -> list[bytes | None]:
+def _pieces(found: Values) -> list[bytes | None]:
     return [
-        None if length < 0 else raw[start : start + length].tobytes()
-        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+        found.values[start:end].tobytes() if held else None
+        for (start, end), held in zip(pairwise(found.ends.tolist()), found.held, strict=True)
     ]
 
 
@@ -137,30 +144,32 @@ class Reader:
         return self.plain + self.tagged
 
     @cached_property
-    def program(self) -> Places:
-        """How the compiled part finds all fields."""
+    def program(self) -> Program:
+        """How the compiled part reads all fields."""
         return kernel.program([column.how for column in self.columns])
 
-    def locate(self, raw: Bytes, rows: Numbers, body: Places, end: Places) -> Located:
-        """Which of these rows' messages, in [body, end), are normal, and where the fields of those
-        lie.
+    def read(
+        self,
+        raw: Bytes,
+        rows: Numbers,
+        body: Places,
+        end: Places,
+        redactor: Redactor,
+        *,
+        is_given: bool = True,
+    ) -> tuple[Marks, pa.StructArray | None]:
+        """Which of these rows' messages, in [body, end), are normal, and a row for each of those;
+        None where there are no fields, or no normal messages, or the fields are not to be given.
         """
-        return kernel.locate(raw, rows, body, end, self.program, len(self.plain))
-
-    def gather(self, raw: Bytes, located: Located, redactor: Redactor) -> pa.StructArray | None:
-        """A row for each of the normal records.
-
-        None where there are no fields, or no normal records."""
-        count = located.starts.shape[1]
-        if not self.spec.fields or not count:
-            return None
+        found = kernel.messages(
+            raw, rows, body, end, self.program, len(self.plain), is_given=is_given
+        )
+        count = int(np.count_nonzero(found.normal))
+        if not is_given or not self.spec.fields or not count:
+            return found.normal, None
         columns = {
-            column.field.name: column.gather(raw, starts, lengths)
-            if seen
-            else column.default(count)
-            for column, starts, lengths, seen in zip(
-                self.columns, located.starts, located.lengths, located.seen, strict=True
-            )
+            column.field.name: column.default(count) if values is None else column.column(values)
+            for column, values in zip(self.columns, found.fields, strict=True)
         }
         redactor.columns(self.spec, columns)
         kinds = relations.struct_type(self.spec.fields)
@@ -168,7 +177,7 @@ class Reader:
             columns[kind.name] if kind.name in columns else pa.nulls(count, kind.type)
             for kind in kinds
         ]
-        return pa.StructArray.from_arrays(arrays, fields=list(kinds))
+        return found.normal, pa.StructArray.from_arrays(arrays, fields=list(kinds))
 
 
 @lru_cache(maxsize=1024)

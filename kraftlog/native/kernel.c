@@ -22,12 +22,15 @@ typedef unsigned long long u64;
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
+/* Calls would take as long as what most of these do. */
+#define INLINE inline __attribute__((always_inline))
+
 typedef struct {
     const u8 *at, *end;
 } Cursor;
 
 /* Unsigned varints of up to four bytes, 28 bits; 0 where one is longer, or not there in full. */
-static inline int varint(Cursor *one, u32 *value) {
+static INLINE int varint(Cursor *one, u32 *value) {
     const u8 *at = one->at, *end = one->end;
     u32 found = 0;
     for (int shift = 0; shift < 28; shift += 7) {
@@ -53,7 +56,7 @@ static inline int signed_varint(Cursor *one, i32 *value) {
     return 1;
 }
 
-static inline int step(Cursor *one, i64 size) {
+static INLINE int step(Cursor *one, i64 size) {
     if (size < 0 || size > one->end - one->at)
         return 0;
     one->at += size;
@@ -129,79 +132,6 @@ EXPORT i64 kraftlog_frames(const u8 *raw, i64 batches, const i64 *starts, const 
     return row;
 }
 
-enum { FIXED, LIST, TEXT };
-
-/* How a field is read: five numbers of a program. */
-typedef struct {
-    i32 kind, width, nullable, tag, absent;
-} Field;
-
-enum { STRING_LIMIT = 0x7fff };
-
-static inline int field(const u8 *raw, Cursor *one, const Field *how, i32 *start, i32 *length) {
-    u32 found;
-    i64 size = how->width;
-    if (how->kind != FIXED) {
-        if (!varint(one, &found) || (!found && !how->nullable))
-            return 0;
-        *length = (i32)found - 1;
-        if (how->kind == TEXT && *length > STRING_LIMIT)
-            return 0;
-        size = found ? ((i64)found - 1) * how->width : 0;
-    }
-    *start = (i32)(one->at - raw);
-    return step(one, size);
-}
-
-/* The tagged fields of a record, in ascending order as Kafka writes them, each one once. */
-static int tagged(const u8 *raw, Cursor *one, const Field *fields, i64 plain, i64 count, i64 room,
-                  i32 *starts, i32 *lengths, u8 *seen) {
-    u32 number, tag, size;
-    i64 previous = -1;
-    if (!varint(one, &number) || number > count - plain)
-        return 0;
-    for (i64 at = plain; at < count; at++) {
-        starts[at * room] = -1;
-        lengths[at * room] = fields[at].absent;
-    }
-    while (number--) {
-        if (!varint(one, &tag) || !varint(one, &size) || tag <= previous)
-            return 0;
-        previous = tag;
-        i64 at = plain;
-        while (at < count && (u32)fields[at].tag != tag)
-            at++;
-        Cursor inner = {one->at, one->at};
-        if (at == count || !step(one, size))
-            return 0;
-        inner.end = one->at;
-        if (!field(raw, &inner, &fields[at], &starts[at * room], &lengths[at * room]) ||
-            inner.at != inner.end)
-            return 0;
-        seen[at] = 1;
-    }
-    return 1;
-}
-
-EXPORT i64 kraftlog_locate(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
-                           const i32 *end, const Field *fields, i64 plain, i64 count, u8 *normal,
-                           i32 *starts, i32 *lengths, u8 *seen) {
-    i64 found = 0;
-    for (i64 at = 0; at < rows; at++) {
-        Cursor one = {raw + body[row[at]], raw + end[row[at]]};
-        i64 next = 0;
-        while (next < plain && field(raw, &one, &fields[next], &starts[next * rows + found],
-                                     &lengths[next * rows + found]))
-            next++;
-        normal[at] = next == plain &&
-                     tagged(raw, &one, fields, plain, count, rows, starts + found, lengths + found,
-                            seen) &&
-                     one.at == one.end;
-        found += normal[at];
-    }
-    return found;
-}
-
 static inline u32 big32(const u8 *at) {
     return (u32)at[0] << 24 | (u32)at[1] << 16 | (u32)at[2] << 8 | at[3];
 }
@@ -231,22 +161,6 @@ static inline void number(const u8 *from, i64 width, void *out, i64 at) {
     }
 }
 
-EXPORT void kraftlog_numbers(const u8 *raw, i64 rows, const i32 *starts, i64 width,
-                             const u8 *absent, void *out) {
-    for (i64 at = 0; at < rows; at++)
-        number(starts[at] < 0 ? absent : raw + starts[at], width, out, at);
-}
-
-EXPORT void kraftlog_lists(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths,
-                           i64 width, void *out) {
-    i64 at = 0;
-    for (i64 row = 0; row < rows; row++) {
-        const u8 *from = raw + starts[row];
-        for (i32 left = lengths[row]; left > 0; left--, from += width)
-            number(from, width, out, at++);
-    }
-}
-
 enum { ID_SIZE = 16, ID_TEXT_SIZE = 22 };
 
 static const u8 LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -264,24 +178,125 @@ static inline void id_text(const u8 *from, u8 *out) {
     out[1] = LETTERS[(*from & 3) << 4];
 }
 
-EXPORT void kraftlog_ids(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths, u8 *out) {
-    for (i64 row = 0; row < rows; row++) {
-        const u8 *from = raw + starts[row];
-        for (i32 left = lengths ? lengths[row] : 1; left > 0; left--) {
-            id_text(from, out);
-            from += ID_SIZE;
-            out += ID_TEXT_SIZE;
-        }
+enum { NUMBER, ID, NUMBERS, IDS, BYTES, TEXT };
+
+/* How a field is read, and where its values go. Lists and texts append them to `values`, where
+   there is room for all that the messages could hold; `ends` says where each one's end, from the
+   second number on, and `held` whether it is there, or null. Without `values` nothing is written. */
+typedef struct {
+    i32 kind, width, nullable, tag;
+    i64 absent;
+    u8 *values;
+    i32 *ends;
+    u8 *held;
+    i64 used, seen;
+} Field;
+
+enum { STRING_LIMIT = 0x7fff };
+
+/* A list or a text, or that there is none (−1), or an empty one. */
+static INLINE void list(Field *how, i64 row, const u8 *from, i64 length) {
+    i64 at = how->used, width = how->width;
+    u8 *values = how->values;
+    switch (how->kind) {
+    case NUMBERS:
+        for (i64 left = length; left > 0; left--, from += width)
+            number(from, width, values, at++);
+        break;
+    case IDS:
+        for (i64 left = length; left > 0; left--, from += ID_SIZE)
+            id_text(from, values + ID_TEXT_SIZE * at++);
+        break;
+    default:
+        for (i64 left = length; left > 0; left--)
+            values[at++] = *from++;
     }
+    how->used = at;
+    how->ends[row + 1] = (i32)at;
+    how->held[row] = length >= 0;
 }
 
-EXPORT void kraftlog_bytes(const u8 *raw, i64 rows, const i32 *starts, const i32 *lengths,
-                           u8 *out) {
-    for (i64 row = 0; row < rows; row++) {
-        const u8 *from = raw + starts[row];
-        for (i32 left = lengths[row]; left > 0; left--)
-            *out++ = *from++;
+/* The next field of a message, which is the row-th normal one. */
+static INLINE int field(Cursor *one, Field *how, i64 row) {
+    const u8 *from = one->at;
+    if (how->kind < NUMBERS) {
+        if (!step(one, how->width))
+            return 0;
+        if (how->values && how->kind == ID)
+            id_text(from, how->values + ID_TEXT_SIZE * row);
+        else if (how->values)
+            number(from, how->width, how->values, row);
+        return 1;
     }
+    u32 found;
+    if (!varint(one, &found) || (!found && !how->nullable))
+        return 0;
+    i64 length = (i64)found - 1;
+    if (how->kind == TEXT && length > STRING_LIMIT)
+        return 0;
+    from = one->at;
+    if (found && !step(one, length * how->width))
+        return 0;
+    if (how->values)
+        list(how, row, from, length);
+    return 1;
+}
+
+/* A tagged field of a message that lacks it. */
+static inline void lacking(Field *how, i64 row) {
+    if (how->values && how->kind == NUMBER)
+        number((const u8 *)&how->absent, how->width, how->values, row);
+    else if (how->values)
+        list(how, row, 0, how->absent);
+}
+
+/* The tagged fields of a message, in ascending order as Kafka writes them, each one once. Nothing is
+   written of those that no message had so far. */
+static int tagged(Cursor *one, Field *fields, i64 plain, i64 count, i64 row) {
+    u32 total, tag, size;
+    i64 previous = -1;
+    if (!varint(one, &total) || total > count - plain)
+        return 0;
+    for (i64 at = plain; at < count; at++)
+        if (fields[at].seen)
+            lacking(&fields[at], row);
+    while (total--) {
+        if (!varint(one, &tag) || !varint(one, &size) || tag <= previous)
+            return 0;
+        previous = tag;
+        i64 at = plain;
+        while (at < count && (u32)fields[at].tag != tag)
+            at++;
+        Cursor inner = {one->at, one->at};
+        if (at == count || !step(one, size))
+            return 0;
+        inner.end = one->at;
+        for (i64 before = 0; !fields[at].seen && before < row; before++)
+            lacking(&fields[at], before);
+        fields[at].seen = 1;
+        if (!field(&inner, &fields[at], row) || inner.at != inner.end)
+            return 0;
+    }
+    return 1;
+}
+
+EXPORT i64 kraftlog_messages(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
+                             const i32 *end, Field *fields, i64 plain, i64 count, u8 *normal) {
+    i64 found = 0;
+    for (i64 at = 0; at < rows; at++) {
+        Cursor one = {raw + body[row[at]], raw + end[row[at]]};
+        i64 next = 0;
+        while (next < plain && field(&one, &fields[next], found))
+            next++;
+        normal[at] =
+            next == plain && tagged(&one, fields, plain, count, found) && one.at == one.end;
+        found += normal[at];
+        /* What an abnormal one has appended is written over. */
+        for (i64 each = 0; !normal[at] && each < count; each++)
+            if (fields[each].values && fields[each].seen && fields[each].kind >= NUMBERS)
+                fields[each].used = fields[each].ends[found];
+    }
+    return found;
 }
 
 enum { BLOCK_BITS = 6 };

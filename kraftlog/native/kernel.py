@@ -113,13 +113,23 @@ def _crc_tables() -> npt.NDArray[np.uint32]:
 
 _CRC_TABLES = _crc_tables()
 
-FIXED, LIST, TEXT = range(3)
-"""Kinds of fields: a value of fixed width; elements of fixed width behind their number; a string."""
+NUMBER, ID, NUMBERS, IDS, BYTES, TEXT = range(6)
+"""Kinds of fields: a value of fixed width; an id; lists of those; bytes, and a string, behind their
+length.
+"""
+_FIELD = np.dtype(
+    [
+        *((name, np.int32) for name in ("kind", "width", "nullable", "tag")),
+        *((name, np.int64) for name in ("absent", "values", "ends", "held", "used", "seen")),
+    ]
+)
+Program = npt.NDArray[np.void]
 
 
 class Field(NamedTuple):
-    """How a field is found: `width` is that of a value, or of an element; `tag` is −1 where it has
-    none; `absent` is the length where a record does not have it.
+    """How a field is read: `width` is that of a value, or of an element; `tag` is −1 where it has
+    none. `absent` is what a message has that lacks a tagged field, which is no id: of a number the
+    bytes as they lie in a message, as a number of this machine; else −1 for null, 0 for nothing.
     """
 
     kind: int
@@ -129,84 +139,81 @@ class Field(NamedTuple):
     absent: int = -1
 
 
-class Located(NamedTuple):
-    """Where fields lie: [field, record], for the normal records alone. A length of −1 is null; a
-    tagged field that a record lacks starts at −1 there. `seen` has the fields that any has.
+class Values(NamedTuple):
+    """A field of many messages. Of lists and texts, `ends` says where each begins among the values
+    of all, and where the last one ends, and `held` whether there is one: else it is null.
     """
+
+    values: Bytes
+    ends: Places
+    held: Marks
+
+
+class Messages(NamedTuple):
+    """Which messages are normal, and each field of those; None for a tagged one that none has."""
 
     normal: Marks
-    starts: Places
-    lengths: Places
-    seen: Marks
+    fields: list[Values | None]
 
 
-def locate(
-    raw: Bytes, rows: Numbers, body: Places, end: Places, program: Places, plain: int
-) -> Located:
-    """The fields of messages of one type and version, which lie in [body, end) of these rows, and
-    which of the messages are normal. `program` has a `Field` for each, the `plain` ones first.
+def program(fields: Sequence[Field]) -> Program:
+    """Fields as `messages` takes them."""
+    return np.array([(*one, 0, 0, 0, 0, 0) for one in fields], _FIELD)
+
+
+def messages(
+    raw: Bytes,
+    rows: Numbers,
+    body: Places,
+    end: Places,
+    program: Program,
+    plain: int,
+    *,
+    is_given: bool = True,
+) -> Messages:
+    """The messages of one type and version that lie in [body, end) of these rows. `program` has the
+    `plain` fields first; where they are not to be given, only what is normal is found.
     """
     _within(raw, body, end)
-    fields = len(program)
-    normal, seen = np.empty(len(rows), np.bool_), np.arange(fields) < plain
-    starts, lengths = (np.empty((fields, len(rows)), np.int32) for _ in range(2))
-    kept = _library().kraftlog_locate(
-        _at(raw),
-        len(rows),
-        *_each(rows, body, end, program),
-        plain,
-        fields,
-        *_each(normal, starts, lengths, seen),
+    fields, normal = program.copy(), np.empty(len(rows), np.bool_)
+    fields["seen"][:plain] = 1
+    size = int((end.take(rows) - body.take(rows)).sum(dtype=np.int64))
+    kinds = list(zip(fields["kind"].tolist(), fields["width"].tolist(), strict=True))
+    found = [_room(kind, width, len(rows), size) for kind, width in kinds if is_given]
+    for at, one in enumerate(found):
+        fields["values"][at], fields["ends"][at], fields["held"][at] = _each(*one)
+    kept = _library().kraftlog_messages(
+        _at(raw), len(rows), *_each(rows, body, end, fields), plain, len(fields), _at(normal)
     )
-    return Located(normal, starts[:, :kept], lengths[:, :kept], seen)
-
-
-def program(fields: Sequence[Field]) -> Places:
-    """Fields as `locate` takes them."""
-    return np.array(fields, np.int32).reshape(len(fields), len(Field._fields))
-
-
-def numbers(raw: Bytes, starts: Places, kind: str, absent: int = 0) -> npt.NDArray[np.generic]:
-    """Big-endian values; `kind` is numpy's name without the order. `absent` where start is −1."""
-    out = np.empty(len(starts), kind)
-    other = np.array([absent], f">{kind}")
-    _library().kraftlog_numbers(
-        _at(raw), len(starts), _at(starts), out.itemsize, _at(other), _at(out)
+    for (kind, width), one, used in zip(kinds, found, fields["used"].tolist(), strict=False):
+        # What is not needed of the room goes back.
+        count = used if kind in _LISTS else kept
+        one.values.resize(count * _size(kind, width), refcheck=False)
+    return Messages(
+        normal,
+        [
+            Values(one.values, one.ends[: kept + 1], one.held[:kept]) if seen else None
+            for one, seen in zip(found, fields["seen"].tolist(), strict=False)
+        ],
     )
-    return out
 
 
-def offsets(lengths: Places) -> Places:
-    """Where the elements of each list begin among those of all, and where the last one ends; a
-    length of −1 has none.
-    """
-    found = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(np.maximum(lengths, 0), out=found[1:])
-    return found
+_LISTS = (NUMBERS, IDS, BYTES, TEXT)
 
 
-def lists(raw: Bytes, starts: Places, lengths: Places, kind: str) -> npt.NDArray[np.generic]:
-    """The elements of all lists in a row, which are big-endian values."""
-    out = np.empty(_total(lengths), kind)
-    _library().kraftlog_lists(
-        _at(raw), len(starts), _at(starts), _at(lengths), out.itemsize, _at(out)
-    )
-    return out
+def _size(kind: int, width: int) -> int:
+    """Bytes of a value, or of an element, as it is given."""
+    return ID_TEXT_SIZE if kind in (ID, IDS) else width
 
 
-def ids(raw: Bytes, starts: Places, lengths: Places | None = None) -> Bytes:
-    """Kafka's texts of UUIDs, 22 letters each: of one at each place, or of those of all lists."""
-    out = np.empty((len(starts) if lengths is None else _total(lengths)) * ID_TEXT_SIZE, np.uint8)
-    where = None if lengths is None else _at(lengths)
-    _library().kraftlog_ids(_at(raw), len(starts), _at(starts), where, _at(out))
-    return out
-
-
-def pieces(raw: Bytes, starts: Places, lengths: Places) -> Bytes:
-    """The bytes of many places, one after the other."""
-    out = np.empty(_total(lengths), np.uint8)
-    _library().kraftlog_bytes(_at(raw), len(starts), _at(starts), _at(lengths), _at(out))
-    return out
+def _room(kind: int, width: int, count: int, size: int) -> Values:
+    """Arrays for a field of so many messages, which have so many bytes together."""
+    is_list = kind in _LISTS
+    most = size // width if is_list else count
+    ends = np.empty(count + 1 if is_list else 0, np.int32)
+    ends[:1] = 0
+    values = np.empty(most * _size(kind, width), np.uint8)
+    return Values(values, ends, np.empty(count if is_list else 0, np.bool_))
 
 
 def hashes(raw: Bytes, rows: Numbers, body: Places, end: Places) -> Numbers:
@@ -217,10 +224,6 @@ def hashes(raw: Bytes, rows: Numbers, body: Places, end: Places) -> Numbers:
     out = np.empty(len(rows), np.int64)
     _library().kraftlog_hashes(_at(raw), len(rows), *_each(rows, body, end, out))
     return out
-
-
-def _total(lengths: Places) -> int:
-    return int(np.maximum(lengths, 0).sum(dtype=np.int64))
 
 
 def _within(raw: Bytes, starts: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]) -> None:
@@ -256,11 +259,7 @@ def file_name(machine: str, system: str) -> str:
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _ARGUMENTS = {
     "frames": "pnpppppppppppppp",
-    "locate": "pnppppnnpppp",
-    "numbers": "pnpnpp",
-    "lists": "pnppnp",
-    "ids": "pnppp",
-    "bytes": "pnppp",
+    "messages": "pnppppnnp",
     "hashes": "pnpppp",
     "batches": "pnnnppnpp",
 }

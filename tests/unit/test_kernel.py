@@ -126,57 +126,133 @@ def test_frames_of_any_bytes(guarded: Guarded, data: st.DataObject) -> None:
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(READERS), st.binary(max_size=90), st.integers(0, 90))
-def test_fields_of_any_bytes(guarded: Guarded, reader: Reader, raw: bytes, cut: int) -> None:
-    """Nothing behind a message is read, and all that is found lies in it."""
-    held = guarded.holds(raw)
-    end = min(cut, len(raw))
-    rows = np.zeros(2, np.int64)
-    found = reader.locate(held[:end], rows, places(0), places(end))
-    assert found.starts.shape == (len(reader.columns), int(found.normal.sum()))
-    for column, starts, lengths in zip(reader.columns, found.starts, found.lengths, strict=True):
-        size = lengths if column.how.kind != kernel.FIXED else np.ones_like(lengths)
-        present = starts >= 0
-        ends = starts[present] + np.maximum(size[present], 0) * column.width
-        assert (ends <= end).all()
+@given(st.sampled_from(READERS), st.lists(st.binary(max_size=90), max_size=4), st.booleans())
+def test_fields_of_any_bytes(
+    guarded: Guarded, reader: Reader, messages: list[bytes], is_given: bool
+) -> None:
+    """Nothing behind a message is read, and each has as many values as there are normal ones."""
+    raw = b"".join(messages)
+    ends = np.cumsum([len(one) for one in messages], dtype=np.int32)
+    starts = np.array([0, *ends[:-1]], np.int32)[: len(messages)]
+    rows = np.arange(len(messages))
+    found = kernel.messages(
+        guarded.holds(raw),
+        *(rows, starts, ends, reader.program, len(reader.plain)),
+        is_given=is_given,
+    )
+    count = int(found.normal.sum())
+    assert len(found.fields) == (len(reader.columns) if is_given else 0)
+    for column, values in zip(reader.columns, found.fields, strict=False):
+        if values is None:
+            assert column.field.tag is not None
+            continue
+        size = {kernel.ID: 22, kernel.IDS: 22}.get(column.kind, column.width)
+        if column.kind in (kernel.NUMBER, kernel.ID):
+            assert len(values.values) == count * size
+            continue
+        assert len(values.ends) == count + 1
+        assert len(values.held) == count
+        assert values.ends[0] == 0
+        assert (np.diff(values.ends) >= 0).all()
+        assert len(values.values) == values.ends[-1] * size
+
+
+def varint(value: int) -> bytes:
+    """A short unsigned one."""
+    assert value < 128
+    return bytes([value])
+
+
+def read(fields: list[kernel.Field], plain: int, *messages: bytes) -> kernel.Messages:
+    """Messages that stand one after the other."""
+    raw = np.frombuffer(b"".join(messages) + b"\0", np.uint8)
+    ends = np.cumsum([len(one) for one in messages], dtype=np.int32)
+    starts = ends - np.array([len(one) for one in messages], np.int32)
+    rows = np.arange(len(messages))
+    return kernel.messages(raw, rows, starts, ends, kernel.program(fields), plain)
 
 
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "i8", "f8"])
 def test_numbers(kind: str) -> None:
-    raw = np.arange(200, 232, dtype=np.uint8)
+    """Plain and in lists, tagged and lacking; of what stands in an abnormal message nothing is left."""
     width = np.dtype(kind).itemsize
-    starts = places(3, 0, -1, 32 - width)
-    expected = [
-        int(np.float64(7)) if at < 0 else np.frombuffer(raw[at : at + width], f">{kind}")[0]
-        for at in starts.tolist()
+    raw = np.arange(200, 200 + 3 * width, dtype=np.uint8).tobytes()
+    expected = np.frombuffer(raw, f">{kind}").astype(kind)
+    seven = int.from_bytes(np.array([7], f">{kind}").tobytes().ljust(8, b"\0"), sys.byteorder)
+    fields = [
+        kernel.Field(kernel.NUMBER, width, False),
+        kernel.Field(kernel.NUMBERS, width, True),
+        kernel.Field(kernel.NUMBER, width, False, tag=3, absent=seven),
+        kernel.Field(kernel.NUMBERS, width, True, tag=5, absent=-1),
+        kernel.Field(kernel.NUMBERS, width, True, tag=6, absent=0),
+        kernel.Field(kernel.NUMBERS, width, True, tag=9, absent=0),
     ]
-    assert repr(kernel.numbers(raw, starts, kind, 7).tolist()) == repr(
-        np.array(expected, kind).tolist()
+    first = raw[:width]
+    lacking = first + varint(3) + raw[width:] + b"\0" * width
+    nothing = b"\0"
+    tags = varint(3) + varint(3) + varint(width) + first
+    tags += varint(5) + varint(1 + width) + varint(2) + first + varint(6) + varint(1) + varint(0)
+    found = read(
+        fields,
+        2,
+        first + varint(3) + raw[width:] + nothing,
+        lacking + b"\7",  # abnormal
+        first + varint(0) + tags,
+        first + varint(3) + raw[width:] + tags[:-1],  # abnormal
+        first + varint(1) + nothing,
     )
-    lengths = places(2, -1, 0, 1)
-    elements = [
-        np.frombuffer(raw[at + width * one : at + width * (one + 1)], f">{kind}")[0]
-        for at, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        for one in range(length)
-    ]
-    assert repr(kernel.lists(raw, starts, lengths, kind).tolist()) == repr(
-        np.array(elements, kind).tolist()
-    )
-    assert kernel.offsets(lengths).tolist() == [0, 2, 2, 2, 3]
+    assert found.normal.tolist() == [True, False, True, False, True]
+    number, numbers, other, null, empty, unseen = found.fields
+    assert unseen is None
+
+    def same(values: kernel.Values | None, wanted: list[object]) -> None:
+        assert values
+        assert repr(values.values.view(kind).tolist()) == repr(np.array(wanted, kind).tolist())
+
+    def lie(values: kernel.Values | None, ends: list[int], held: list[bool]) -> None:
+        assert values
+        assert (values.ends.tolist(), values.held.tolist()) == (ends, held)
+
+    one = expected[0]
+    same(number, [one] * 3)
+    same(numbers, [*expected[1:]])
+    lie(numbers, [0, 2, 2, 2], [True, False, True])
+    same(other, [7, one, 7])
+    same(null, [one])
+    lie(null, [0, 0, 1, 1], [False, True, False])
+    same(empty, [])
+    lie(empty, [0, 0, 0, 0], [True, False, True])
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16), max_size=5))
 def test_ids_are_written_as_kafka_writes_them(ids: list[bytes]) -> None:
-    raw = np.frombuffer(b"".join(ids) + b"\0", np.uint8)
     expected = b"".join(urlsafe_b64encode(one)[:22] for one in ids)
-    starts = np.arange(len(ids), dtype=np.int32) * 16
-    assert kernel.ids(raw, starts).tobytes() == expected
-    assert kernel.ids(raw, places(0), places(len(ids))).tobytes() == expected
+    plain = [kernel.Field(kernel.ID, 16, False)]
+    (found,) = read(plain, 1, *(one + b"\0" for one in ids)).fields
+    assert found
+    assert found.values.tobytes() == expected
+    listed = [kernel.Field(kernel.IDS, 16, False)]
+    (found,) = read(listed, 1, varint(1 + len(ids)) + b"".join(ids) + b"\0").fields
+    assert found
+    assert found.values.tobytes() == expected
+    assert found.ends.tolist() == [0, len(ids)]
 
 
-def test_pieces_and_hashes() -> None:
-    raw = np.frombuffer(b"abcdef", np.uint8)
-    assert kernel.pieces(raw, places(4, 0, 1), places(2, -1, 3)).tobytes() == b"efbcd"
+def test_texts_and_bytes() -> None:
+    for kind in (kernel.TEXT, kernel.BYTES):
+        fields = [kernel.Field(kind, 1, True)]
+        (found,) = read(fields, 1, b"\3ef\0", b"\0\0", b"\4bcd\0", b"\1\0").fields
+        assert found
+        assert found.values.tobytes() == b"efbcd"
+        assert found.ends.tolist() == [0, 2, 2, 5, 5]
+        assert found.held.tolist() == [True, False, True, True]
+        assert read([kernel.Field(kind, 1, False)], 1, b"\0\0").normal.tolist() == [False]
+    long = b"\x81\x80\x02" + bytes(0x8000) + b"\0"
+    for kind, is_normal in ((kernel.TEXT, False), (kernel.BYTES, True)):
+        assert read([kernel.Field(kind, 1, True)], 1, long).normal.tolist() == [is_normal]
+
+
+def test_hashes() -> None:
     topic = uuid.UUID(int=0x0123456789ABCDEF_FEDCBA9876543210)
     body = np.frombuffer((70_000).to_bytes(4, "big") + topic.bytes, np.uint8)
     text = urlsafe_b64encode(topic.bytes).decode()[:22]
@@ -268,7 +344,7 @@ def test_what_lies_outside_is_refused() -> None:
     with pytest.raises(ValueError, match="less than"):
         kernel.frames(raw, np.array([0]), np.array([4]), -one)
     with pytest.raises(ValueError, match="in a row"):
-        kernel.pieces(raw[::2], places(0), places(1))
+        kernel.hashes(raw[::2], np.array([0]), places(0), places(1))
 
 
 @pytest.fixture
@@ -319,7 +395,10 @@ def test_it_is_loaded_from_an_archive(tmp_path: Path) -> None:
             out.write(PACKAGE / f"{name}.py", f"kraftlog/{name}.py")
     program = (
         "from kraftlog.native import kernel; import numpy as np; "
-        "print(kernel.__file__, kernel.ids(np.zeros(16, np.uint8), np.zeros(1, np.int32)).tobytes())"
+        "one = np.zeros(1, np.int32); "
+        "found = kernel.messages(np.zeros(17, np.uint8), one.astype(np.int64), one, one + 17, "
+        "kernel.program([kernel.Field(kernel.ID, 16, False)]), 1); "
+        "print(kernel.__file__, found.fields[0].values.tobytes())"
     )
     ended = subprocess.run(
         [sys.executable, "-P", "-c", program],
