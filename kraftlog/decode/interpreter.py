@@ -7,7 +7,6 @@ on every input. Source: KIP-482, Kafka's generated readers and AbstractApiMessag
 """
 
 from base64 import b64encode
-from functools import partial
 from typing import Any
 
 from kraftlog.errors import DecodeError
@@ -48,9 +47,8 @@ def _struct(
 ) -> tuple[dict[str, Any], int]:
     value: dict[str, Any] = {}
     nested: list[UnknownTag] = []
-    read = partial(_field, spec, buffer, limit=limit, path=path, unknown=nested)
     for field in spec.plain:
-        value[field.json], at = read(field, at=at)
+        value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
     for field in spec.tagged.values():
         value[field.json] = default_of(field)
     if spec.flexible:
@@ -66,7 +64,7 @@ def _struct(
                 at = end
                 continue
             field = spec.tagged[tag]
-            value[field.json], at = read(field, at=at)
+            value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
             if at != end:
                 detail = f"{path}{field.json} is {size} bytes by its tag, not by its content"
                 raise DecodeError("tag_size", at, detail)
@@ -88,16 +86,19 @@ def _field(
     path: str,
     unknown: list[UnknownTag],
 ) -> tuple[Any, int]:
-    nullable, where = spec.version in field.nullable, path + field.json
+    where = path + field.json
     if field.element is None:
         if field.type == "struct":
             inner = struct_at(field, spec)
             return _struct(inner, buffer, at, limit, f"{where}.", unknown)
-        return _scalar(field.type, spec.flexible, nullable, buffer, at, limit, where)
+        value, at = _scalar(field.type, spec.flexible, buffer, at, limit, where)
+        if value is None and spec.version not in field.nullable:
+            raise _null(at, where)
+        return value, at
     length, at = _length(spec.flexible, INT32, buffer, at, limit, where)
     if length is None:
-        if not nullable:
-            raise DecodeError("null", at, f"{where} must not be null")
+        if spec.version not in field.nullable:
+            raise _null(at, where)
         return None, at
     if length > limit - at:
         raise DecodeError("truncated", at, f"{where} claims {length} elements")
@@ -109,13 +110,19 @@ def _field(
             inner = struct_at(field, spec)
             one, at = _struct(inner, buffer, at, limit, f"{where}[{index}].", unknown)
         else:
-            one, at = _scalar(field.element, spec.flexible, False, buffer, at, limit, where)
+            one, at = _scalar(field.element, spec.flexible, buffer, at, limit, where)
+            if one is None:
+                raise _null(at, where)
         elements.append(one)
     return elements, at
 
 
+def _null(at: int, where: str) -> DecodeError:
+    return DecodeError("null", at, f"{where} must not be null")
+
+
 def _scalar(
-    kind: str, flexible: bool, nullable: bool, buffer: Buffer, at: int, limit: int, where: str
+    kind: str, flexible: bool, buffer: Buffer, at: int, limit: int, where: str
 ) -> tuple[Any, int]:
     if kind in FIXED:
         return fixed(FIXED[kind], buffer, at, limit, where)
@@ -127,8 +134,6 @@ def _scalar(
         return uuid_text(bytes(buffer[at:end])), end
     length, at = _length(flexible, INT16 if kind == "string" else INT32, buffer, at, limit, where)
     if length is None:
-        if not nullable:
-            raise DecodeError("null", at, f"{where} must not be null")
         return None, at
     if kind == "string" and length > _STRING_LIMIT:
         raise DecodeError("string_too_long", at, f"{where} claims {length} bytes")

@@ -54,8 +54,8 @@ class FieldSpec:
     """One field over all versions of its message.
 
     `name` is the column's name (snake case), `json` Kafka's own. `type` is a scalar, "struct", or
-    "[scalar]" and "[struct]" for arrays; `fields` are a struct's own. A value is secret where it is
-    declared so, or where a list does not say that it is open.
+    "[scalar]" and "[struct]" for arrays, whose elements' type `element` is; `fields` are a struct's
+    own. A value is secret where it is declared so, or where a list does not say that it is open.
     """
 
     name: str
@@ -68,11 +68,7 @@ class FieldSpec:
     fields: tuple["FieldSpec", ...] = ()
     secret: bool = False
     secret_unless: Listed | None = None
-
-    @property
-    def element(self) -> str | None:
-        """The type of an array's elements; None where the field is no array."""
-        return self.type[1:-1] if self.type.startswith("[") else None
+    element: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +185,7 @@ def _field(raw: Mapping[str, Any], outer: Versions) -> FieldSpec:
         fields=tuple(_field(one, versions) for one in raw.get("fields", ())),
         secret=bool(raw.get("secret")),
         secret_unless=_listed(raw["secret_unless"]) if "secret_unless" in raw else None,
+        element=scalar if kind.startswith("[") else None,
     )
 
 
