@@ -34,7 +34,7 @@ from kraftlog.decode.rows import (
     row_schema,
 )
 from kraftlog.decode.tabular import column_of, timestamps
-from kraftlog.log.batch import LOG_APPEND_TIME, PREFIX_SIZE, Headers
+from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
 from kraftlog.log.segment import Window
@@ -114,9 +114,12 @@ def _decode_groups(
             left.append(rows[~normal])
             rows, part = rows[normal], part[normal]
         if len(rows):
-            place = frames.batch_index.take(rows) << RECORD_BITS | frames.record_index.take(rows)
+            told = kernel.envelope_columns(
+                window.batches.headers, frames.batch_index, frames.record_index, found, rows
+            )
+            place = told.batch.astype(np.int64) << RECORD_BITS | told.record_index
             place |= part << SLICE_BITS
-            piece = _piece(window, frames, rows, reader.spec, version, payload, gathering)
+            piece = _piece(told, reader.spec, version, payload, gathering)
             gathering.add_piece(reader.spec.type, place, piece)
     return np.sort(np.concatenate(left))
 
@@ -134,33 +137,28 @@ def _codes(found: kernel.Envelopes) -> npt.NDArray[np.uint16]:
 
 
 def _piece(
-    window: Window,
-    frames: Frames,
-    rows: Numbers,
+    told: kernel.EnvelopeColumns,
     spec: MessageSpec,
     version: int,
     payload: pa.StructArray | None,
     gathering: Gathering,
 ) -> pa.RecordBatch:
     """The columns of normal records of one type and version."""
-    headers, batch = window.batches.headers, frames.batch_index.take(rows)
-    count, found = len(rows), frames.found
-    timestamp_delta = found.timestamp_delta.take(rows)
-    offset_delta = found.offset_delta.take(rows)
+    count = len(told.batch)
     columns = {
         "batch_id": pa.DictionaryArray.from_arrays(
-            column_of(batch.astype(np.int32), pa.int32()), gathering.batch_ids
+            column_of(told.batch, pa.int32()), gathering.batch_ids
         ),
-        "record_index": frames.record_index.take(rows),
-        "offset": headers["base_offset"].astype(np.int64).take(batch) + offset_delta,
-        "timestamp": timestamps(_timestamps_ms(headers, batch, timestamp_delta)),
-        "batch_leader_epoch": headers["batch_leader_epoch"].astype(np.int32).take(batch),
+        "record_index": told.record_index,
+        "offset": told.offset,
+        "timestamp": timestamps(told.timestamp),
+        "batch_leader_epoch": told.epoch,
         "type": constant_type(spec.type, count),
-        "record_version": np.full(count, version),
-        "timestamp_delta": timestamp_delta,
-        "offset_delta": offset_delta,
-        "value_size_bytes": found.value_end.take(rows) - found.value_start.take(rows),
-        "header_count": np.zeros(count, np.int64),
+        "record_version": np.full(count, version, np.int32),
+        "timestamp_delta": told.timestamp_delta,
+        "offset_delta": told.offset_delta,
+        "value_size_bytes": told.value_size,
+        "header_count": np.zeros(count, np.int32),
     }
     schema = row_schema(spec.type)
     arrays = [
@@ -173,21 +171,8 @@ def _piece(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _typed(values: pa.Array | Numbers, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, pa.Array):
-        return values
-    # Arrow and numpy name integers alike; older pyarrow asks pandas for that.
-    return column_of(values.astype(str(kind), copy=False), kind)
-
-
-def _timestamps_ms(headers: Headers, batch: Numbers, delta: kernel.Places) -> Numbers:
-    """Milliseconds by the batch's base and the record's delta, or the batch's append time."""
-    times = headers["base_timestamp"].astype(np.int64).take(batch) + delta
-    stamped = headers["attributes"] & LOG_APPEND_TIME != 0
-    if stamped.any():
-        append_times = headers["max_timestamp"].astype(np.int64)
-        times = np.where(stamped.take(batch), append_times.take(batch), times)
-    return times
+def _typed(values: pa.Array | Numbers | kernel.Places, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else column_of(values, kind)
 
 
 def _decode_singly(

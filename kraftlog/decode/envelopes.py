@@ -16,7 +16,7 @@ from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE
 from kraftlog.log.codecs import unpack
 from kraftlog.log.segment import Window
 from kraftlog.native import kernel
-from kraftlog.native.kernel import Bytes, Numbers
+from kraftlog.native.kernel import Bytes, Numbers, Places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +106,8 @@ class Frames:
     kernel found.
     """
 
-    batch_index: Numbers
-    record_index: Numbers
+    batch_index: Places
+    record_index: Places
     found: kernel.Envelopes
 
 
@@ -124,7 +124,8 @@ def find_frames(window: Window, sections: Sections) -> tuple[Frames, list[int]]:
     found, leads = kernel.frames(sections.raw, starts[places], ends[places], counts[places])
     is_kept[places] = leads
     counts = counts[is_kept]
-    batch_index = np.repeat(chosen[is_kept], counts)
-    record_index = np.arange(len(batch_index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    batch_index = np.repeat(chosen[is_kept].astype(np.int32), counts)
+    first = np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    record_index = np.arange(len(batch_index), dtype=np.int32) - first
     handed = sorted([*chosen[~is_kept].tolist(), *sections.handed])
     return Frames(batch_index, record_index, found), handed

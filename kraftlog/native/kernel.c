@@ -178,6 +178,33 @@ static inline void id_text(const u8 *from, u8 *out) {
     out[1] = LETTERS[(*from & 3) << 4];
 }
 
+/* Where things lie in the header of a batch. */
+enum { HEADER = 61, EPOCH_AT = 12, ATTRIBUTES_AT = 21, BASE_TIME_AT = 27, MAX_TIME_AT = 35 };
+enum { APPEND_TIME = 8 };
+
+EXPORT void kraftlog_columns(const u8 *headers, i64 rows, const i64 *row, const i32 *batches,
+                          const i32 *records, const i32 *timestamp_deltas, const i32 *offset_deltas,
+                          const i32 *value_starts, const i32 *value_ends, i32 *batch, i32 *record,
+                          i64 *offset, i64 *timestamp, i32 *epoch, i64 *timestamp_delta,
+                          i32 *offset_delta, i32 *value_size) {
+    for (i64 at = 0; at < rows; at++) {
+        i64 from = row[at];
+        const u8 *header = headers + HEADER * (i64)batches[from];
+        i64 later = timestamp_deltas[from], after = offset_deltas[from];
+        batch[at] = batches[from];
+        record[at] = records[from];
+        /* As Java's longs, these wrap around. */
+        offset[at] = (i64)(big64(header) + (u64)after);
+        timestamp[at] = header[ATTRIBUTES_AT + 1] & APPEND_TIME
+                            ? (i64)big64(header + MAX_TIME_AT)
+                            : (i64)(big64(header + BASE_TIME_AT) + (u64)later);
+        epoch[at] = (i32)big32(header + EPOCH_AT);
+        timestamp_delta[at] = later;
+        offset_delta[at] = (i32)after;
+        value_size[at] = value_ends[from] - value_starts[from];
+    }
+}
+
 enum { NUMBER, ID, NUMBERS, IDS, BYTES, TEXT };
 
 /* How a field is read, and where its values go. Lists and texts append them to `values`, where
@@ -440,7 +467,7 @@ static void blake3(const u8 *raw, i64 size, const i64 *starts, i64 count, const 
     }
 }
 
-enum { PREFIX = 12, HEADER = 61, MAGIC_AT = 16, CRC_AT = 17, CRC_FROM = 21, MAGIC = 2 };
+enum { PREFIX = 12, MAGIC_AT = 16, CRC_AT = 17, CRC_FROM = 21, MAGIC = 2 };
 
 EXPORT i64 kraftlog_batches(const u8 *raw, i64 size, i64 at, i64 stop, const u32 *tables,
                             const u32 *key, i64 room, i64 *starts, u8 *hashes) {

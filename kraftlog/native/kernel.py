@@ -74,6 +74,45 @@ def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple
     return Envelopes(*(one[:kept] for one in columns)), leads
 
 
+class EnvelopeColumns(NamedTuple):
+    """What the envelopes of some records and the headers of their batches say, an entry per record;
+    `timestamp` is in milliseconds.
+    """
+
+    batch: Places
+    record_index: Places
+    offset: Numbers
+    timestamp: Numbers
+    epoch: Places
+    timestamp_delta: Numbers
+    offset_delta: Places
+    value_size: Places
+
+
+def envelope_columns(
+    headers: npt.NDArray[np.void],
+    batch: Places,
+    record_index: Places,
+    found: Envelopes,
+    at: Numbers,
+) -> EnvelopeColumns:
+    """The records at some places of `found`, of which each one's batch and its place there are
+    given; `headers` are those of all batches, as they lie in the file.
+    """
+    if len(batch) and (batch.min() < 0 or batch.max() >= len(headers)):
+        raise ValueError("a record's batch is not there")
+    wide, count = {"offset", "timestamp", "timestamp_delta"}, len(at)
+    columns: list[npt.NDArray[Any]] = [
+        np.empty(count, np.int64 if one in wide else np.int32) for one in EnvelopeColumns._fields
+    ]
+    deltas = found.timestamp_delta, found.offset_delta
+    values = found.value_start, found.value_end
+    _library().kraftlog_columns(
+        _at(headers), count, *_each(at, batch, record_index, *deltas, *values, *columns)
+    )
+    return EnvelopeColumns(*columns)
+
+
 SMALL_BATCH_SIZE = 1024
 """Batches up to this size are one chunk of BLAKE3's."""
 
@@ -259,6 +298,7 @@ def file_name(machine: str, system: str) -> str:
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _ARGUMENTS = {
     "frames": "pnpppppppppppppp",
+    "columns": "pnppppppppppppppp",
     "messages": "pnppppnnp",
     "hashes": "pnpppp",
     "batches": "pnnnppnpp",

@@ -21,8 +21,16 @@ from hypothesis import strategies as st
 
 import kraftlog
 from kraftlog.decode.compile import Reader, reader_of
+from kraftlog.decode.records import java_long
 from kraftlog.decode.slices import hashes_of
-from kraftlog.log.batch import content_hash, crc32c, crc_is_valid, read_batches
+from kraftlog.log.batch import (
+    HEADER,
+    LOG_APPEND_TIME,
+    content_hash,
+    crc32c,
+    crc_is_valid,
+    read_batches,
+)
 from kraftlog.log.frames import Frame, read_frames
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.native import build, kernel
@@ -123,6 +131,41 @@ def test_frames_of_any_bytes(guarded: Guarded, data: st.DataObject) -> None:
         assert mine == (one.timestamp_delta, one.offset_delta)
         assert (found.value_start[row], found.value_end[row]) == (one.value_start, one.value_end)
         assert one.value_start <= found.body[row] <= one.value_end
+
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(st.lists(st.tuples(LONGS, LONGS, LONGS, st.booleans()), min_size=1, max_size=3), st.data())
+def test_rows_are_those_of_the_definition(
+    guarded: Guarded, batches: list[tuple[int, int, int, bool]], data: st.DataObject
+) -> None:
+    """Offsets and times wrap around, as Java's do; a batch may have one time for all its records."""
+    raw = b""
+    for base, begun, written, is_stamped in batches:
+        one = np.zeros(1, HEADER)
+        one["base_offset"], one["base_timestamp"], one["max_timestamp"] = base, begun, written
+        one["attributes"] = LOG_APPEND_TIME if is_stamped else 0
+        one["batch_leader_epoch"] = 3
+        raw += one.tobytes()
+    headers = guarded.holds(raw).view(HEADER)
+    deltas = st.integers(-(1 << 27), (1 << 27) - 1)
+    records = data.draw(st.lists(st.tuples(st.sampled_from(range(len(batches))), deltas, deltas)))
+    batch, later, after = np.array(records, np.int32).reshape(-1, 3).T.copy()
+    none = np.zeros(len(records), np.int32)
+    size = none + np.int32(7)
+    found = kernel.Envelopes(
+        *(none, none, later, after, none, size, none, none, none), none.astype(np.bool_)
+    )
+    order = np.arange(len(records))[::-1].copy()
+    told = kernel.envelope_columns(headers, batch, batch, found, order)
+    for row, (index, delta, place) in enumerate(reversed(records)):
+        base, begun, written, is_stamped = batches[index]
+        time = written if is_stamped else java_long(begun + delta)
+        expected = index, index, java_long(base + place), time, 3, delta, place, 7
+        assert tuple(int(column[row]) for column in told) == expected
+    with pytest.raises(ValueError, match="not there"):
+        kernel.envelope_columns(headers, places(len(batches)), places(0), found, np.array([0]))
 
 
 @settings(max_examples=300)
