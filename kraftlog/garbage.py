@@ -15,6 +15,17 @@ looked at (Python's own: 700, 10, 10)."""
 
 
 @contextmanager
+def not_looked_for_in_what_is_there() -> Iterator[None]:
+    """The same in a process that does one piece of work after the other, and is asked to look at all
+    it has in between, as PySpark's workers are after each task: what is there before the work, which
+    is modules and what they keep, is no longer looked at.
+    """
+    gc.freeze()
+    with seldom_looked_for():
+        yield
+
+
+@contextmanager
 def seldom_looked_for() -> Iterator[None]:
     """Look seldom meanwhile."""
     before = gc.get_threshold()

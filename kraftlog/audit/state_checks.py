@@ -20,7 +20,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.state import State
-from kraftlog.state.suspects import NOBODY, Flags, Longs, NewVersions
+from kraftlog.state.suspects import Flags, NewVersions
 
 MV_3_6_IV0 = 12
 _STOPS_LOADERS = ("references_exist", "record_replays")
@@ -133,24 +133,10 @@ def _assignment_problems(partition: Data) -> Iterator[str]:
 
 
 def _may_be_misplaced(rows: NewVersions) -> Flags:
-    assigned = rows.ids("replicas")
-    found: Flags = (assigned == NOBODY).all(axis=0)
-    for place, one in enumerate(assigned):
-        for other in assigned[:place]:
-            found |= (one == other) & (one != NOBODY)
+    assigned = rows.lists["replicas"]
+    found: Flags = (assigned.lengths() == 0) | assigned.repeats()
     for name in _MEMBERS:
-        found |= _outside(rows.ids(name), assigned)
-    return found
-
-
-def _outside(members: Longs, assigned: Longs) -> Flags:
-    """Of each list of members: whether it holds a broker that the assigned ones do not."""
-    found = np.zeros(members.shape[1], np.bool_)
-    for member in members:
-        inside = member == NOBODY
-        for one in assigned:
-            inside |= member == one
-        found |= ~inside
+        found |= rows.lists[name].outside(assigned)
     return found
 
 
@@ -208,7 +194,7 @@ LEADER_IN_ISR = state_check(
 def _may_be_led_from_outside(rows: NewVersions) -> Flags:
     leader = rows.number("leader")
     is_led = (leader >= 0) & (rows.number("leaderRecoveryState") != 1)
-    found: Flags = is_led & ~(rows.ids("isr") == leader).any(axis=0)
+    found: Flags = is_led & ~rows.lists["isr"].holds(leader)
     return found
 
 

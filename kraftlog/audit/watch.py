@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kraftlog.audit import state_checks
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import (
@@ -65,7 +67,7 @@ def rules_after(one: Applied) -> Iterator[Issue]:
 
 def suspects(versions: NewVersions) -> Flags:
     """Of which new versions of partitions they may have something to say."""
-    found = versions.odd()
+    found: Flags = np.zeros(len(versions.at), np.bool_)
     for rule in _ON_ROW:
         if rule.table == "partitions":
             found |= rule.suspects(versions)

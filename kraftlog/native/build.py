@@ -1,6 +1,6 @@
-"""kernel.c → the compiled part for each platform, by the compiler that PyPI's ziglang brings.
+"""kernel.c and folding.c → the compiled part for each platform, by the compiler that PyPI's ziglang brings.
 
-In: nothing. Out: a file of 11 to 50 KB beside `kernel.c` for each of PLATFORMS, which git ignores and
+In: nothing. Out: a file of 11 to 50 KB beside them for each of PLATFORMS, which git ignores and
 a wheel holds: all of them, so that one wheel serves every platform. Runs when a wheel is made or
 kraftlog is installed from a checkout (hatchling's hook), or by `python -m kraftlog.native.build`.
 The same source gives the same bytes.
@@ -25,6 +25,7 @@ PLATFORMS = {
 """Processor and system, by Python's names, and by the compiler's. Nothing of a C library is used, so
 that it does not matter which one there is."""
 
+SOURCES = ("kernel.c", "folding.c")
 _OPTIONS = (
     *("-std=c11", "-O3", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"),
     *("-ffreestanding", "-fno-builtin", "-nostdlib", "-fno-sanitize=all", "-Wl,-s"),
@@ -41,7 +42,7 @@ def build(out: Path, platform: str, options: tuple[str, ...] = _OPTIONS) -> Path
         # The compiler's cache goes with the folder: nothing is left in anybody's home.
         places = {"ZIG_GLOBAL_CACHE_DIR": scratch, "ZIG_LOCAL_CACHE_DIR": scratch}
         command = [sys.executable, "-m", "ziglang", "cc", "-target", PLATFORMS[platform]]
-        command += [*options, str(HERE / "kernel.c"), "-o", made.name]
+        command += [*options, *(str(HERE / one) for one in SOURCES), "-o", made.name]
         subprocess.run(command, check=True, env={**os.environ, **places}, cwd=scratch)
         # Whoever loads it meanwhile has the one before, or this one, whole.
         whole = target.with_name(f"{target.name}.{os.getpid()}")

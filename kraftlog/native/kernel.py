@@ -68,8 +68,8 @@ def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple
     kept = 0
     if len(counts):
         _within(raw, starts, ends)
-        kept = _library().kraftlog_frames(
-            _at(raw), len(counts), *_each(starts, ends, counts, leads, *columns)
+        kept = library().kraftlog_frames(
+            address(raw), len(counts), *addresses(starts, ends, counts, leads, *columns)
         )
     return Envelopes(*(one[:kept] for one in columns)), leads
 
@@ -107,8 +107,8 @@ def envelope_columns(
     ]
     deltas = found.timestamp_delta, found.offset_delta
     values = found.value_start, found.value_end
-    _library().kraftlog_columns(
-        _at(headers), count, *_each(at, batch, record_index, *deltas, *values, *columns)
+    library().kraftlog_columns(
+        address(headers), count, *addresses(at, batch, record_index, *deltas, *values, *columns)
     )
     return EnvelopeColumns(*columns)
 
@@ -128,9 +128,16 @@ def small_batches(
     raw = np.frombuffer(buffer, np.uint8)
     room = _BATCHES_AT_A_TIME
     starts, hashes = np.empty(room + 1, np.int64), np.empty(room * 16, np.uint8)
-    words = None if key is None else _at(np.frombuffer(key, np.uint32))
-    found = _library().kraftlog_batches(
-        _at(raw), len(raw), start, stop, _at(_CRC_TABLES), words, room, *_each(starts, hashes)
+    words = None if key is None else address(np.frombuffer(key, np.uint32))
+    found = library().kraftlog_batches(
+        address(raw),
+        len(raw),
+        start,
+        stop,
+        address(_CRC_TABLES),
+        words,
+        room,
+        *addresses(starts, hashes),
     )
     return starts[: found + 1], hashes[: 16 * found].tobytes()
 
@@ -220,9 +227,14 @@ def messages(
     kinds = list(zip(fields["kind"].tolist(), fields["width"].tolist(), strict=True))
     found = [_room(kind, width, len(rows), size) for kind, width in kinds if is_given]
     for at, one in enumerate(found):
-        fields["values"][at], fields["ends"][at], fields["held"][at] = _each(*one)
-    kept = _library().kraftlog_messages(
-        _at(raw), len(rows), *_each(rows, body, end, fields), plain, len(fields), _at(normal)
+        fields["values"][at], fields["ends"][at], fields["held"][at] = addresses(*one)
+    kept = library().kraftlog_messages(
+        address(raw),
+        len(rows),
+        *addresses(rows, body, end, fields),
+        plain,
+        len(fields),
+        address(normal),
     )
     for (kind, width), one, used in zip(kinds, found, fields["used"].tolist(), strict=False):
         # What is not needed of the room goes back.
@@ -261,7 +273,7 @@ def hashes(raw: Bytes, rows: Numbers, body: Places, end: Places) -> Numbers:
     """
     _within(raw, body, end)
     out = np.empty(len(rows), np.int64)
-    _library().kraftlog_hashes(_at(raw), len(rows), *_each(rows, body, end, out))
+    library().kraftlog_hashes(address(raw), len(rows), *addresses(rows, body, end, out))
     return out
 
 
@@ -273,16 +285,17 @@ def _within(raw: Bytes, starts: npt.NDArray[np.integer], ends: npt.NDArray[np.in
         raise ValueError("a range reaches beyond its buffer")
 
 
-def _at(array: npt.NDArray[Any]) -> int:
+def address(array: npt.NDArray[Any]) -> int:
     """Where an array's elements lie, which are in a row."""
     if not array.flags.c_contiguous:
         raise ValueError("an array is not in a row")
-    address: int = array.__array_interface__["data"][0]
-    return address
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
-def _each(*arrays: npt.NDArray[Any]) -> list[int]:
-    return [_at(array) for array in arrays]
+def addresses(*arrays: npt.NDArray[Any]) -> list[int]:
+    """The same of several arrays."""
+    return [address(array) for array in arrays]
 
 
 def is_here() -> bool:
@@ -302,11 +315,18 @@ _ARGUMENTS = {
     "messages": "pnppppnnp",
     "hashes": "pnpppp",
     "batches": "pnnnppnpp",
+    "fold": "npppppnppppppppp",
+    "repeats": "npppnp",
+    "outside": "npppnpppnp",
+    "holds": "npppnpp",
+    "ends": "nppnp",
+    "taken": "npppnp",
 }
 """Of each function: p for an array, n for a number."""
 
 
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The compiled functions. Raises PlatformError where this machine has none."""
     found = _loaded()
     if found is None:
         raise PlatformError(_missing())

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from kraftlog.garbage import not_looked_for_in_what_is_there
 from kraftlog.tables.parquet import AddedFile
 
 T = TypeVar("T")
@@ -51,18 +52,20 @@ def setting_of(spark: Spark, key: str, default: str) -> str:
 
 def _by_rdd(spark: SparkContext, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     def task(numbers: Iterable[int]) -> Iterable[T]:
-        for number in numbers:
-            yield from work(number)
+        with not_looked_for_in_what_is_there():
+            for number in numbers:
+                yield from work(number)
 
     return spark.parallelize(range(count), count).mapPartitions(task).collect()
 
 
 def _by_rows(spark: SparkSession, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                done = pickle.dumps(list(work(number)))
-                yield pa.RecordBatch.from_pydict({"number": [number], "done": [done]})
+        with not_looked_for_in_what_is_there():
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    done = pickle.dumps(list(work(number)))
+                    yield pa.RecordBatch.from_pydict({"number": [number], "done": [done]})
 
     numbers = spark.range(0, count, 1, count)
     told = numbers.mapInArrow(task, "number long, done binary").toArrow().sort_by("number")

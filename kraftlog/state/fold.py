@@ -1,5 +1,5 @@
 """The history of partitions, all at once: the same rows as one record after the other gives, by
-array operations.
+compiled loops and array operations.
 
 In: an outline, and decoded rows of some partitions (all rows of each). Out: rows of the history
 table `partitions`, and faults. Each partition's events lie together in offset order; a value holds
@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.message.catalogue import spec_of
+from kraftlog.native.folding import FIELDS, LISTS, Lists, folded
+from kraftlog.native.kernel import Places
 from kraftlog.state.apply import apply
 from kraftlog.state.arrow_events import data_of
 from kraftlog.state.declare import Data, ReplayFault
@@ -39,13 +41,10 @@ from kraftlog.state.partition_events import (
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import Brokers, NewVersions, Suspects
+from kraftlog.state.suspects import NewVersions, Suspects
 
-_ELR = ("eligible_leader_replicas", "last_known_elr")
-_BROKERS = ("replicas", "isr", "removing_replicas", "adding_replicas", *_ELR)
-"""Lists of brokers."""
-_LISTS = (*_BROKERS, "directories")
-_LAST_INT = (1 << 31) - 1
+_ABSENT = {"leader": -2, "leader_epoch": 0, "partition_epoch": 0}
+"""What stands for a field that a record does not have; −1 for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,27 +179,36 @@ class _Fold:
         for one in outline.topics:
             self._names[one.topic_id].append(one)
         self.state = State()
-        kinds, keys = events.kinds, events.keys
+        keys = events.keys
         self.first = np.ones(len(events), np.bool_)
         self.first[1:] = keys[1:] != keys[:-1]
-        self.put, self.change, self.clear = kinds == PUT, kinds == CHANGE, kinds == CLEAR
-        self.start = self._last(self.first | (kinds <= PUT))
-        self.live = self.put.take(self.start)
-        topic = kinds.take(self._last(self.first | (kinds <= TOPIC_WENT)))
-        has_come = np.where(
-            topic <= TOPIC_WENT, topic == TOPIC_CAME, events.alive.take(_code(keys))
-        )
-        self.slow = self.put & ~has_come
-        self.slow |= self.change & ~self.live
-        self._lists()
-        self._numbers()
+        self.sizes, sizes = self._sizes()
+        fields = [self._field(name) for name in FIELDS]
+        self.held = folded(keys, events.kinds, events.source, events.alive, fields, sizes)
+        self.slow = self.held.bad
         if suspects is not None:
-            begun, versions = self._begun()
-            self.slow[begun] |= suspects(versions)
+            self._suspect(suspects)
         key_index = np.cumsum(self.first) - 1
         slow_keys = np.zeros(key_index[-1] + 1, np.bool_)
         slow_keys[key_index[self.slow]] = True
         self.slow = slow_keys[key_index]
+
+    def _sizes(self) -> tuple[list[int], Places]:
+        """How long the lists of replicas are, in order, from 0 on; and for each length where it is
+        among these.
+        """
+        is_size = np.bincount(self._field("replicas").clip(0), minlength=1) > 0
+        is_size[0] = True
+        return np.flatnonzero(is_size).tolist(), (np.cumsum(is_size) - 1).astype(np.int32)
+
+    def _field(self, name: str) -> Places:
+        """A field of the records, as the fold takes it."""
+        column = self.events.payload[name]
+        if name in LISTS:
+            column = column.value_lengths()
+        values = column.fill_null(_ABSENT.get(name, -1)).to_numpy(zero_copy_only=False)
+        found: Places = values.astype(np.int32, copy=False)
+        return found
 
     def _last(self, flags: Flags) -> Longs:
         """The last event, up to each, at which a flag is set."""
@@ -211,91 +219,37 @@ class _Fold:
         """The values one event earlier."""
         return np.concatenate([values[:1], values[:-1]])
 
-    def _of_rows(self, name: str, otherwise: int) -> Longs:
+    def _of_records(self, name: str) -> Longs:
         """A numeric field of each event's record."""
-        column = self.events.payload[name]
-        return self._of_sources(column, otherwise)
-
-    def _of_sources(self, column: pa.Array, otherwise: int) -> Longs:
-        """A number of each event's record; of one without a record, whose source is −1, the one
-        that stands at the end.
-        """
-        values = column.fill_null(otherwise).to_numpy(zero_copy_only=False)
-        # Narrow numbers are gathered faster; each becomes a long when it is where it belongs.
-        values = np.append(values, np.array(otherwise, values.dtype))
-        found: Longs = values.take(self.events.source).astype(np.int64)
+        values = np.append(self._field(name), _ABSENT.get(name, -1))
+        found: Longs = values.take(self.events.source)
         return found
 
-    def _lists(self) -> None:
-        """Where each list's value stands, as an index into the lists with constants after them."""
-        rows = len(self.events.payload["replicas"])
-        self.value: dict[str, Longs] = {}
-        lengths = {name: self._lengths(name) for name in _LISTS}
-        count = lengths["replicas"].take(self._last(self.put | (lengths["replicas"] >= 0)))
-        last_put = self._last(self.put)
-        held = np.zeros(len(self.put), np.int64)
-        for name in _LISTS:
-            length, index = lengths[name], self.events.source.copy()
-            if name == "directories":
-                migrating = (length == 0) | (self.put & (length < 0))
-                self.sizes = np.unique(np.append(count[migrating], 0))
-                index[migrating] = rows + np.searchsorted(self.sizes, count[migrating])
-                self.slow |= (length > 0) & (length != count)
-                resized = self.change & (lengths["replicas"] >= 0) & (length < 0)
-                self.slow |= resized & (count != self._before(count))
-            elif name in _ELR:
-                empty = self.clear | (self.put & (length <= 0))
-                index[empty], length = rows, np.where(empty, 0, length)
-            sets = (length >= 0) & ~self.put
-            set_by = self._last(self.put | sets) if sets.any() else last_put
-            self.value[name] = index.take(set_by)
-            if name in _ELR:
-                held += self._before(length.take(set_by))
-        self.cleared = self.clear & self.live & (held > 0)
-
-    def _lengths(self, name: str) -> Longs:
-        return self._of_sources(self.events.payload[name].value_lengths(), -1)
-
-    def _numbers(self) -> None:
-        leader = self._of_rows("leader", -2)
-        leads = self.change & (leader != -2)
-        self.leader = leader.take(self._last(self.put | leads))
-        state = self._of_rows("leader_recovery_state", -1)
-        self.slow |= (self.put & (state < 0)) | (state < -1) | (state > 1)
-        self.recovery = state.take(self._last(self.put | (state >= 0)))
-        self.leader_epoch = self._counted("leader_epoch", leads)
-        self.partition_epoch = self._counted("partition_epoch", self.change | self.cleared)
-
-    def _counted(self, name: str, steps: Flags) -> Longs:
-        """A counter: its put's value and the steps since."""
-        total = np.cumsum(steps)
-        counter = self._of_rows(name, 0).take(self.start) + total - total.take(self.start)
-        self.slow |= self.live & (counter > _LAST_INT)
-        return counter
-
-    def _begun(self) -> tuple[Longs, NewVersions]:
-        """The events of the log at which versions begin, and these versions."""
-        alive = (self.put | self.change) & self.live | self.cleared
-        at = np.flatnonzero(alive & (self.events.offsets >= 0))
+    def _suspect(self, suspects: Suspects) -> None:
+        """Leave the partitions to the definition that have suspect versions in the log."""
+        held = self.held
+        at = np.flatnonzero(held.begins & (self.events.offsets >= 0))
+        if not len(at):
+            return
         json = {one.name: one.json for one in SHOWN["partitions"].fields}
-        numbers = {
-            "leader": self.leader,
-            "leaderRecoveryState": self.recovery,
-            "leaderEpoch": self.leader_epoch,
-            "partitionEpoch": self.partition_epoch,
+        lists = {
+            json[name]: Lists.of(self.events.payload[name]).held(held.lists[name].take(at))
+            for name in LISTS
+            if name != "directories"
         }
-        return at, NewVersions(
-            at,
-            ~self.first.take(at) & self.live.take(at - 1),
-            {json[name]: Brokers.of(self.events.payload[name]) for name in _BROKERS},
-            {json[name]: self.value[name] for name in _BROKERS},
-            numbers,
-        )
+        numbers = {
+            "leader": held.leader,
+            "leaderRecoveryState": held.recovery,
+            "leaderEpoch": held.leader_epoch,
+            "partitionEpoch": held.partition_epoch,
+        }
+        has_before = ~self.first.take(at) & held.live.take(at - 1)
+        self.slow[at] |= suspects(NewVersions(at, has_before, lists, numbers))
 
     def last(self) -> pa.Table:
         """What holds at the end of each partition that is not left to the definition."""
         is_last = np.append(self.first[1:], True)
-        chosen = np.flatnonzero(is_last & self.live & ~self.slow)
+        chosen = np.flatnonzero(is_last & self.held.live & ~self.slow)
         columns, schema = self._values(chosen), value_schema()
         arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -315,7 +269,7 @@ class _Fold:
     def rows(self) -> pa.Table:
         """The rows of all partitions that are not left to the definition."""
         events = self.events
-        begins = (self.put | (self.change & self.live) | self.cleared) & ~self.slow
+        begins = self.held.begins & ~self.slow
         ends = np.flatnonzero(begins | (events.kinds <= TOPIC_WENT))
         place = np.flatnonzero(begins.take(ends))
         chosen = ends.take(place)
@@ -358,27 +312,38 @@ class _Fold:
             "topic_id": pa.DictionaryArray.from_arrays(
                 pa.array(_code(keys).astype(np.int32)), events.topics
             ),
-            "leader": pa.array(self.leader.take(chosen)),
-            "leader_epoch": pa.array(self.leader_epoch.take(chosen)),
-            "partition_epoch": pa.array(self.partition_epoch.take(chosen)),
-            "leader_recovery_state": pa.array(self.recovery.take(chosen)),
+            "leader": pa.array(self.held.leader.take(chosen)),
+            "leader_epoch": pa.array(self.held.leader_epoch.take(chosen)),
+            "partition_epoch": pa.array(self.held.partition_epoch.take(chosen)),
+            "leader_recovery_state": pa.array(self.held.recovery.take(chosen)),
         }
-        for name in _LISTS:
-            lists = events.payload[name]
-            constants = [[MIGRATING] * size if name == "directories" else [] for size in self.sizes]
-            lists = pa.concat_arrays([lists, pa.array(constants, lists.type)])
-            columns[name] = lists.take(pa.array(self.value[name].take(chosen)))
+        columns |= {name: self._taken(name, chosen) for name in LISTS}
         return {shown.column_name(field): columns[field.name] for field in shown.fields}
+
+    def _taken(self, name: str, chosen: Longs) -> pa.ListArray:
+        """A list of each event."""
+        lists = self.events.payload[name]
+        if name == "directories":
+            unknown = pa.array([[MIGRATING] * size for size in self.sizes], lists.type)
+            lists = pa.concat_arrays([lists, unknown])
+        if not len(chosen):
+            return lists.slice(0, 0)
+        ends, values = Lists.of(lists).held(self.held.lists[name].take(chosen)).taken()
+        held = pa.array(values)
+        if isinstance(lists.values, pa.DictionaryArray):
+            held = pa.DictionaryArray.from_arrays(held, lists.values.dictionary)
+        return pa.ListArray.from_arrays(pa.array(ends), held, type=lists.type)
 
     def led(self, watch: Watch, end: int) -> Iterator[Led]:
         """What the records before an offset say of leaders, of the partitions that have none or had
         an unclean election.
         """
         events = self.events
-        leader = self._of_rows("leader", -2)
-        told = (self.put | self.change) & (events.offsets < end)
+        leader = self._of_records("leader")
+        told = (events.kinds == PUT) | (events.kinds == CHANGE)
+        told &= events.offsets < end
         unclean = told & (events.offsets >= 0) & (leader >= 0)
-        unclean &= self._of_rows("leader_recovery_state", -1) == 1
+        unclean &= self._of_records("leader_recovery_state") == 1
         gives = told & (leader != -1) & (leader != -2)
         given = self._before(self._last(self.first | gives))
         if not watch.goes_on:

@@ -37,7 +37,7 @@ class Events:
     keys: Longs
     offsets: Longs
     kinds: npt.NDArray[np.int8]
-    source: Longs
+    source: npt.NDArray[np.int32]
     timestamps: Longs
     epochs: Longs
     since: Longs
@@ -68,7 +68,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         "keys": row_keys,
         "offsets": _numbers(parts, "offset"),
         "kinds": np.repeat(np.array(kinds, np.int8), count),
-        "source": np.arange(len(row_keys)),
+        "source": np.arange(len(row_keys), dtype=np.int32),
         "timestamps": _numbers(parts, "timestamp"),
         "epochs": _numbers(parts, "batch_leader_epoch"),
     }
@@ -197,7 +197,7 @@ def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Lo
         "keys": keys[first[row] + within],
         "offsets": table[row, 1],
         "kinds": table[row, 2].astype(np.int8),
-        "source": np.full(len(row), -1, np.int64),
+        "source": np.full(len(row), -1, np.int32),
         "timestamps": table[row, 3],
         "epochs": table[row, 4],
     }

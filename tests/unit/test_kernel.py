@@ -33,7 +33,7 @@ from kraftlog.log.batch import (
 )
 from kraftlog.log.frames import Frame, read_frames
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.native import build, kernel
+from kraftlog.native import build, folding, kernel
 from kraftlog.plain import tell_once
 from tests.golden.cases import DATA
 from tests.property.engines import assert_equal_engines, assert_equal_slices, flipped, windows
@@ -83,7 +83,7 @@ def guarded(
             platform_of_file = kernel.file_name(*_here()).removeprefix("kernel.")
             made = build.build(tmp_path_factory.mktemp("checked"), platform_of_file, CHECKED)
             library = kernel.loaded(made)
-            patch.setattr(kernel, "_library", lambda: library)
+            patch.setattr(kernel, "library", lambda: library)
         yield Guarded()
 
 
@@ -412,8 +412,117 @@ def test_without_it_the_interpreter_reads_all(capsys: pytest.CaptureFixture[str]
     assert "python -m kraftlog.native.build" in said
 
 
+LONGEST = 64
+"""Longer lists are not looked through by a rule, but left to the definition."""
+
+
+@st.composite
+def some_lists(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
+    """Lists of brokers, and at which places they are held: behind the last one too."""
+    lists = draw(st.lists(st.lists(st.integers(-1, 4), max_size=5), max_size=6))
+    lists += draw(st.sampled_from([[], [[*range(LONGEST + 1)]]]))
+    return lists, draw(st.lists(st.integers(0, len(lists) + 2), min_size=1, max_size=12))
+
+
+@settings(max_examples=200)
+@given(some_lists(), some_lists(), st.data())
+@pytest.mark.usefixtures("guarded")
+def test_lists_that_are_held(
+    one: tuple[list[list[int]], list[int]],
+    other: tuple[list[list[int]], list[int]],
+    data: st.DataObject,
+) -> None:
+    """What is said of lists is what Python says of them; of those that are too long it is that
+    somebody should look.
+    """
+    rows = min(len(one[1]), len(other[1]))
+    held, within = (
+        [lists[at] if at < len(lists) else [] for at in where[:rows]]
+        for lists, where in (one, other)
+    )
+    left, right = (
+        folding.Lists.of(pa.array(lists, pa.list_(pa.int32()))).held(places(*where[:rows]))
+        for lists, where in (one, other)
+    )
+    long = [len(numbers) > LONGEST for numbers in held]
+    assert left.lengths().tolist() == [len(numbers) for numbers in held]
+    assert left.repeats().tolist() == [
+        too_long or len(set(numbers)) < len(numbers)
+        for too_long, numbers in zip(long, held, strict=True)
+    ]
+    assert left.outside(right).tolist() == [
+        bool(numbers) and (too_long or len(among) > LONGEST or not set(numbers) <= set(among))
+        for too_long, numbers, among in zip(long, held, within, strict=True)
+    ]
+    wanted = data.draw(st.lists(st.integers(-1, 4), min_size=rows, max_size=rows))
+    assert left.holds(places(*wanted)).tolist() == [
+        number in numbers for number, numbers in zip(wanted, held, strict=True)
+    ]
+    taken = left.taken()
+    assert pa.ListArray.from_arrays(*taken).to_pylist() == held
+
+
+@settings(max_examples=200)
+@given(st.data())
+@pytest.mark.usefixtures("guarded")
+def test_events_of_any_kind_in_any_order(data: st.DataObject) -> None:
+    """Whatever is folded, each list of a version is one of the records', or of those behind them.
+    That what is not abnormal is folded as the definition does, is held by `test_state_history`.
+    """
+    numbers = st.integers(-(2**31), 2**31 - 1)
+    count = data.draw(st.integers(0, 4))
+    lengths = st.lists(st.integers(-1, 3), min_size=count, max_size=count)
+    others = st.lists(numbers | st.integers(-2, 2), min_size=count, max_size=count)
+    fields = [
+        places(*data.draw(lengths if name in folding.LISTS else others)) for name in folding.FIELDS
+    ]
+    one = st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(-1, count - 1))
+    events = sorted(data.draw(st.lists(one, max_size=20)), key=lambda event: event[0])
+    keys, kinds, source = (np.array([event[at] for event in events], np.int64) for at in range(3))
+    folded = folding.folded(
+        keys << 32,
+        kinds.astype(np.int8),
+        source.astype(np.int32),
+        np.array(data.draw(st.lists(st.booleans(), min_size=3, max_size=3))),
+        fields,
+        places(0, 1, 2, 3),
+    )
+    begins = folded.begins
+    for name, held in folded.lists.items():
+        behind = 3 if name == "directories" else 0
+        assert ((held[begins] >= -1) & (held[begins] <= count + behind)).all()
+    assert not begins[kinds < 2].any()
+    assert folded.live[begins].all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"keys": np.array([1 << 32, 0])}, "keys in order"),
+        ({"keys": np.array([0, 2 << 32])}, "keys in order"),
+        ({"source": places(0, 2)}, "not among the records"),
+        ({"source": places(0, -2)}, "not among the records"),
+        ({"sizes": places(0)}, "needs its place"),
+    ],
+)
+def test_a_fold_beyond_its_arrays_is_refused(changed: dict[str, kernel.Numbers], why: str) -> None:
+    asked = {
+        "keys": np.array([0, 1 << 32]),
+        "kinds": np.array([2, 2], np.int8),
+        "source": places(0, 1),
+        "alive": np.array([True, True]),
+        "records": [places(1, 1)] * len(folding.FIELDS),
+        "sizes": places(0, 1),
+    }
+    assert folding.folded(**asked).begins.all()  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=why):
+        folding.folded(**asked | changed)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not negative"):
+        folding.Lists(places(0), places()).held(places(-1))
+
+
 def test_it_is_what_its_source_says(tmp_path: Path) -> None:
-    """The compiled part that is tested here is that of `kernel.c`, byte for byte; another
+    """The compiled part that is tested here is that of its sources, byte for byte; another
     processor's has its own name."""
     name = kernel.file_name(*_here())
     assert build.build(tmp_path, name.removeprefix("kernel.")).name == name

@@ -11,6 +11,7 @@ from kraftlog.audit.watch import suspects
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
+from kraftlog.native.folding import Lists
 from kraftlog.state.history import microseconds
 from kraftlog.state.reading import (
     DEFAULT_LIMITS,
@@ -23,7 +24,7 @@ from kraftlog.state.reading import (
     read_batches,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Replay
-from kraftlog.state.suspects import Brokers, NewVersions
+from kraftlog.state.suspects import NewVersions
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -131,17 +132,20 @@ def test_lists_of_brokers_that_a_rule_may_tell_of() -> None:
     """An empty list, one that names a broker twice, and one too long to be looked at here; behind
     the last one all lists are empty.
     """
-    lists = Brokers.of(pa.array([[1, 2], [], [3, 3], None, [*range(17)]]))
-    assert lists.odd_at(np.array([0, 1, 4, 5, 9])).tolist() == [False, False, True, False, False]
-    assert lists.at(np.array([0, 5])).T.tolist()[0][:2] == [1, 2]
-    at = np.array([0, 1, 2, 3, 4, 5])
+    at = np.arange(6)
+    lists, nothing = (
+        Lists.of(pa.array(one, pa.list_(pa.int32()))).held(at.astype(np.int32))
+        for one in ([[1, 2], [], [3, 3], None, [*range(65)]], [])
+    )
+    assert lists.repeats().tolist() == [False, False, True, False, True, False]
+    assert lists.lengths().tolist() == [2, 0, 2, 0, 65, 0]
+    assert lists.outside(nothing).tolist() == [True, False, True, False, True, False]
+    assert lists.holds(np.full(6, 3, np.int32)).tolist() == [False, False, True, False, True, False]
     names = ("replicas", "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
-    nothing = Brokers.of(pa.array([], pa.list_(pa.int32())))
     held = dict.fromkeys(names, nothing) | {"replicas": lists}
     numbers = ("leader", "leaderRecoveryState", "leaderEpoch", "partitionEpoch")
-    nobody_leads = dict.fromkeys(numbers, np.full(6, -1))
-    rows = NewVersions(at, at < 0, held, dict.fromkeys(names, at), nobody_leads)
-    assert rows.odd().tolist() == [False, False, False, False, True, False]
+    nobody_leads = dict.fromkeys(numbers, np.full(6, -1, np.int32))
+    rows = NewVersions(at, at < 0, held, nobody_leads)
     assert suspects(rows).tolist() == [False, True, True, True, True, True]
 
 
