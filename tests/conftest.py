@@ -71,7 +71,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     warehouse = tmp_path_factory.mktemp("warehouse")
     settings = {
         **small_queries.SETTINGS,
-        "spark.driver.extraJavaOptions": small_queries.JVM,
+        **small_queries.LAUNCHED,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }

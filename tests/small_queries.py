@@ -14,6 +14,8 @@ JVM = (
 compiled code keeps the JVM from looking for what it may forget, and Spark's own jars need no proof
 that they are well-formed: together a seventh less.
 """
+LAUNCHED = {"spark.driver.extraJavaOptions": JVM, "spark.executor.extraJavaOptions": JVM}
+"""The same for the JVMs of a program that starts its own, with Spark's own way of running queries."""
 
 
 def submitted(settings: dict[str, str]) -> str:

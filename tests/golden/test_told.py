@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.collect import Collector, evidence_by
 from kraftlog.audit.state_history import StateHistory
 from kraftlog.audit.told import Told
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
 from kraftlog.pipeline import judged as judged_table
 from kraftlog.pipeline import states
 from kraftlog.pipeline.audit import audit
@@ -16,6 +20,7 @@ from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import StateEvidence
+from kraftlog.quorum.model import Quorum
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.replay import Origin
 from kraftlog.tables.spec import state_tables
@@ -69,14 +74,14 @@ def test_which_records_can_break_a_rule(record_type: str, is_control: bool, hold
     assert told.holds_records is holds
 
 
-def cut(root: Path, size_bytes: int, lake: Path) -> None:
+def cut(root: Path, size_bytes: int) -> None:
     """Leave the beginning of each log, and the snapshots that it leads up to."""
     for log in root.rglob("*.log"):
         log.write_bytes(log.read_bytes()[:size_bytes])
-    run = run_of(root, lake)
-    assert decode(run)
-    end = max(one.end_offset or 0 for one in run.quorum.logs)
-    for one in run.quorum.own_snapshots:
+    collector = Collector(Limits(), Redactor(None))
+    found = Quorum(evidence_by(collector, find_replicas([str(root)]), None))
+    end = max(one.end_offset or 0 for one in found.logs)
+    for one in found.own_snapshots:
         if one.end_offset > end:
             Path(one.path).unlink()
 
@@ -87,7 +92,7 @@ def test_a_run_over_grown_input_tells_it_too(
 ) -> None:
     whole, root = DATA / case / "replicas", tmp_path / "replicas"
     shutil.copytree(whole, root)
-    cut(root, GROWING[case] << 10, tmp_path / "first")
+    cut(root, GROWING[case] << 10)
     first = told_by(run_of(root, tmp_path / "lake"))
     shutil.copytree(whole, root, dirs_exist_ok=True)
     monkeypatch.setattr(states, "ROWS_PER_SHARE", ROWS_PER_SHARE)
@@ -111,7 +116,7 @@ def test_what_cannot_be_gone_on_with_is_told_anew(
 ) -> None:
     whole, root = DATA / "isolated" / "replicas", tmp_path / "replicas"
     shutil.copytree(whole, root)
-    cut(root, GROWING["isolated"] << 10, tmp_path / "first")
+    cut(root, GROWING["isolated"] << 10)
     if why == "two of one name":
         monkeypatch.setattr(judged_table, "tells_whole", lambda state: False)
     first = run_of(root, tmp_path / "lake")

@@ -167,7 +167,7 @@ def test_the_notebook_in_a_kernel_of_its_extra(
         "PYSPARK_PYTHON": python,
         "KRAFTLOG_JARS": str(ROOT / ".jars"),
         "PYSPARK_SUBMIT_ARGS": small_queries.submitted(
-            {**small_queries.SETTINGS, "spark.driver.extraJavaOptions": small_queries.JVM}
+            small_queries.SETTINGS | small_queries.LAUNCHED
         ),
     }
     done = run([python, "-c", RUN_NOTEBOOK], examples, **variables)
@@ -210,7 +210,8 @@ rows = spark.read.format("kraftlog").option("relation", "replicas").load(sys.arg
 print(kraftlog.__file__, rows.count())
 """
     command = [str(bare / "python"), "-c", script, str(ROOT / "examples/quorum")]
-    done = run(command, tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"))
+    launched = small_queries.submitted(small_queries.LAUNCHED)
+    done = run(command, tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"), PYSPARK_SUBMIT_ARGS=launched)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(next(bare.parent.glob("lib/*/*/kraftlog/__init__.py"))), "5"]
 
@@ -227,9 +228,7 @@ def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
             *("--input", "quorum", "--lake", "lake", "--master", "local-cluster[2,1,1024]"),
         ],
         tmp_path,
-        PYSPARK_SUBMIT_ARGS=small_queries.submitted(
-            {"spark.executor.extraJavaOptions": small_queries.JVM}
-        ),
+        PYSPARK_SUBMIT_ARGS=small_queries.submitted(small_queries.LAUNCHED),
     )
     assert done.returncode == 0, done.stderr
     assert DeltaTable(str(tmp_path / "lake/records")).to_pyarrow_dataset().count_rows() == 455
