@@ -130,6 +130,8 @@ class HeldLists(NamedTuple):
         """Which of them hold a number that the list beside it does not, or are so long that nobody
         looked.
         """
+        if not len(self.values):
+            return np.zeros(len(self.places), np.bool_)
         out = np.empty(len(self.places), np.bool_)
         library().kraftlog_outside(len(out), *self._arguments(), *within._arguments(), address(out))
         return out

@@ -33,23 +33,48 @@ def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iter
     if rows.num_rows == 0:
         return
     name = str(rows.column("type")[0])
+    offsets, epochs, versions = (
+        rows.column(one).to_pylist() for one in ("offset", "batch_leader_epoch", "record_version")
+    )
+    times = milliseconds(rows.column("timestamp")).to_pylist()
+    data = _data_of_rows(rows, name, versions)
+    for offset, time, epoch, held in zip(offsets, times, epochs, data, strict=True):
+        yield Event(Origin(offset, time, epoch, name), is_control, held)
+
+
+def _data_of_rows(
+    rows: pa.Table | pa.RecordBatch, name: str, versions: list[int]
+) -> Iterator[dict[str, Any] | None]:
+    """What each row holds; of a version that is not known, what was read by the newest that is."""
     spec = spec_of(name)
-    payload = payload_name(spec) if spec is not None else ""
-    wanted = ["offset", "timestamp", "batch_leader_epoch", "record_version"]
-    table = rows.select([*wanted, *([payload] if payload in rows.schema.names else [])])
-    table = table.set_column(1, "timestamp", milliseconds(table.column("timestamp")))
-    for row in table.to_pylist():
-        origin = Origin(row["offset"], row["timestamp"], row["batch_leader_epoch"], name)
-        yield Event(origin, is_control, _data(spec, row["record_version"], row.get(payload)))
+    if spec is None or not spec.fields:
+        yield from ({} if spec is not None and one in spec.versions else None for one in versions)
+        return
+    if payload_name(spec) not in rows.schema.names:
+        yield from (None for _ in versions)
+        return
+    column = rows.column(payload_name(spec))
+    struct = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = dict(
+        zip(struct.type.names, (one.to_pylist() for one in struct.flatten()), strict=True)
+    )
+    held = {one: one if one in spec.versions else spec.versions.last for one in set(versions)}
+    fields = {one: _columns(spec.at(version), values) for one, version in held.items()}
+    for at, (version, is_there) in enumerate(
+        zip(versions, struct.is_valid().to_pylist(), strict=True)
+    ):
+        yield {json: column[at] for json, column in fields[version]} if is_there else None
 
 
-def _data(spec: MessageSpec | None, version: int, row: dict[str, Any] | None) -> Any:
-    """What a row holds; of a version that is not known, what was read by the newest that is."""
-    if spec is None:
-        return None
-    if version in spec.versions:
-        return data_of(spec, version, row)
-    return None if row is None else data_of(spec, spec.versions.last, row)
+def _columns(spec: VersionSpec, values: dict[str, list[Any]]) -> list[tuple[str, list[Any]]]:
+    """The fields of a version under Kafka's names, with all rows' values."""
+    found = []
+    for field in (*spec.plain, *spec.tagged.values()):
+        column = values[field.name]
+        if field.fields:
+            column = [_value(spec, field, one) for one in column]
+        found.append((field.json, column))
+    return found
 
 
 def data_of(spec: MessageSpec, version: int, row: dict[str, Any] | None) -> dict[str, Any] | None:
