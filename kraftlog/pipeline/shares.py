@@ -157,7 +157,7 @@ def _read(stretch: ShareStretch, share: int) -> Tables:
     of_log = [one for one in stretch.sources if one.kind != BASE]
     for sources, ids in ((of_base, stretch.base_ids), (of_log, stretch.log_ids)):
         parts = [_read_source(one, share, stretch.count) for one in sources]
-        for source, rows in zip(sources, _in_batches(parts, ids), strict=True):
+        for source, rows in zip(sources, of_batches(parts, ids), strict=True):
             gathered[source.kind].append(rows)
     found = {kind: pa.concat_tables(parts) for kind, parts in gathered.items()}
     if stretch.standing is not None:
@@ -205,7 +205,7 @@ def _of_share(
     return rows.filter(pa.array(hashes & (count - 1) == share))
 
 
-def _in_batches(parts: list[pa.Table], ids: pa.Array | None) -> Iterator[pa.Table]:
+def of_batches(parts: list[pa.Table], ids: pa.Array | None) -> Iterator[pa.Table]:
     """The rows of some batches, without their ids: asked once per distinct id of a part, of all
     parts together, and copied only where a part has others too.
     """

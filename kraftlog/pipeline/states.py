@@ -33,6 +33,7 @@ from kraftlog.pipeline.shares import (
     KnownVersions,
     ShareStretch,
     fold_stretch,
+    of_batches,
     shares_of,
     sources_of,
 )
@@ -122,8 +123,8 @@ class States:
         if stretch.is_last:
             return ()
         last = (-1, _start_timestamp(stretch))
-        for table, kind in self._small_types():
-            rows = self._rows(table, kind, ids)
+        parts = [self._rows(table, kind) for table, kind in self._small_types()]
+        for rows in of_batches(parts, ids):
             if rows.num_rows:
                 end = rows.slice(rows.num_rows - 1)
                 times = milliseconds(end.column("timestamp"))
@@ -222,12 +223,12 @@ class States:
         """The records of some batches in offset order, from an offset on: of some types, or of all
         small tables.
         """
-        streams = [
-            events_of(self._rows(table, kind, ids, start), table == "control_records")
-            for table, kind in self._small_types()
-            if types is None or kind in types
-        ]
-        return in_offset_order(streams)
+        wanted = [one for one in self._small_types() if types is None or one[1] in types]
+        parts = [self._rows(table, kind, start) for table, kind in wanted]
+        return in_offset_order(
+            events_of(rows, table == "control_records")
+            for (table, _), rows in zip(wanted, of_batches(parts, ids), strict=True)
+        )
 
     def _small_types(self) -> list[tuple[str, str]]:
         """All types of records but those of partitions, and their tables."""
@@ -245,9 +246,9 @@ class States:
             self.sources[table] = self.lake.dataset(table), types
         return self.sources[table]
 
-    def _rows(self, table: str, kind: str, ids: pa.Array, start: int = 0) -> pa.Table:
-        """The records of one type that lie in some batches, in offset order. Where the lake holds
-        what was before, only those from an offset on are read.
+    def _rows(self, table: str, kind: str, start: int = 0) -> pa.Table:
+        """The records of one type in offset order, their batches' ids as codes of a dictionary.
+        Where the lake holds what was before, only those from an offset on are read.
         """
         at = table, kind, start if self.held else 0
         if at not in self.known:
@@ -257,9 +258,10 @@ class States:
             if at[2]:
                 wanted &= ds.field("offset") >= at[2]
             rows = source.to_table(columns=names, filter=wanted)
-            self.known[at] = rows.sort_by([("offset", "ascending")])
-        rows = self.known[at]
-        return rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
+            rows = rows.sort_by([("offset", "ascending")])
+            ids = rows.column("batch_id").combine_chunks().dictionary_encode()
+            self.known[at] = rows.drop_columns(["batch_id"]).append_column("batch_id", ids)
+        return self.known[at]
 
     def _partitions(
         self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
