@@ -1,6 +1,6 @@
 """kernel.c and folding.c → the compiled part for each platform, by the compiler that PyPI's ziglang brings.
 
-In: nothing. Out: a file of 11 to 50 KB beside them for each of PLATFORMS, which git ignores and
+In: nothing. Out: a file of 14 to 66 KB beside them for each of PLATFORMS, which git ignores and
 a wheel holds: all of them, so that one wheel serves every platform. Runs when a wheel is made or
 kraftlog is installed from a checkout (hatchling's hook), or by `python -m kraftlog.native.build`.
 The same source gives the same bytes.
