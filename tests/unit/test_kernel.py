@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import kraftlog
 from kraftlog.decode.compile import Reader, reader_of
 from kraftlog.decode.records import java_long
+from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import hashes_of
 from kraftlog.log.batch import (
     HEADER,
@@ -31,11 +32,14 @@ from kraftlog.log.batch import (
     crc_is_valid,
     read_batches,
 )
+from kraftlog.log.directory import find_replicas
 from kraftlog.log.frames import Frame, read_frames
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.native import build, folding, kernel
 from kraftlog.plain import tell_once
+from kraftlog.state.log_coverage import scan
 from tests.golden.cases import DATA
+from tests.golden.replica_fold import folded_history
 from tests.property.engines import assert_equal_engines, assert_equal_slices, flipped, windows
 from tests.unit.test_walked import batch
 
@@ -47,6 +51,7 @@ READERS = [
     if (reader := reader_of(spec, version))
 ]
 PAGE = mmap.PAGESIZE
+REDACTOR = Redactor(bytes(32))
 
 
 class Guarded:
@@ -519,6 +524,25 @@ def test_a_fold_beyond_its_arrays_is_refused(changed: dict[str, kernel.Numbers],
         folding.folded(**asked | changed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not negative"):
         folding.Lists(places(0), places()).held(places(-1))
+
+
+def test_without_it_the_definition_folds_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same versions, and the same is judged of them."""
+    folder = DATA / "synthetic-fuzz-1"
+    coverages = [scan(one) for one in find_replicas([str(folder)])]
+
+    def folded() -> list[list[str]]:
+        return [
+            sorted(
+                str(row) for _, rows in folded_history(one, REDACTOR) for row in rows.to_pylist()
+            )
+            for one in coverages
+        ]
+
+    compiled = folded()
+    monkeypatch.setattr(folding, "is_here", lambda: False)
+    assert folded() == compiled
+    assert sum(map(len, compiled)) > 100
 
 
 def test_it_is_what_its_source_says(tmp_path: Path) -> None:
