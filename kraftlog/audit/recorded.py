@@ -23,6 +23,7 @@ from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     BatchColumns,
+    Ids,
     SegmentEvidence,
     SnapshotEvidence,
     no_batches,
@@ -111,9 +112,7 @@ class RecordedCollector(Collector):
             base_timestamps=_times_ms(rows, "base_timestamp"),
             max_timestamps=_times_ms(rows, "max_timestamp"),
             crc_valid=rows.column("crc_valid").to_numpy(),
-            ids=np.frombuffer(bytes.fromhex("".join(ids.to_pylist())), ">u8")
-            .reshape(-1, 2)
-            .astype(np.uint64),
+            ids=_ids_in(ids),
             content=content,
         )
 
@@ -135,6 +134,12 @@ def _slice(columns: BatchColumns, first: int, end: int) -> BatchColumns:
     return BatchColumns(
         **{name: getattr(columns, name)[first:end] for name in BatchColumns.__slots__}
     )
+
+
+def _ids_in(texts: pa.StringArray) -> Ids:
+    """What `id_texts` has written."""
+    letters = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "")
+    return np.frombuffer(bytes.fromhex(letters[0].as_py()), ">u8").reshape(-1, 2).astype(np.uint64)
 
 
 def _numbers(rows: pa.Table, name: str) -> Any:

@@ -7,7 +7,6 @@ In: parsed arguments. Out: rows on stdout, notes on stderr. No Spark.
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
@@ -212,7 +211,7 @@ def _no_spark() -> NoReturn:
 
 
 def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None) -> Cluster:
-    """The state that is asked of, with its partitions in a list: they are gone through twice."""
+    """The state that is asked of."""
     if quorum is None:
         from kraftlog.pipeline.plans import cluster_in
         from kraftlog.pipeline.run import lake_of
@@ -225,7 +224,7 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
         tell(f"the state of {image.replica} at {image.end_offset}")
         cluster = cluster_of(image.state)
     _tell_bare(cluster)
-    return replace(cluster, partitions=list(cluster.partitions))
+    return cluster
 
 
 def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:

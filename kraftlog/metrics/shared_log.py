@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.chain import chain
-from kraftlog.quorum.evidence import Ids, Longs
+from kraftlog.quorum.evidence import Ids, Longs, id_texts
 from kraftlog.quorum.model import Quorum
 
 
@@ -95,8 +95,7 @@ class SharedLog:
 
     def id_texts(self, first: int = 0) -> pa.Array:
         """The ids of the batches from one on, as `batch_id` of the relations writes them."""
-        text = self.ids[first:].astype(">u8").tobytes().hex()
-        return pa.array([text[at : at + 32] for at in range(0, len(text), 32)], pa.string())
+        return id_texts(self.ids[first:])
 
 
 def shared_log(quorum: Quorum) -> SharedLog:

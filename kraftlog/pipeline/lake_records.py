@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kraftlog.quorum.chain import Chain
-from kraftlog.quorum.evidence import UNREMARKABLE
+from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
 from kraftlog.quorum.history import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
@@ -124,8 +124,7 @@ class LakeRecords:
 
 
 def _ids(chain: Chain, first: int, after: int) -> pa.Array:
-    text = chain.ids[first:after].astype(">u8").tobytes().hex()
-    return pa.array([text[at : at + 32] for at in range(0, len(text), 32)], pa.string())
+    return id_texts(chain.ids[first:after])
 
 
 def _file(lake: Lake, table: str, row: dict[str, Any], kind: str) -> _File:

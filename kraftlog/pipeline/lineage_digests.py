@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from kraftlog.log.batch import content_hash
 from kraftlog.pipeline.run import Row, run_numbered
+from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.tables.lake import Lake
@@ -76,5 +77,4 @@ def base_ids_of(stretch: Stretch) -> pa.Array:
 
 def batch_ids(snapshot: SnapshotView) -> pa.Array:
     """Ids of the batches of a snapshot, in file order."""
-    batches = snapshot.evidence.batches
-    return pa.array([batches.id_text(row) for row in range(len(batches))], pa.string())
+    return id_texts(snapshot.evidence.batches.ids)

@@ -2,11 +2,11 @@
 states can be rebuilt.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -15,7 +15,7 @@ from kraftlog import relations
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.evidence import record_types_of
 from kraftlog.pipeline.run import Run
-from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.evidence import Longs, id_texts
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.restorable import restorable
@@ -24,7 +24,7 @@ from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
-    DataPartition,
+    Partitions,
     select_all,
     topic_rows,
 )
@@ -77,8 +77,7 @@ def _counted_in_lake(run: Run) -> TypeCounts:
 
     def counts(log: LogView, rows: Longs) -> dict[str, int]:
         columns = log.evidence.log
-        readable = rows[columns.crc_valid[rows]].tolist()
-        ids = pa.array([columns.id_text(row) for row in readable], pa.string())
+        ids = id_texts(columns.ids[rows[columns.crc_valid[rows]]])
         held = pc.list_flatten(record_types_of(contents, ids))
         counted = pa.Table.from_struct_array(held).group_by("type")
         found = counted.aggregate([("record_count", "sum")])
@@ -329,31 +328,28 @@ def restorable_states(run: Run) -> Rows:
 
 def cluster_in(lake: Lake) -> Cluster:
     """The objects as the quorum's shared history leaves them, read from the lake's own tables."""
-    names = dict(_current(lake, "topics", "topic_id", "name"))
-    brokers = [Broker(*row) for row in _current(lake, "brokers", "broker_id", "rack", "fenced")]
+    brokers = zip(*_current(lake, "brokers", "broker_id", "rack", "fenced"), strict=True)
+    ids, names = _current(lake, "topics", "topic_id", "name")
     columns = ("topic_id", "partition_id", "partition_replicas", "isr", "leader")
-    partitions = (
-        DataPartition(names.get(topic_id, topic_id), *rest)
-        for topic_id, *rest in _current(lake, "partitions", *columns)
+    topic_id, partition, replicas, isr, leader = _current(lake, "partitions", *columns)
+    coded, numbers = topic_id.dictionary_encode(), dict[str, int]()
+    named = dict(zip(ids.to_pylist(), names.to_pylist(), strict=True))
+    topics = [named.get(one, one) for one in coded.dictionary.to_pylist()]
+    topic = np.array([numbers.setdefault(one, len(numbers)) for one in topics], np.int64)
+    partitions = Partitions.in_columns(
+        [*numbers],
+        topic[coded.indices.to_numpy()],
+        partition.to_numpy().astype(np.int64),
+        replicas,
+        isr,
+        leader,
     )
-    return Cluster({one.id: one for one in brokers}, partitions)
+    found = (Broker(*(cell.as_py() for cell in one)) for one in brokers)
+    return Cluster({one.id: one for one in found}, partitions)
 
 
-def _current(lake: Lake, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a history table that still hold on the shared lineage."""
+def _current(lake: Lake, table: str, *columns: str) -> list[pa.Array]:
+    """The rows of a history table that still hold on the shared lineage, by column."""
     holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
-    for batch in lake.dataset(table).to_batches(columns=list(columns), filter=holds):
-        yield from zip(*map(_values, batch.columns), strict=True)
-
-
-def _values(column: pa.Array) -> Sequence[Any]:
-    """A column's values; numbers and lists of numbers by way of NumPy, in a tenth of the time, and
-    lists as tuples, which Python's garbage collector does not look at again and again.
-    """
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return tuple(column.to_numpy().tolist())
-    if pa.types.is_list(column.type) and not column.null_count:
-        values, cuts = _values(column.values), column.offsets.to_numpy().tolist()
-        return [values[start:end] for start, end in pairwise(cuts)]
-    found: list[Any] = column.to_pylist()
-    return found
+    rows = lake.dataset(table).to_table(columns=list(columns), filter=holds)
+    return [one.combine_chunks() for one in rows.columns]

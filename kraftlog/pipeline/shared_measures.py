@@ -32,6 +32,7 @@ from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Row, Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
+from kraftlog.quorum.history import ahead
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
@@ -86,7 +87,7 @@ class SharedMeasures:
     @cached_property
     def lives(self) -> dict[str, Lives]:
         """The lives of the objects of each history table."""
-        return {name: lives(name, self._versions(name)) for name in KEYS}
+        return {name: lives(name, ahead(self._versions(name))) for name in KEYS}
 
     def _versions(self, name: str) -> Iterator[pa.Table]:
         """When the versions of the shared lineage held, and of what. File by file, as ids that many

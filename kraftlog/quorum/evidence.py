@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from kraftlog.decode.tabular import texts_of
+from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.sidefiles import QuorumState
 from kraftlog.quorum.folders import PartitionFolder
@@ -57,6 +60,11 @@ class BatchColumns:
     def id_text(self, row: int) -> str:
         """A batch's id as `batch_id` of the relations writes it."""
         return str(self.ids[row].astype(">u8").tobytes().hex())
+
+
+def id_texts(ids: Ids) -> pa.StringArray:
+    """Ids as `batch_id` of the relations writes them."""
+    return texts_of(ids.astype(">u8").tobytes().hex().encode(), ID_SIZE)
 
 
 def no_batches() -> BatchColumns:

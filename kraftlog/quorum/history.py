@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from kraftlog.state.standing import Topics
 from kraftlog.state.tables import NO_EFFECT
 from kraftlog.state.window import RecordWindow, numbered, placed, window_columns
 
+T = TypeVar("T")
+
 WINDOW_RECORDS = 400_000
 """About so many records make a window; with their columns and those of a fold some 400 MB."""
 
@@ -44,15 +46,15 @@ class Records(Protocol):
         """The records of a checkpoint, numbered by their places in the file."""
 
 
-def ahead(windows: Iterator[RecordWindow]) -> Iterator[RecordWindow]:
-    """The same windows, the next one read while one is worked on: arrays are worked on outside of
-    Python's lock. One window more is held.
+def ahead(parts: Iterator[T]) -> Iterator[T]:
+    """The same parts, the next one read while one is worked on: arrays are worked on outside of
+    Python's lock. One part more is held.
     """
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, windows, None)
-        while (window := coming.result()) is not None:
-            coming = reader.submit(next, windows, None)
-            yield window
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part
 
 
 def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:

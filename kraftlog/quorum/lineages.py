@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.quorum.chain import Chain, chain, whole
+from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -95,8 +96,7 @@ def lineage_of(quorum: Quorum, found: list[Lineage]) -> dict[str, str]:
 
 
 def _links(batches: Chain) -> pa.Table:
-    ids = [one.tobytes().hex() for one in batches.ids.astype(">u8")]
-    return pa.table([ids, batches.base, batches.end], schema=LINKS)
+    return pa.table([id_texts(batches.ids), batches.base, batches.end], schema=LINKS)
 
 
 def stretches(lineage: Lineage) -> list[Stretch]:

@@ -2,13 +2,14 @@
 rest costs.
 
 In: brokers and partitions of a state, from an image or from the lake's history tables, a selector,
-and what is read. Out: counts and bytes per rack and topic, or per partition. One plain loop asks
-the selector, the rest goes by columns: 200,000 partitions take a second. Source: KIP-392
-"Motivation", "Preferred Read Replica", "Metrics".
+and what is read. Out: counts and bytes per rack and topic, or per partition. Everything goes by columns:
+a selector of ours is asked once for all partitions that lie alike. Source: KIP-392 "Motivation",
+"Preferred Read Replica", "Metrics".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -57,12 +58,80 @@ class DataPartition(NamedTuple):
     leader: int
 
 
+class Lying(NamedTuple):
+    """On which brokers a partition lies."""
+
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Data partitions as columns, an element for each: `topic` is a place in `topics`, and `lying`
+    one in `lyings`.
+    """
+
+    topics: Sequence[str]
+    topic: Longs
+    partition: Longs
+    lyings: Sequence[Lying]
+    lying: Longs
+
+    @classmethod
+    def of(cls, partitions: Iterable[DataPartition]) -> "Partitions":
+        """The same one by one."""
+        topics, lyings = dict[str, int](), dict[tuple[Any, ...], int]()
+        columns = [
+            (
+                topics.setdefault(topic, len(topics)),
+                partition,
+                lyings.setdefault((tuple(replicas), tuple(isr), leader), len(lyings)),
+            )
+            for topic, partition, replicas, isr, leader in partitions
+        ]
+        topic, partition, lying = np.array(columns, np.int64).reshape(-1, 3).T
+        return cls([*topics], topic, partition, [Lying(*one) for one in lyings], lying)
+
+    @classmethod
+    def in_columns(
+        cls,
+        topics: Sequence[str],
+        topic: Longs,
+        partition: Longs,
+        replicas: pa.ListArray,
+        isr: pa.ListArray,
+        leader: pa.Array,
+    ) -> "Partitions":
+        """The same from Arrow: lists of 32-bit ids, none of them null."""
+        known = dict[tuple[bytes, bytes, int], int]()
+        cells = zip(_cells(replicas), _cells(isr), leader.to_pylist(), strict=True)
+        lying = np.fromiter((known.setdefault(one, len(known)) for one in cells), np.int64)
+        lyings = [Lying(_ids(held), _ids(caught_up), led) for held, caught_up, led in known]
+        return cls(topics, topic, partition, lyings, lying)
+
+    def __iter__(self) -> Iterator[DataPartition]:
+        columns = (self.topic, self.partition, self.lying)
+        for topic, partition, lying in zip(*(one.tolist() for one in columns), strict=True):
+            yield DataPartition(self.topics[topic], partition, *self.lyings[lying])
+
+
+def _cells(lists: pa.ListArray) -> list[bytes]:
+    """The bytes of each list."""
+    raw = lists.values.to_numpy().astype(np.int32, copy=False).tobytes()
+    return [raw[4 * start : 4 * end] for start, end in pairwise(lists.offsets.to_numpy().tolist())]
+
+
+def _ids(cell: bytes) -> tuple[int, ...]:
+    return (*np.frombuffer(cell, np.int32).tolist(),)
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """The state that a selection is run over."""
 
     brokers: Mapping[int, Broker]
-    partitions: Iterable[DataPartition]
+    partitions: Partitions
 
     @property
     def racks(self) -> list[str]:
@@ -92,7 +161,7 @@ def cluster_of(state: State) -> Cluster:
         )
         for one in state.rows("partitions").values()
     )
-    return Cluster({one.id: one for one in brokers}, partitions)
+    return Cluster({one.id: one for one in brokers}, Partitions.of(partitions))
 
 
 class Read(NamedTuple):
@@ -197,28 +266,20 @@ def select_all(
 
     Raises UsageError where a selector fails, or answers with a replica that it was not shown.
     """
-    racks, partitions = cluster.racks, list[DataPartition]()
-    # Partitions that lie alike share their reads.
-    places, distinct, numbers = dict[int, int](), list[list[Read | None]](), list[int]()
-    for one, reads in reads_of(cluster, selector):
-        at = places.setdefault(id(reads), len(distinct))
-        if at == len(distinct):
-            distinct.append(reads)
-        partitions.append(one)
-        numbers.append(at)
-    topics = sorted({one.topic for one in partitions})
+    racks, held = cluster.racks, cluster.partitions
+    distinct, read = reads_of(cluster, selector)
+    topics = sorted(held.topics)
     codes = {name: at for at, name in enumerate(topics)}
-    topic = np.array([codes[one.topic] for one in partitions], np.int64)
-    partition = np.array([one.partition for one in partitions], np.int64)
-    order = np.lexsort((partition, topic))
-    volume = np.ones((len(partitions), len(racks)))
+    topic = np.array([codes[one] for one in held.topics], np.int64)[held.topic]
+    order = np.lexsort((held.partition, topic))
+    volume = np.ones((len(order), len(racks)))
     if traffic is not None:
-        read = [traffic.of(one.topic, one.partition) for one in partitions]
-        volume = np.array(read, np.float64).reshape(volume.shape)
+        amounts = [traffic.of(one.topic, one.partition) for one in held]
+        volume = np.array(amounts, np.float64).reshape(volume.shape)
     table = np.array([[_numbers(one) for one in reads] for reads in distinct], np.int64)
     table = table.reshape(len(distinct), len(racks), len(Read._fields))
-    known = table[np.array(numbers, np.int64)[order]]
-    return Selection(racks, topics, topic[order], partition[order], known, volume[order])
+    reads = table[read[order]]
+    return Selection(racks, topics, topic[order], held.partition[order], reads, volume[order])
 
 
 def _numbers(read: Read | None) -> tuple[int, ...]:
@@ -229,32 +290,31 @@ def _numbers(read: Read | None) -> tuple[int, ...]:
     return (*map(int, read[:4]), closest_id)
 
 
-def reads_of(
-    cluster: Cluster, selector: ReplicaSelector
-) -> Iterator[tuple[DataPartition, list[Read | None]]]:
-    """Each partition, and where consumers of each rack read it. What a broker would see of a
-    follower's log is not in the metadata: members of the ISR count as caught up, and only the KIP's
-    own selector is shown replicas outside it, as far behind. A built-in selector is asked once for
-    all partitions that lie alike: it looks at nothing else.
+def reads_of(cluster: Cluster, selector: ReplicaSelector) -> tuple[list[list[Read | None]], Longs]:
+    """Where consumers of each rack read, and which of that holds for each partition. What a broker
+    would see of a follower's log is not in the metadata: members of the ISR count as caught up, and
+    only the KIP's own selector is shown replicas outside it, as far behind. A built-in selector is
+    asked once for all partitions that lie alike: it looks at nothing else.
     """
     clients = [ClientMetadata(rack) for rack in cluster.racks]
     outside = isinstance(selector, SeedRackAwareSelector)
     nodes = [Node(one.id, one.rack) for one in cluster.brokers.values() if not one.fenced]
     inside = {one.id: ReplicaView(one, 0) for one in nodes}
     behind = {one.id: ReplicaView(one, -1) for one in nodes} if outside else {}
-    is_built_in = type(selector) in BUILT_IN.values()
-    known: dict[tuple[tuple[int, ...], tuple[int, ...], int], list[Read | None]] = {}
-    for one in cluster.partitions:
-        lying = (tuple(one.replicas), tuple(one.isr), one.leader)
-        reads = known.get(lying) if is_built_in else None
-        if reads is None:
-            at, view = TopicPartition(one.topic, one.partition), _view(one, inside, behind)
-            reads = known[lying] = [_read(selector, at, client, view) for client in clients]
-        yield one, reads
+    held = cluster.partitions
+
+    def reads(at: TopicPartition, lying: Lying) -> list[Read | None]:
+        view = _view(lying, inside, behind)
+        return [_read(selector, at, client, view) for client in clients]
+
+    if type(selector) in BUILT_IN.values():
+        return [reads(TopicPartition("", 0), lying) for lying in held.lyings], held.lying
+    asked = [reads(TopicPartition(one.topic, one.partition), Lying(*one[2:])) for one in held]
+    return asked, np.arange(len(asked))
 
 
 def _view(
-    one: DataPartition, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
+    one: Lying, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
 ) -> PartitionView:
     """What a selector sees: replicas in the ISR as they are `inside`, others as they are `behind`,
     if there."""
@@ -292,10 +352,6 @@ def topic_rows(found: Selection) -> pa.Table:
     starts = found.starts
     counts, ends = found.counts(starts), np.append(starts, len(found.topic))[1:]
     brokers, closest = found.field("broker_id"), found.field("closest_id")
-    shares = [
-        [_share(*one) for one in zip(part.T.ravel(), counts.volume.T.ravel(), strict=True)]
-        for part in (counts.crossing_before, counts.crossing_after)
-    ]
     served = [
         _served(found.topic, brokers[:, rack], len(starts)) for rack in range(len(found.racks))
     ]
@@ -303,8 +359,8 @@ def topic_rows(found: Selection) -> pa.Table:
         "client_rack": np.repeat(np.array(found.racks, object), len(starts)),
         "topic": [*found.topics] * len(found.racks),
         **{name: getattr(counts, name).T.ravel() for name in _COUNTED},
-        "cross_zone_share_before": pa.array(shares[0], pa.float64()),
-        "cross_zone_share_after": pa.array(shares[1], pa.float64()),
+        "cross_zone_share_before": _shares(counts.crossing_before, counts.volume),
+        "cross_zone_share_after": _shares(counts.crossing_after, counts.volume),
         "partitions_by_broker": _maps(served, pa.int64()),
     }
     for name, values in (
@@ -314,6 +370,15 @@ def topic_rows(found: Selection) -> pa.Table:
         by_rack = [(ends, found.partition, values[:, rack]) for rack in range(len(found.racks))]
         columns[name] = _maps(by_rack, pa.int32())
     return pa.table(columns)
+
+
+def _shares(parts: Floats, wholes: Floats) -> pa.Array:
+    """`_share` of each, rack by rack: rounded once where they are equal."""
+    nothing = np.full(parts.shape, np.nan)
+    quotients = np.divide(parts, wholes, out=nothing, where=wholes != 0)
+    distinct, places = np.unique(quotients.T, return_inverse=True)
+    shares = [None if np.isnan(one) else round(one, 4) for one in distinct.tolist()]
+    return pa.array(shares, pa.float64()).take(pa.array(places.ravel()))
 
 
 def _served(topic: Longs, brokers: Longs, count: int) -> tuple[Longs, Longs, Longs]:
@@ -347,9 +412,10 @@ def partition_rows(
 ) -> Iterator[Row]:
     """One row per rack of consumers and partition."""
     brokers = {one.id: one.rack for one in cluster.brokers.values()}
-    for one, reads in reads_of(cluster, selector):
+    distinct, places = reads_of(cluster, selector)
+    for one, at in zip(cluster.partitions, places.tolist(), strict=True):
         volumes = traffic.of(one.topic, one.partition)
-        for rack, read, volume in zip(cluster.racks, reads, volumes, strict=True):
+        for rack, read, volume in zip(cluster.racks, distinct[at], volumes, strict=True):
             amounts = (0.0, 0.0, 0.0)
             if read is not None:
                 amounts = _crossing(volume, read.leader_is_local, read.is_local)

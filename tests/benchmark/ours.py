@@ -22,6 +22,7 @@ import pyarrow as pa
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
+from kraftlog.garbage import seldom_looked_for
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import spec_of
@@ -118,11 +119,12 @@ def main() -> None:
     chosen = parser.parse_args()
     leave_out_pandas()
     wall, cpu, count = [], [], 0
-    for _ in range(chosen.passes):
-        wall_start, cpu_start = time.perf_counter(), time.process_time()
-        count = ours(chosen.path)
-        wall.append(time.perf_counter() - wall_start)
-        cpu.append(time.process_time() - cpu_start)
+    with seldom_looked_for():  # as each command does
+        for _ in range(chosen.passes):
+            wall_start, cpu_start = time.perf_counter(), time.process_time()
+            count = ours(chosen.path)
+            wall.append(time.perf_counter() - wall_start)
+            cpu.append(time.process_time() - cpu_start)
     print(json.dumps({"records": count, "wall_seconds": wall, "cpu_seconds": cpu}))
 
 

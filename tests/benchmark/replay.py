@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
+from kraftlog.garbage import seldom_looked_for
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import LOG
 from kraftlog.parts import leave_out_pandas
@@ -62,4 +63,5 @@ def kafkas(rows: list[dict[str, Any]]) -> Answer:
 
 if __name__ == "__main__":
     leave_out_pandas()
-    print(json.dumps(ours(Path(sys.argv[1]))))
+    with seldom_looked_for():  # as each command does
+        print(json.dumps(ours(Path(sys.argv[1]))))

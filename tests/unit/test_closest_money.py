@@ -21,6 +21,7 @@ from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
     DataPartition,
+    Partitions,
     partition_rows,
     rack_rows,
     select_all,
@@ -41,11 +42,13 @@ from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, healthy_log, q
 
 Row = dict[str, Any]
 RACKS = ["a", "b", "c"]
-PARTITIONS = [
-    DataPartition("t", 0, [1, 2], [1, 2], 1),
-    DataPartition("t", 1, [2, 3], [2, 3], 2),
-    DataPartition("u", 0, [3, 1], [3], 3),
-]
+PARTITIONS = Partitions.of(
+    [
+        DataPartition("t", 0, [1, 2], [1, 2], 1),
+        DataPartition("t", 1, [2, 3], [2, 3], 2),
+        DataPartition("u", 0, [3, 1], [3], 3),
+    ]
+)
 PLACES = [(one.topic, one.partition) for one in PARTITIONS]
 CLUSTER = Cluster(
     {number: Broker(number, rack, False) for number, rack in enumerate(RACKS, 1)}, PARTITIONS
@@ -175,9 +178,8 @@ def test_the_closest_replica_is_told_whatever_the_selector() -> None:
 
 def test_an_offline_partition_is_read_by_nobody() -> None:
     brokers = CLUSTER.brokers
-    cluster = Cluster(
-        brokers, [DataPartition("t", 0, [1, 2], [], -1), DataPartition("t", 1, [1], [1], 1)]
-    )
+    partitions = [DataPartition("t", 0, [1, 2], [], -1), DataPartition("t", 1, [1], [1], 1)]
+    cluster = Cluster(brokers, Partitions.of(partitions))
     traffic = evenly([("t", 0), ("t", 1)], RACKS, 6 * GB)
     (*_, every) = rack_rows(select_all(cluster, RACK_AWARE, traffic), traffic, 1)
     assert (every["bytes_per_day"], every["offline_count"]) == (3 * GB, 3)

@@ -37,6 +37,7 @@ from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
     DataPartition,
+    Partitions,
     rack_rows,
     select_all,
     topic_rows,
@@ -216,7 +217,7 @@ def cluster(*partitions: tuple[str, list[int], list[int], int]) -> Cluster:
         DataPartition(name, n, reps, isr, led)
         for n, (name, reps, isr, led) in enumerate(partitions)
     ]
-    return Cluster(BROKERS, found)
+    return Cluster(BROKERS, Partitions.of(found))
 
 
 RACK_AWARE = RackAwareReplicaSelector()
@@ -284,14 +285,16 @@ def test_totals() -> None:
 def test_where_nothing_is_to_be_chosen(bare: str) -> None:
     brokers = {1: Broker(1, None, False)} if bare == "racks" else BROKERS
     partitions = [] if bare == "partitions" else [DataPartition("t", 0, [1], [1], 1)]
-    found = select_all(Cluster(brokers, partitions), RACK_AWARE)
+    found = select_all(Cluster(brokers, Partitions.of(partitions)), RACK_AWARE)
     assert list(rack_rows(found)) == topic_rows(found).to_pylist() == []
 
 
 def test_topics_and_partitions_are_told_in_order() -> None:
     lying = [("u", 1), ("t", 2), ("u", 0), ("t", 10)]
     partitions = [DataPartition(name, at, [1, 2], [1, 2], 1 + at % 2) for name, at in lying]
-    rows = topic_rows(select_all(Cluster(BROKERS, partitions), RACK_AWARE)).to_pylist()
+    rows = topic_rows(
+        select_all(Cluster(BROKERS, Partitions.of(partitions)), RACK_AWARE)
+    ).to_pylist()
     told = [(one["client_rack"], one["topic"], one["preferred_read_replicas"]) for one in rows]
     assert told == [
         ("a", "t", [(2, -1), (10, -1)]), ("a", "u", [(0, -1), (1, 1)]),
@@ -336,7 +339,7 @@ def test_a_selector_of_ones_own_is_asked_for_every_partition() -> None:
     partitions = [
         DataPartition("t", at, held, held, leader) for at, (held, leader) in enumerate(lying)
     ]
-    quorum = Cluster(brokers, partitions)
+    quorum = Cluster(brokers, Partitions.of(partitions))
     assert of_topic(quorum, ByNumber(), "a")["partitions_by_broker"] == [(1, 2), (2, 3)]
     (one, other) = (topic_rows(select_all(quorum, each)) for each in (RACK_AWARE, Asked()))
     assert one.equals(other)
