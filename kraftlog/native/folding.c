@@ -7,16 +7,7 @@
 
    Sources: Kafka's PartitionRegistration and TopicDelta. */
 
-typedef unsigned char u8;
-typedef signed char i8;
-typedef int i32;
-typedef long long i64;
-
-#ifdef _WIN32
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "types.h"
 
 enum { TOPIC_CAME, TOPIC_WENT, PUT, CHANGE, CLEAR };
 enum { REPLICAS, ISR, REMOVING, ADDING, ELR, LAST_KNOWN_ELR, DIRECTORIES, LISTS };

@@ -9,21 +9,7 @@
    Sources: Kafka's DefaultRecord (KIP-98), tagged fields (KIP-482), frame of metadata records
    (KIP-631). */
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef int i32;
-typedef unsigned int u32;
-typedef long long i64;
-typedef unsigned long long u64;
-
-#ifdef _WIN32
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-/* Calls would take as long as what most of these do. */
-#define INLINE inline __attribute__((always_inline))
+#include "types.h"
 
 typedef struct {
     const u8 *at, *end;
