@@ -20,7 +20,8 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 # The stamp makes setup happen once: as long as none of these files changes, no other target
 # installs or resolves anything. Java is checked first, before minutes of downloads.
 .venv/.stamp: pyproject.toml requirements-build.lock requirements.lock conf/jars.sha256 conf/spark-defaults.conf \
-    kraftlog/native/kernel.c kraftlog/native/folding.c kraftlog/native/types.h kraftlog/native/build.py
+    kraftlog/native/kernel.c kraftlog/native/folding.c kraftlog/native/sorting.c \
+    kraftlog/native/types.h kraftlog/native/build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kraftlog needs \
 	Python 3.11 or newer; name one with: make setup PYTHON=/path/to/python3" >&2; exit 2; }
 	@$(PYTHON) -m kraftlog.session check-java

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.numbering import order_of
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
@@ -22,6 +21,7 @@ from kraftlog.metrics.sizes import (
     fan_out_bytes,
     message_size_bytes,
 )
+from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.relations import moment
 

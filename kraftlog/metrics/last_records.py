@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.metrics.numbering import numbered, order_of
+from kraftlog.metrics.numbering import numbered
+from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Longs
 
 _LOW_BITS = 33

@@ -1,7 +1,6 @@
-"""Columns as numbers, one for each distinct value, and the order of numbers.
+"""Columns as numbers, one for each distinct value.
 
-In: Arrow columns of any type with the numbers of their values so far, or numbers from 0 on. Out:
-arrays of numbers, or the places in which they are in order.
+In: Arrow columns of any type with the numbers of their values so far. Out: arrays of numbers.
 """
 
 import json
@@ -29,18 +28,3 @@ def numbered(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Lo
     numbers = np.array([known.setdefault(one, len(known)) for one in values], np.int64)
     found: Longs = numbers[column.indices.to_numpy(zero_copy_only=False)]
     return found
-
-
-def order_of(values: Longs) -> Longs:
-    """The stable order of numbers. Each is sorted with its place in its low bits: NumPy sorts plain
-    numbers ten times as fast as places.
-    """
-    bits = len(values).bit_length()
-    lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
-    if lowest < 0 or highest.bit_length() + bits > 63:
-        return np.argsort(values, kind="stable")
-    packed = values << bits
-    packed |= np.arange(len(values))
-    packed.sort()
-    packed &= (1 << bits) - 1
-    return packed

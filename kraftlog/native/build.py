@@ -1,4 +1,4 @@
-"""kernel.c and folding.c → the compiled part for each platform, by the compiler that PyPI's ziglang brings.
+"""The files of C beside this one → the compiled part for each platform, by the compiler of PyPI's ziglang.
 
 In: nothing. Out: a file of 14 to 66 KB beside them for each of PLATFORMS, which git ignores and
 a wheel holds: all of them, so that one wheel serves every platform. Runs when a wheel is made or
@@ -25,7 +25,7 @@ PLATFORMS = {
 """Processor and system, by Python's names, and by the compiler's. Nothing of a C library is used, so
 that it does not matter which one there is."""
 
-SOURCES = ("kernel.c", "folding.c")
+SOURCES = ("kernel.c", "folding.c", "sorting.c")
 _OPTIONS = (
     *("-std=c11", "-O3", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"),
     *("-ffreestanding", "-fno-builtin", "-nostdlib", "-fno-sanitize=all", "-Wl,-s"),

@@ -321,6 +321,7 @@ _ARGUMENTS = {
     "holds": "npppnpp",
     "ends": "nppnp",
     "taken": "npppnp",
+    "sort": "ppnnn",
 }
 """Of each function: p for an array, n for a number."""
 

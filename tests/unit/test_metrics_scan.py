@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
-from kraftlog.metrics.numbering import numbered, order_of
+from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.record_totals import (
     LOG,
     SNAPSHOT,
@@ -28,12 +28,6 @@ from kraftlog.quorum.growth import HOUR_MS
 from tests.unit.test_metrics_objects import log_of
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
-
-
-@given(st.lists(st.integers(-3, 3) | st.integers(0, (1 << 63) - 1)))
-def test_the_order_of_numbers_is_stable(values: list[int]) -> None:
-    expected = sorted(range(len(values)), key=values.__getitem__)
-    assert order_of(np.array(values, np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize(
