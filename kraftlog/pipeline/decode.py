@@ -153,8 +153,9 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
         return []
     with ThreadPoolExecutor(1) as starter:
         starting = None if _is_little(run.lake, read) else starter.submit(run.start_spark)
-        # Cutting large files takes seconds, starting Spark does too.
-        splits = plan_splits(read, run.options.split_size_bytes)
+        # Cutting large files takes seconds, starting Spark does too; for one process none is cut.
+        size_bytes = run.options.split_size_bytes if starting is not None else WALKED_BYTES
+        splits = plan_splits(read, size_bytes)
         spark = None if starting is None else starting.result()
     bins = _bins(spark, splits)
     scan = partial(scan_bin, splits, bins, run.limits, run.lake)

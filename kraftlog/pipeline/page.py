@@ -5,6 +5,7 @@ In: a lake, or an audit's evidence and result. Out: one file. A page that cannot
 takes a run's result with it: the reason goes to stderr in one sentence.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ def page_path(lake: "Lake") -> str | None:
     """Where the page of a lake lies; None where there is none."""
     filesystem, inner = filesystem_of(lake.path(PAGE))
     return lake.path(PAGE) if filesystem.get_file_info(inner).is_file else None
+
+
+def get_ready() -> None:
+    """Load what drawing needs, while others work."""
+    with suppress(ImportError):  # whoever writes the page says what is missing
+        from kraftlog.report import svg
+
+        svg.get_ready()
 
 
 def write_lake_page(lake: "Lake", elsewhere: str | None = None) -> str | None:

@@ -15,7 +15,7 @@ from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
-from kraftlog.pipeline.page import write_lake_page
+from kraftlog.pipeline.page import get_ready, write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
@@ -75,7 +75,12 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         _run(start_spark, options, reads_input=True) as run,
         ThreadPoolExecutor(2) as beside,
     ):
-        is_new = _decode(run, JUDGE.start)
+
+        def meanwhile() -> None:
+            JUDGE.start()
+            beside.submit(get_ready)
+
+        is_new = _decode(run, meanwhile)
         told = _materialize(run)
         begun = looked_at(run, beside)
         code = _audit(run, told)

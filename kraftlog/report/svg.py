@@ -46,6 +46,11 @@ def layer(rows: list[dict[str, Any]]) -> Any:
     return alt.Chart(alt.InlineData(values=rows))
 
 
+def get_ready() -> None:
+    """Load what the first drawing needs, some of it in a thread of its own: half of a page's time."""
+    drawn(layer([{}]).mark_point(), "")
+
+
 def drawn(chart: Any, title: str) -> str:
     """The chart as an SVG element; `title` names it for those who cannot see it."""
     spec = chart.to_dict(validate=False) | {"config": _CONFIG}

@@ -10,8 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
@@ -266,6 +269,29 @@ def test_counts_per_rack_and_topic() -> None:
     assert found["b", "t"]["local_count"] == found["b", "t"]["preferred_read_replica_count"] == 1
     assert found["c", "u"]["partitions_by_broker"] == [(3, 1)]
     assert found["c", "u"]["offline_count"] == 1
+
+
+BROKER_IDS = st.lists(st.integers(-1, 5), max_size=4).map(tuple)
+LYING = st.tuples(BROKER_IDS, BROKER_IDS, st.integers(-1, 5))
+
+
+@given(st.lists(st.tuples(st.sampled_from("tuv"), st.integers(0, 9), LYING), max_size=12))
+def test_partitions_in_columns_are_those_one_by_one(
+    found: list[tuple[str, int, tuple[tuple[int, ...], tuple[int, ...], int]]],
+) -> None:
+    replicas, isr, leader = ([lying[at] for _, _, lying in found] for at in range(3))
+    lists = pa.list_(pa.int32())
+    in_columns = Partitions.in_columns(
+        ["t", "u", "v"],
+        np.array(["tuv".index(topic) for topic, _, _ in found], np.int64),
+        np.array([number for _, number, _ in found], np.int64),
+        pa.array(replicas, lists),
+        pa.array(isr, lists),
+        pa.array(leader, pa.int32()),
+    )
+    told = Partitions.of(DataPartition(topic, number, *lying) for topic, number, lying in found)
+    assert [*in_columns] == [*told]
+    assert in_columns.lyings == told.lyings
 
 
 def test_as_drafted_a_replica_outside_the_isr_may_be_read() -> None:
