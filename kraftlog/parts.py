@@ -5,8 +5,11 @@ it. `pyproject.toml` declares the same packages for pip; a test holds both equal
 """
 
 import sys
+from collections.abc import Collection, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader, find_spec
+from types import ModuleType
 
 from kraftlog.errors import PlatformError
 
@@ -42,11 +45,42 @@ def leave_out_pandas() -> None:
 
     pyarrow imports it at its first array, which takes longer than most answers, and uses it for
     frames alone: those of the contracts that a run holds its tables to, and of nobody else."""
-    sys.meta_path.insert(0, _NoPandas())
+    leave_out("pandas")
 
 
-class _NoPandas(MetaPathFinder):
+def leave_out(package: str) -> None:
+    """Have this process, which must be kraftlog's own, do without a package for good."""
+    sys.meta_path.insert(0, _LeftOut(package))
+
+
+def put_off(*modules: str) -> None:
+    """Have this process, which must be kraftlog's own, read modules that others import when the first
+    thing of them is asked for.
+    """
+    sys.meta_path.insert(0, _PutOff(modules))
+
+
+class _LeftOut(MetaPathFinder):
+    def __init__(self, package: str) -> None:
+        self.package = package
+
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Raises ModuleNotFoundError where pandas is asked for; knows nothing of any other."""
-        if fullname == "pandas":
+        """Raises ModuleNotFoundError where the package is asked for; knows nothing of any other."""
+        if fullname == self.package:
             raise ModuleNotFoundError(name=fullname)
+
+
+class _PutOff(MetaPathFinder):
+    def __init__(self, modules: Collection[str]) -> None:
+        self.modules = modules
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A module that is read later; nothing of any other."""
+        if fullname not in self.modules:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec

@@ -20,6 +20,7 @@ from kraftlog.contracts.suites import ContractResult, Suite
 from kraftlog.errors import PlatformError
 from kraftlog.failures import in_short
 from kraftlog.garbage import seldom_looked_for
+from kraftlog.parts import leave_out, put_off
 from kraftlog.tables.lake import Lake
 
 
@@ -108,7 +109,11 @@ def serve() -> None:
 
 
 def _begin() -> str | None:
-    """Import what takes seconds; why that cannot be."""
+    """Import what takes seconds, without what is not asked here: of Spark, of statistics and of
+    drawings, which are half of it; why that cannot be.
+    """
+    leave_out("pyspark")
+    put_off("scipy.stats", "altair")
     try:
         import kraftlog.contracts.judge  # noqa: F401
     except Exception as error:

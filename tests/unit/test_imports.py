@@ -258,6 +258,24 @@ print(*{NOT_FOR_DECODING} & set(sys.modules))
     assert ended.stdout == b"\n"
 
 
+NOT_FOR_CONTRACTS = {"altair.vegalite", "pyspark", "scipy.optimize"}
+
+
+def test_contracts_are_judged_without_what_is_not_asked_there() -> None:
+    """Half of what Great Expectations imports; what is put off is there when it is asked for."""
+    program = f"""
+import sys
+from kraftlog.contracts import beside
+assert beside._begin() is None
+print(*{NOT_FOR_CONTRACTS} & set(sys.modules))
+import altair, scipy.stats
+print(altair.Chart.__name__, scipy.stats.norm.name)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == b"\nChart norm\n"
+
+
 def test_the_command_line_starts_without_spark(imports: list[Import]) -> None:
     started = {name.split(".")[0] for name in started_with("kraftlog.cli", imports)}
     assert not started & SPARK
