@@ -85,7 +85,14 @@ def _x(field: str) -> Any:
     return alt.X(f"{field}:Q")
 
 
+def _fixed(channel: Any, pixels: int) -> Any:
+    """A place that no row of data names."""
+    return channel(pixels)
+
+
 _ROW, _LABEL = alt.Y("row:O"), alt.Description("label:N")
+# Altair looks all its classes through for a channel that is given as a text, or as a value.
+_END, _TEXT = alt.X2("end:Q"), alt.Text("text:N")
 _COLOUR = alt.Color("colour:N", scale=None)
 
 
@@ -103,10 +110,12 @@ def _rows(data: PageData, size: Size) -> list[Any]:
     fields = layer(marks).mark_rect(
         fill="var(--row)", fillOpacity=0, ariaRoleDescription="replica", cornerRadius=4
     )
-    at = alt.value(-12 if size.names else 0)
+    at = _fixed(alt.XValue, -12 if size.names else 0)
     return [
-        fields.encode(x=alt.value(0), x2=alt.value(size.axis), y=_ROW, description=_LABEL),
-        names.encode(x=at, y=_ROW, text="name:N"),
+        fields.encode(
+            x=_fixed(alt.XValue, 0), x2=_fixed(alt.X2Value, size.axis), y=_ROW, description=_LABEL
+        ),
+        names.encode(x=at, y=_ROW, text=alt.Text("name:N")),
     ]
 
 
@@ -119,7 +128,7 @@ def _epochs(data: PageData, window: OffsetWindow) -> list[Any]:
     bars = layer(epoch_marks(data, window)).mark_bar(
         height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch"
     )
-    return [bars.encode(x=_x("start"), x2="end:Q", y=_ROW, color=_COLOUR, description=_LABEL)]
+    return [bars.encode(x=_x("start"), x2=_END, y=_ROW, color=_COLOUR, description=_LABEL)]
 
 
 def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Any:
@@ -131,7 +140,7 @@ def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Any:
     texts = layer(marks).mark_text(
         align="left", dx=6, baseline="middle", fontSize=11, color="var(--on-bar)", aria=False
     )
-    return texts.encode(x=_x("start"), y=_ROW, text="text:N")
+    return texts.encode(x=_x("start"), y=_ROW, text=_TEXT)
 
 
 def _edges(data: PageData, window: OffsetWindow) -> list[Any]:
@@ -151,7 +160,7 @@ def _ends(data: PageData, window: OffsetWindow) -> Any:
     label = layer(edge_marks(data, window)).mark_text(
         align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False
     )
-    return label.encode(x=_x("at"), y=_ROW, text="text:N")
+    return label.encode(x=_x("at"), y=_ROW, text=_TEXT)
 
 
 def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
@@ -173,7 +182,7 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
     return [
         spans.encode(
             x=_x("start"),
-            x2="end:Q",
+            x2=_END,
             y=_ROW,
             fill=fill,
             fillOpacity=cover,
@@ -181,7 +190,7 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
             description=_LABEL,
         ),
         shapes.encode(x=_x("at"), y=_ROW, color=_COLOUR, shape=shape, description=_LABEL),
-        texts.encode(x=_x("at"), y=_ROW, color=_COLOUR, text="text:N"),
+        texts.encode(x=_x("at"), y=_ROW, color=_COLOUR, text=_TEXT),
     ]
 
 
@@ -207,9 +216,9 @@ def _bounds(data: PageData, window: OffsetWindow) -> list[Any]:
             align="right" if right else "left", baseline="bottom", dx=-4 if right else 4,
             fontSize=12, fontWeight=600, color="var(--ok)", aria=False,
         )  # fmt: skip
-        above = alt.value(-4 - 15 * (len(marks) - 1 - place))
+        above = _fixed(alt.YValue, -4 - 15 * (len(marks) - 1 - place))
         found += [
             rule.encode(x=_x("at"), description=_LABEL),
-            text.encode(x=_x("at"), y=above, text="text:N"),
+            text.encode(x=_x("at"), y=above, text=_TEXT),
         ]
     return found

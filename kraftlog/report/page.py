@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -58,7 +59,9 @@ def render_page(data: PageData) -> str:
     )  # fmt: skip
 
 
+@cache
 def _environment() -> Environment:
+    """It keeps the templates, of which the first page makes Python."""
     found = Environment(
         loader=FunctionLoader(_template),
         autoescape=True,
