@@ -289,8 +289,8 @@ def address(array: npt.NDArray[Any]) -> int:
     """Where an array's elements lie, which are in a row."""
     if not array.flags.c_contiguous:
         raise ValueError("an array is not in a row")
-    found: int = array.__array_interface__["data"][0]
-    return found
+    # An `__array_interface__` names every field of a header, in ten times the time.
+    return array.ctypes.data
 
 
 def addresses(*arrays: npt.NDArray[Any]) -> list[int]:

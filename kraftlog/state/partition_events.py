@@ -142,14 +142,19 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
         name = "partition_change_record" if is_change else "partition_record"
-        struct = pa.chunked_array(part.column(name))
+        payload = pa.chunked_array(part.column(name)).combine_chunks()
+        held = {
+            one.name: column for one, column in zip(payload.type, payload.flatten(), strict=True)
+        }
         for field in spec.fields:
-            kind = arrow_type(field)
+            kind = coded(arrow_type(field))
             if field.name in ("leader_epoch", "partition_epoch") and is_change:
                 column = pa.nulls(part.num_rows, kind)
             else:
-                column = pc.struct_field(struct, field.name).combine_chunks().cast(coded(kind))
-            columns.setdefault(field.name, []).append(column)
+                column = held[field.name]
+            columns.setdefault(field.name, []).append(
+                column if column.type == kind else column.cast(kind)
+            )
     return {name: pa.concat_arrays(values) for name, values in columns.items()}
 
 

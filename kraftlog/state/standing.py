@@ -8,6 +8,7 @@ more than those that do. Memory: some 150 bytes per partition, twice that before
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -54,6 +55,7 @@ class Topics:
         return found
 
 
+@cache
 def no_rows() -> pa.Table:
     """No version."""
     return value_schema().empty_table()
@@ -89,7 +91,10 @@ class Standing:
 
     def versions(self, keys: Longs) -> pa.Table:
         """The versions of those of some keys that stand, in the order of the keys."""
-        return self.rows.take(pa.array(self.place[self._at(keys)])).combine_chunks()
+        places = self.place[self._at(keys)]
+        if not len(places):
+            return no_rows()
+        return self.rows.take(pa.array(places)).combine_chunks()
 
     def _at(self, keys: Longs) -> Longs:
         """Where the keys that stand are among all."""
@@ -165,6 +170,8 @@ def by_key(versions: pa.Table, fields: Collection[str] | None = None) -> dict[Ke
     """Each partition's value under Kafka's own field names, as states hold it; with `fields` only
     these of it.
     """
+    if not versions.num_rows:
+        return {}
     shown = [one for one in _PARTITIONS.fields if fields is None or one.json in fields]
     columns = [_listed(versions.column(_PARTITIONS.column_name(one))) for one in shown]
     names = [one.json for one in shown]
