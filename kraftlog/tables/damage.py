@@ -6,7 +6,7 @@ with Delta's log; only where it is asked for is every page of them read, against
 it was written with.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -62,7 +62,7 @@ def _damage(
         return None if version is None else Damage(spec, GONE, has_log=False)
     try:
         now = int(lake.open(name).version())
-        files = lake.files(name)
+        files = lake.sizes(name)
         if version is not None and published is not None:
             if now < version:
                 return Damage(spec, "its log has lost its newest entries")
@@ -74,20 +74,20 @@ def _damage(
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
         return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
-    lost = _lost_files(lake, name, [(one["path"], one["size_bytes"]) for one, _ in files], deep)
+    lost = _lost_files(lake, name, files, deep)
     if not lost:
         return None
     kinds = ", ".join(sorted(set(lost.values())))
     return Damage(spec, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
 
 
-def _lost_files(lake: Lake, name: str, files: list[tuple[str, int]], deep: bool) -> dict[str, str]:
+def _lost_files(lake: Lake, name: str, files: Mapping[str, int], deep: bool) -> dict[str, str]:
     """The files that are not there as they were written, and how each differs."""
     filesystem, folder = filesystem_of(lake.path(name))
     listed = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     sizes = {one.path.removeprefix(f"{folder}/"): one.size for one in listed if one.is_file}
     found = {}
-    for path, size in files:
+    for path, size in files.items():
         if path not in sizes:
             found[path] = "missing"
         elif sizes[path] != size:

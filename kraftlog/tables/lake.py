@@ -153,6 +153,12 @@ class Lake:
             for row, values in _files(self.open(name))
         ]
 
+    def sizes(self, name: str) -> dict[str, int]:
+        """The files of a table, each with its size in bytes."""
+        found = pa.table(self.open(name).get_add_actions(flatten=True))
+        paths = map(unquote, found.column("path").to_pylist())
+        return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
+
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
@@ -201,30 +207,34 @@ class Lake:
 
     def ensure(self, spec: TableSpec) -> DeltaTable:
         """The table, created empty with its comments where it is missing."""
-        path = self.path(spec.name)
-        if not self.exists(spec.name):
-            if "://" not in path:
-                try:
-                    Path(path).mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
-            try:
-                DeltaTable.create(
-                    path,
-                    spec.schema,
-                    mode="ignore",
-                    partition_by=list(spec.partition_by),
-                    name=spec.name,
-                    description=spec.grain,
-                    configuration=_CONFIGURATION,
-                )
-            except OSError as error:
-                raise _refused(path, error) from error
-        table = self.open(spec.name)
+        table = self.open(spec.name) if self.exists(spec.name) else self._created(spec)
         if [one.name for one in table.schema().fields] != spec.schema.names:
             raise LakeError(
-                f"{path}: its columns are those of another version of kraftlog; name an empty folder with --lake, where a run builds everything anew from the input"
+                f"{self.path(spec.name)}: its columns are those of another version of kraftlog; name an empty folder with --lake, where a run builds everything anew from the input"
             )
+        return table
+
+    def _created(self, spec: TableSpec) -> DeltaTable:
+        path = self.path(spec.name)
+        if "://" not in path:
+            try:
+                Path(path).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
+        try:
+            table = DeltaTable.create(
+                path,
+                spec.schema,
+                mode="ignore",
+                partition_by=list(spec.partition_by),
+                name=spec.name,
+                description=spec.grain,
+                configuration=_CONFIGURATION,
+            )
+        except OSError as error:
+            raise _refused(path, error) from error
+        if self.opened is not None:
+            self.opened[spec.name] = table
         return table
 
     def commit(
@@ -334,15 +344,15 @@ class Lake:
         self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
     ) -> int:
         """Append Arrow rows from the driver (or put them in place of all others), once per run."""
-        if self.run_number(spec.name) >= run_number:
-            return int(self.open(spec.name).version())
-        self.ensure(spec)
+        table = self.ensure(spec)
+        if (table.transaction_version(_APPLICATION) or 0) >= run_number:
+            return int(table.version())
         rows = rows.select(spec.schema.names).cast(spec.schema)
-        added = [
-            write_file(self.path(spec.name), part, values)
+        actions: list[AddAction | RemoveAction] = [
+            _add(write_file(self.path(spec.name), part, values))
             for values, part in _parts(rows, spec.partition_by)
         ]
-        return self.commit(spec, added, run_number, overwrite=overwrite)
+        return self._write(spec, table, actions, run_number, overwrite=overwrite)
 
     def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
         """Take tables back that a run after `finished_run` wrote before it was killed; returns

@@ -81,7 +81,7 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
         DeltaTable(lake.path(name), version=oldest).create_checkpoint()
         log["checkpoint.parquet"][oldest] = ""
     try:
-        needed = {file["path"] for file, _ in lake.files(name)}
+        needed = set(lake.sizes(name))
         needed |= set(_removed_since(filesystem, log["json"], oldest, int(table.version())))
     except LookupError:
         return 0  # a part of the log is missing: the damage is told elsewhere
