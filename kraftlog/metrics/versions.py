@@ -47,7 +47,6 @@ class _Gathered:
 
     def __init__(self, keys: int) -> None:
         self.known: list[dict[object, int]] = [{} for _ in range(keys)]
-        self.begins: list[Longs] = [np.empty(0, np.int64)]
         self.ends: list[Longs] = [np.empty(0, np.int64)]
         self.keys: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(keys)]
         self.stretches: dict[str, list[_Array]] = {
@@ -92,7 +91,6 @@ def _gather(found: _Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
         found.stretches[name].append(values)
     for column, known, numbers in zip(keys, found.known, found.keys, strict=True):
         numbers.append(numbered(column.take(pa.array(first)), known))
-    found.begins.append(begins)
     found.ends.append(ends)
     found.last_base = max(found.last_base, int(begins[based].max(initial=-1)))
 
@@ -108,7 +106,9 @@ def _joined(found: _Gathered) -> Lives:
         same &= numbers[order[1:]] == numbers[order[:-1]]
     previous = np.full(len(order), -1, np.int64)
     previous[1:][same] = one["ended"][:-1][same]
-    before = _whole(found.begins)
+    ends = _whole(found.ends)
+    before = np.empty_like(ends)
+    before[1:] = ends[:-1]  # in a stretch each version begins where the one before it ended
     before[one["at"]] = previous
     first = np.flatnonzero(previous != one["began"])
     last = np.append(first[1:], len(order))[: len(first)] - 1
@@ -122,7 +122,7 @@ def _joined(found: _Gathered) -> Lives:
         born_based=one["born_based"][first],
         last_based=one["last_based"][last],
         previous=previous[first],
-        ends=_in_order(_whole(found.ends), before),
+        ends=_in_order(ends, before),
         last_base=found.last_base,
     )
 
