@@ -1,7 +1,9 @@
 """What all tests share: one Spark session, as its start and first queries cost most of a run."""
 
 import gc
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
 # What a machine is busy with must not decide about a test.
 settings.register_profile("kraftlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kraftlog")
+
+MEMORY, ROOM = "/dev/shm", 8 << 30
+"""Lakes that live for seconds never reach a disk where memory has room for them, and may hold
+programs: on a disk they cost the system half as much time again.
+"""
+if (
+    Path(MEMORY).is_dir()
+    and shutil.disk_usage(MEMORY).free >= ROOM
+    and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A worker of pytest-xdist has a bare main module, which PySpark takes for a run of its doctests,
 # and ends the process.
