@@ -70,7 +70,8 @@ def folded(
     if not is_here():
         versions.bad[:] = True
         return versions
-    table = np.empty((max(count, 1), len(FIELDS)), np.int32)
+    # An event without a record is given the first one, so there is one.
+    table = np.zeros((max(count, 1), len(FIELDS)), np.int32)
     for column, values in enumerate(records):
         table[:count, column] = values
     if events:
