@@ -50,7 +50,7 @@ def texts_of(letters: Buffer | npt.NDArray[np.uint8], size: int) -> pa.StringArr
 
 def ids_of(window: Window) -> pa.StringArray:
     """The ids of a window's batches."""
-    return texts_of(window.batches.id_letters.encode(), ID_SIZE)
+    return texts_of(window.batches.id_letters, ID_SIZE)
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:

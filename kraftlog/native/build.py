@@ -17,13 +17,16 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HERE = Path(__file__).parent
 PLATFORMS = {
-    "x86_64-linux": "x86_64-linux-musl",
-    "aarch64-linux": "aarch64-linux-musl",
-    "x86_64-darwin": "x86_64-macos",
-    "aarch64-darwin": "aarch64-macos",
+    "x86_64-linux": ("x86_64-linux-musl", "x86_64_v2"),
+    "x86_64+avx2-linux": ("x86_64-linux-musl", "x86_64_v2+avx2"),
+    "aarch64-linux": ("aarch64-linux-musl", "generic+crc"),
+    "x86_64-darwin": ("x86_64-macos", "x86_64_v2"),
+    "x86_64+avx2-darwin": ("x86_64-macos", "x86_64_v2+avx2"),
+    "aarch64-darwin": ("aarch64-macos", "apple_m1"),
 }
-"""Processor and system, by Python's names, and by the compiler's. Nothing of a C library is used, so
-that it does not matter which one there is."""
+"""Processor and system, by Python's names, and by the compiler's, with what the processor has at
+least: SSE4.2, which pyarrow asks for too, or the CRC-32 of ARMv8.1. Nothing of a C library is used,
+so that it does not matter which one there is."""
 
 SOURCES = ("kernel.c", "folding.c", "sorting.c")
 _OPTIONS = (
@@ -41,7 +44,8 @@ def build(out: Path, platform: str, options: tuple[str, ...] = _OPTIONS) -> Path
         made = Path(scratch) / target.name
         # The compiler's cache goes with the folder: nothing is left in anybody's home.
         places = {"ZIG_GLOBAL_CACHE_DIR": scratch, "ZIG_LOCAL_CACHE_DIR": scratch}
-        command = [sys.executable, "-m", "ziglang", "cc", "-target", PLATFORMS[platform]]
+        system, processor = PLATFORMS[platform]
+        command = [sys.executable, "-m", "ziglang", "cc", "-target", system, f"-mcpu={processor}"]
         command += [*options, *(str(HERE / one) for one in SOURCES), "-o", made.name]
         subprocess.run(command, check=True, env={**os.environ, **places}, cwd=scratch)
         # Whoever loads it meanwhile has the one before, or this one, whole.

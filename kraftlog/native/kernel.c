@@ -327,17 +327,21 @@ EXPORT void kraftlog_hashes(const u8 *raw, i64 rows, const i64 *row, const i32 *
     }
 }
 
-/* CRC-32C, eight bytes at a time, by tables that the caller has made: [8][256]. */
-static u32 crc32c(const u32 *tables, const u8 *at, i64 size) {
+#ifdef __x86_64__
+#define CRC_OF_8(crc, bytes) (u32) __builtin_ia32_crc32di(crc, bytes)
+#define CRC_OF_1(crc, byte) __builtin_ia32_crc32qi(crc, byte)
+#else
+#define CRC_OF_8(crc, bytes) __builtin_arm_crc32cd(crc, bytes)
+#define CRC_OF_1(crc, byte) __builtin_arm_crc32cb(crc, byte)
+#endif
+
+/* CRC-32C, by the processor's own instructions. */
+static u32 crc32c(const u8 *at, i64 size) {
     u32 crc = ~0u;
-    for (; size >= 8; size -= 8, at += 8) {
-        u64 next = little64(at) ^ crc;
-        crc = 0;
-        for (int byte = 0; byte < 8; byte++)
-            crc ^= tables[(7 - byte) * 256 + (next >> (8 * byte) & 0xff)];
-    }
+    for (; size >= 8; size -= 8, at += 8)
+        crc = CRC_OF_8(crc, little64(at));
     for (; size > 0; size--, at++)
-        crc = crc >> 8 ^ tables[(crc ^ *at) & 0xff];
+        crc = CRC_OF_1(crc, *at);
     return ~crc;
 }
 
@@ -345,10 +349,18 @@ static u32 crc32c(const u32 *tables, const u8 *at, i64 size) {
    the vectors, wherever it is in its input. Source: the BLAKE3 paper, sections 2.1 to 2.4. */
 
 enum { CHUNK_SIZE = 1024, BLOCK_SIZE = 64, CHUNK_START = 1, CHUNK_END = 2, ROOT = 8, KEYED = 16 };
-enum { LANES = 4, HASH_SIZE = 16 };
+#ifdef __AVX2__
+#define LANES 8
+#else
+#define LANES 4
+#endif
+enum { HASH_SIZE = 16, FOURS = LANES / 4 };
 
+typedef u32 Loose __attribute__((aligned(1), may_alias));
 typedef u32 Wide __attribute__((vector_size(4 * LANES)));
-typedef u32 Loose __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
+typedef u32 LooseWide __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef u32 Four __attribute__((vector_size(16), may_alias));
+typedef u32 LooseFour __attribute__((vector_size(16), aligned(1), may_alias));
 
 static const u32 INITIAL[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                                0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
@@ -395,21 +407,24 @@ static void blocks(Wide *chained, const Wide *w, Wide size, Wide flags) {
 static const u8 KEPT[2 * BLOCK_SIZE] = {[0 ... BLOCK_SIZE - 1] = 0xff};
 
 /* The words of a block in each lane; what is beyond so many bytes of it is 0. */
-static void words(const u8 *const *from, Wide sizes, Wide *w) {
-    for (int four = 0; four < 4; four++) {
-        Wide row[LANES];
-        for (int lane = 0; lane < LANES; lane++)
-            row[lane] = *(const Loose *)(from[lane] + 16 * four) &
-                        *(const Loose *)(KEPT + BLOCK_SIZE - sizes[lane] + 16 * four);
-        Wide a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
-        Wide b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-        Wide c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
-        Wide d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-        *w++ = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-        *w++ = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-        *w++ = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-        *w++ = __builtin_shufflevector(c, d, 2, 3, 6, 7);
-    }
+static void words(const u8 *const *from, const i32 *sizes, Wide *out) {
+    Four *w = (Four *)out;
+    for (int lanes = 0; lanes < FOURS; lanes++, from += 4, sizes += 4)
+        for (int at = 0; at < BLOCK_SIZE; at += 16) {
+            Four row[4];
+            for (int lane = 0; lane < 4; lane++)
+                row[lane] = *(const LooseFour *)(from[lane] + at) &
+                            *(const LooseFour *)(KEPT + BLOCK_SIZE - sizes[lane] + at);
+            Four a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+            Four b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+            Four c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+            Four d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+            Four *four = w + at / 4 * FOURS + lanes;
+            four[0 * FOURS] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+            four[1 * FOURS] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+            four[2 * FOURS] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+            four[3 * FOURS] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+        }
 }
 
 /* The first 16 bytes of the hashes of inputs of up to a chunk, which stand one after the other in
@@ -417,52 +432,64 @@ static void words(const u8 *const *from, Wide sizes, Wide *w) {
 static void blake3(const u8 *raw, i64 size, const i64 *starts, i64 count, const u32 *key, u8 *out) {
     for (i64 first = 0; first < count; first += LANES, out += LANES * HASH_SIZE) {
         Wide none = {0}, chained[8], w[16];
-        u32 always = key ? KEYED : 0, now = always | CHUNK_START;
+        u32 now = CHUNK_START, always = key ? KEYED : 0;
+        const u8 *next[LANES];
+        i32 left[LANES], open = 1;
         for (int one = 0; one < 8; one++)
             chained[one] = none + (key ? key : INITIAL)[one];
-        for (i64 at = 0, open = 1; open; at += BLOCK_SIZE, now = always) {
+        for (int lane = 0; lane < LANES; lane++) {
+            /* Lanes without an input, or after its end, go on with nothing. */
+            i64 row = first + lane < count ? first + lane : count;
+            next[lane] = raw + starts[row];
+            left[lane] = row < count ? (i32)(starts[row + 1] - starts[row]) : 0;
+        }
+        for (; open; now = 0) {
             u8 last[LANES][BLOCK_SIZE];
             const u8 *from[LANES];
-            Wide sizes = none, flags = none + now;
-            i64 ends[LANES];
+            i32 sizes[LANES], ends[LANES];
+            u32 flags[LANES];
             open = 0;
             for (int lane = 0; lane < LANES; lane++) {
-                /* Lanes without an input, or after its end, go on with nothing. */
-                i64 row = first + lane, left = row < count ? starts[row + 1] - starts[row] - at : 0;
-                ends[lane] = left > 0 && left <= BLOCK_SIZE;
-                open |= left > BLOCK_SIZE;
-                from[lane] = last[lane];
-                if (left <= 0)
-                    continue;
-                const u8 *block = raw + starts[row] + at;
-                sizes[lane] = left < BLOCK_SIZE ? (u32)left : BLOCK_SIZE;
-                if (ends[lane])
-                    flags[lane] |= CHUNK_END | ROOT;
-                if (raw + size - block >= BLOCK_SIZE)
-                    from[lane] = block;
-                else
-                    for (u32 byte = 0; byte < sizes[lane]; byte++)
-                        last[lane][byte] = block[byte];
+                ends[lane] = left[lane] > 0 && left[lane] <= BLOCK_SIZE;
+                open |= left[lane] > BLOCK_SIZE;
+                sizes[lane] = left[lane] < BLOCK_SIZE ? left[lane] : BLOCK_SIZE;
+                flags[lane] = always | now | (ends[lane] ? CHUNK_END | ROOT : 0);
+                from[lane] = next[lane];
+                if (raw + size - next[lane] < BLOCK_SIZE) {
+                    from[lane] = last[lane];
+                    for (i32 byte = 0; byte < sizes[lane]; byte++)
+                        last[lane][byte] = next[lane][byte];
+                }
+                next[lane] += sizes[lane];
+                left[lane] -= sizes[lane];
             }
             words(from, sizes, w);
-            blocks(chained, w, sizes, flags);
+            blocks(chained, w, *(const LooseWide *)sizes, *(const LooseWide *)flags);
             for (int lane = 0; lane < LANES; lane++)
-                for (int byte = 0; ends[lane] && byte < HASH_SIZE; byte++)
-                    out[HASH_SIZE * lane + byte] = (u8)(chained[byte >> 2][lane] >> 8 * (byte & 3));
+                for (int word = 0; ends[lane] && word < 4; word++)
+                    *(Loose *)(out + HASH_SIZE * lane + 4 * word) = chained[word][lane];
         }
+    }
+}
+
+EXPORT void kraftlog_hex(const u8 *from, i64 size, u8 *out) {
+    for (i64 at = 0; at < size; at++) {
+        u8 high = from[at] >> 4, low = from[at] & 15;
+        out[2 * at] = (u8)(high + (high > 9 ? 'a' - 10 : '0'));
+        out[2 * at + 1] = (u8)(low + (low > 9 ? 'a' - 10 : '0'));
     }
 }
 
 enum { PREFIX = 12, MAGIC_AT = 16, CRC_AT = 17, CRC_FROM = 21, MAGIC = 2 };
 
-EXPORT i64 kraftlog_batches(const u8 *raw, i64 size, i64 at, i64 stop, const u32 *tables,
-                            const u32 *key, i64 room, i64 *starts, u8 *hashes) {
+EXPORT i64 kraftlog_batches(const u8 *raw, i64 size, i64 at, i64 stop, const u32 *key, i64 room,
+                            i64 *starts, u8 *hashes) {
     i64 found = 0;
     while (found < room && at < stop && size - at >= HEADER) {
         i64 length = (i32)big32(raw + at + 8) + (i64)PREFIX;
         if (raw[at + MAGIC_AT] != MAGIC || length < HEADER || length > CHUNK_SIZE ||
             length > size - at ||
-            crc32c(tables, raw + at + CRC_FROM, length - CRC_FROM) != big32(raw + at + CRC_AT))
+            crc32c(raw + at + CRC_FROM, length - CRC_FROM) != big32(raw + at + CRC_AT))
             break;
         starts[found++] = at;
         at += length;

@@ -10,7 +10,7 @@ import uuid
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -77,19 +77,30 @@ CHECKED = (
 )
 
 
-@pytest.fixture(scope="module", params=["as it is", "checked"])
+PARTS = sorted(
+    {
+        kernel.file_name(platform.machine(), sys.platform, vectors)
+        for vectors in ("", pa.runtime_info().simd_level)
+    }
+)
+"""Those that this machine can run: with its vectors, and for machines that have none."""
+
+
+@pytest.fixture(scope="module", params=product(PARTS, ("as it is", "checked")), ids=" ".join)
 def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
-    """Bytes before memory that nobody may read, for the compiled part as it is, and for one that
-    dies of whatever C leaves undefined."""
+    """Bytes before memory that nobody may read, for a compiled part as it is, and for one that dies
+    of whatever C leaves undefined."""
+    name, how = request.param
+    made = PACKAGE / "native" / name
+    if how == "checked":
+        folder = tmp_path_factory.mktemp(how)
+        made = build.build(folder, name.removeprefix("kernel."), CHECKED)
+    library = kernel.loaded(made)
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "checked":
-            platform_of_file = kernel.file_name(*_here()).removeprefix("kernel.")
-            made = build.build(tmp_path_factory.mktemp("checked"), platform_of_file, CHECKED)
-            library = kernel.loaded(made)
-            for module in (kernel, folding, sorting):
-                patch.setattr(module, "library", lambda: library)
+        for module in (kernel, folding, sorting):
+            patch.setattr(module, "library", lambda: library)
         yield Guarded()
 
 
@@ -343,6 +354,12 @@ def test_small_batches_are_those_of_the_libraries(
     assert hashes.hex() == "".join(ids)
 
 
+@given(st.binary())
+@pytest.mark.usefixtures("guarded")
+def test_hex(data: bytes) -> None:
+    assert kernel.hex_letters(data) == data.hex().encode()
+
+
 def test_thousands_of_small_batches() -> None:
     one = batch(0, [1])
     whole = one * 9000
@@ -577,19 +594,15 @@ def test_without_it_the_definition_folds_all(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(map(len, compiled)) > 100
 
 
-def test_it_is_what_its_source_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PARTS)
+def test_it_is_what_its_source_says(tmp_path: Path, name: str) -> None:
     """The compiled part that is tested here is that of its sources, byte for byte; another
     processor's has its own name."""
-    name = kernel.file_name(*_here())
     assert build.build(tmp_path, name.removeprefix("kernel.")).name == name
     assert (tmp_path / name).read_bytes() == (PACKAGE / "native" / name).read_bytes()
     assert {kernel.file_name(*one.split("-")) for one in build.PLATFORMS} == {
         f"kernel.{one}" for one in build.PLATFORMS
     }
-
-
-def _here() -> tuple[str, str]:
-    return platform.machine(), sys.platform
 
 
 def test_it_is_loaded_from_an_archive(tmp_path: Path) -> None:
