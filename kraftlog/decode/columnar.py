@@ -11,11 +11,10 @@ in executors.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.decode.compile import reader_of
-from kraftlog.decode.envelopes import Frames, Sections, find_frames, sections_of
+from kraftlog.decode.envelopes import Sections, find_frames, sections_of
 from kraftlog.decode.records import (
     FAULT_LIMIT,
     Header,
@@ -25,7 +24,6 @@ from kraftlog.decode.records import (
 )
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import (
-    RECORD_BITS,
     SLICE_BITS,
     Decoded,
     Gathering,
@@ -41,7 +39,7 @@ from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.message.spec import MessageSpec
 from kraftlog.native import kernel
-from kraftlog.native.kernel import Bytes, Numbers
+from kraftlog.native.kernel import Bytes, Envelopes, Numbers
 
 
 def decode_window(
@@ -66,42 +64,38 @@ def decode_window(
     for indexes, some in sections_of(window, chosen_indexes, decompressed_limit):
         gathering = Gathering(window, indexes, slices)
         for sections in some:
-            frames, handed = find_frames(window, sections)
+            found, handed = find_frames(window, sections)
             for index in handed:
-                for found in read_batch(window, index, wanted, redactor, decompressed_limit):
-                    gathering.add(index, found)
-            slow = _decode_groups(window, sections.raw, frames, wanted, redactor, gathering, bodies)
-            _decode_singly(window, sections, frames, slow, wanted, redactor, gathering)
+                for one in read_batch(window, index, wanted, redactor, decompressed_limit):
+                    gathering.add(index, one)
+            slow = _decode_groups(window, sections.raw, found, wanted, redactor, gathering, bodies)
+            _decode_singly(window, sections, found, slow, wanted, redactor, gathering)
         yield gathering.decoded()
 
 
 def _decode_groups(
     window: Window,
     raw: Bytes,
-    frames: Frames,
+    found: Envelopes,
     wanted: frozenset[str] | None,
     redactor: Redactor,
     gathering: Gathering,
     bodies: frozenset[str] | None,
 ) -> Numbers:
     """Decode the records of each type and version together; gives the rows that are left over."""
-    found = frames.found
-    codes = _codes(found)
     left = [np.empty(0, np.int64)]
-    # A stable sort of two-byte numbers is a radix sort, and keeps file order within a group.
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=1))
+    order, ends = kernel.groups(found.code)
     for code in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
         rows = order[ends[code - 1] if code else 0 : ends[code]]
-        spec = metadata_specs().get(code >> _VERSION_BITS)
-        version = code & _NUMBER_LIMIT
+        key, version = kernel.of_code(code)
+        spec = metadata_specs().get(key)
         if spec is not None and wanted is not None and spec.type not in wanted:
             continue
         reader = reader_of(spec, version) if spec and version in spec.versions else None
         if reader is None:
             left.append(rows)
             continue
-        part = np.zeros(len(rows), np.int64)
+        part = None
         if gathering.is_sliced(reader.spec.type):
             part = kernel.hashes(raw, rows, found.body, found.value_end) & (gathering.slices - 1)
             by_slice = np.argsort(part.astype(np.uint16), kind="stable")
@@ -112,28 +106,13 @@ def _decode_groups(
         )
         if not normal.all():
             left.append(rows[~normal])
-            rows, part = rows[normal], part[normal]
+            rows, part = rows[normal], None if part is None else part[normal]
         if len(rows):
-            told = kernel.envelope_columns(
-                window.batches.headers, frames.batch_index, frames.record_index, found, rows
-            )
-            place = told.batch.astype(np.int64) << RECORD_BITS | told.record_index
-            place |= part << SLICE_BITS
+            told = kernel.envelope_columns(window.batches.headers, found, rows)
+            place = told.place if part is None else told.place | part << SLICE_BITS
             piece = _piece(told, reader.spec, version, payload, gathering)
             gathering.add_piece(reader.spec.type, place, piece)
     return np.sort(np.concatenate(left))
-
-
-_VERSION_BITS = 7
-_NUMBER_LIMIT = (1 << _VERSION_BITS) - 1
-_NO_CODE = 0xFFFF
-
-
-def _codes(found: kernel.Envelopes) -> npt.NDArray[np.uint16]:
-    """Each record's api key and version in one number; another one where its head is not normal."""
-    key, version = found.key, found.version
-    normal = (key >= 0) & (key <= _NUMBER_LIMIT) & (version <= _NUMBER_LIMIT)
-    return np.where(normal, key << _VERSION_BITS | version, _NO_CODE).astype(np.uint16)
 
 
 def _piece(
@@ -178,15 +157,14 @@ def _typed(values: pa.Array | Numbers | kernel.Places, kind: pa.DataType) -> pa.
 def _decode_singly(
     window: Window,
     sections: Sections,
-    frames: Frames,
+    found: Envelopes,
     rows: Numbers,
     wanted: frozenset[str] | None,
     redactor: Redactor,
     gathering: Gathering,
 ) -> None:
     """The interpreter's own word on records that the fast path does not read."""
-    found = frames.found
-    places = (frames.batch_index, frames.record_index, found.position, found.end)
+    places = (found.batch, found.record_index, found.position, found.end)
     section: Section | None = None
     current, fault_count = -1, 0
     for index, record, position, end in zip(*(one[rows].tolist() for one in places), strict=True):

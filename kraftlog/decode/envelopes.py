@@ -1,7 +1,7 @@
 """Where the records of a window lie, and what stands around their values: envelopes, many at once.
 
 In: a window of record batches. Out: its records sections, unpacked where they are compressed, and
-the `Frames` in them, with the batches that are for the interpreter as a whole. A record's boundary
+the envelopes in them, with the batches that are for the interpreter as a whole. A record's boundary
 is known only from the one before it, which is a loop for the compiled part. Source: Kafka's
 DefaultRecord (KIP-98).
 """
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.errors import DecodeError
-from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE, PREFIX_SIZE
+from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, PREFIX_SIZE
 from kraftlog.log.codecs import unpack
 from kraftlog.log.segment import Window
 from kraftlog.native import kernel
-from kraftlog.native.kernel import Bytes, Numbers, Places
+from kraftlog.native.kernel import Bytes, Envelopes, Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,32 +100,13 @@ def _unpacked(
     return sections, at
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The envelopes of many records, an entry per record: the batch, the place in it, and what the
-    kernel found.
-    """
-
-    batch_index: Places
-    record_index: Places
-    found: kernel.Envelopes
-
-
-def find_frames(window: Window, sections: Sections) -> tuple[Frames, list[int]]:
+def find_frames(window: Window, sections: Sections) -> tuple[Envelopes, list[int]]:
     """The envelopes of all records of some sections, and the batches that are handed over whole:
     those in which the records' lengths do not lead through as many as there are to the end.
     """
-    chosen = sections.indexes
-    counts = window.batches.headers["record_count"][chosen].astype(np.int64)
-    starts, ends = sections.starts[chosen], sections.ends[chosen]
-    is_kept = (counts >= 0) & (counts <= (ends - starts) // MIN_RECORD_SIZE)
-    is_kept &= len(sections.buffer) <= kernel.BUFFER_LIMIT and kernel.is_here()
-    places = np.flatnonzero(is_kept)
-    found, leads = kernel.frames(sections.raw, starts[places], ends[places], counts[places])
-    is_kept[places] = leads
-    counts = counts[is_kept]
-    batch_index = np.repeat(chosen[is_kept].astype(np.int32), counts)
-    first = np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
-    record_index = np.arange(len(batch_index), dtype=np.int32) - first
-    handed = sorted([*chosen[~is_kept].tolist(), *sections.handed])
-    return Frames(batch_index, record_index, found), handed
+    is_read = len(sections.buffer) <= kernel.BUFFER_LIMIT and kernel.is_here()
+    read, left = np.split(sections.indexes, [len(sections.indexes) * is_read])
+    found, leads = kernel.frames(
+        sections.raw, window.batches.headers, read, sections.starts, sections.ends
+    )
+    return found, sorted([*read[~leads].tolist(), *left.tolist(), *sections.handed])

@@ -83,39 +83,12 @@ static int envelope(const u8 *raw, Cursor one, Envelope *found) {
     return 1;
 }
 
-EXPORT i64 kraftlog_frames(const u8 *raw, i64 batches, const i64 *starts, const i64 *ends,
-                           const i64 *counts, u8 *leads, i32 *position, i32 *end,
-                           i32 *timestamp_delta, i32 *offset_delta, i32 *value_start,
-                           i32 *value_end, i32 *body, i32 *key, i32 *version, u8 *bad) {
-    i64 row = 0;
-    for (i64 batch = 0; batch < batches; batch++) {
-        i64 first = row, after = row + counts[batch];
-        Cursor one = {raw + starts[batch], raw + ends[batch]};
-        while (row < after) {
-            Cursor record = one;
-            i32 length;
-            if (!signed_varint(&one, &length) || !step(&one, length))
-                break;
-            Envelope found = {0, 0, 0, 0, 0, -1, -1};
-            position[row] = (i32)(record.at - raw);
-            end[row] = (i32)(one.at - raw);
-            record.at = one.at - length;
-            record.end = one.at;
-            bad[row] = !envelope(raw, record, &found);
-            timestamp_delta[row] = found.timestamp_delta;
-            offset_delta[row] = found.offset_delta;
-            value_start[row] = found.value_start;
-            value_end[row] = found.value_end;
-            body[row] = found.body;
-            key[row] = bad[row] ? -1 : found.key;
-            version[row] = found.version;
-            row++;
-        }
-        leads[batch] = row == after && one.at == one.end;
-        if (!leads[batch])
-            row = first;
-    }
-    return row;
+enum { NUMBER_BITS = 7, NO_CODE = 1 << 2 * NUMBER_BITS, CODES };
+
+/* An api key and a version in one number; another one where there are none, or larger ones. */
+static inline u16 code_of(i32 key, i32 version) {
+    int is_known = key >= 0 && key >> NUMBER_BITS == 0 && version >> NUMBER_BITS == 0;
+    return (u16)(is_known ? key << NUMBER_BITS | version : NO_CODE);
 }
 
 static inline u32 big32(const u8 *at) {
@@ -129,6 +102,74 @@ static inline u32 little32(const u8 *at) {
 }
 
 static inline u64 little64(const u8 *at) { return little32(at) | (u64)little32(at + 4) << 32; }
+
+/* Where things lie in the header of a batch. */
+enum { HEADER = 61, EPOCH_AT = 12, ATTRIBUTES_AT = 21, BASE_TIME_AT = 27, MAX_TIME_AT = 35 };
+enum { COUNT_AT = 57, APPEND_TIME = 8, MIN_RECORD = 7 };
+
+EXPORT i64 kraftlog_counts(const u8 *headers, i64 batches, i64 size, i64 rows, const i64 *batch,
+                           const i64 *starts, const i64 *ends, i64 *counts) {
+    i64 total = 0;
+    for (i64 row = 0; row < rows; row++) {
+        i64 at = batch[row];
+        if (at < 0 || at >= batches || starts[at] < 0 || ends[at] < starts[at] || ends[at] > size)
+            return -1;
+        i64 count = (i32)big32(headers + HEADER * at + COUNT_AT);
+        counts[row] = count > (ends[at] - starts[at]) / MIN_RECORD ? -1 : count;
+        total += counts[row] < 0 ? 0 : count;
+    }
+    return total;
+}
+
+EXPORT i64 kraftlog_frames(const u8 *raw, i64 batches, const i64 *chosen, const i64 *starts,
+                           const i64 *ends, const i64 *counts, u8 *leads, i32 *batch, i32 *record,
+                           i32 *position, i32 *end, i32 *timestamp_delta, i32 *offset_delta,
+                           i32 *value_start, i32 *value_end, i32 *body, i32 *key, u16 *code,
+                           u8 *bad) {
+    i64 row = 0;
+    for (i64 at = 0; at < batches; at++) {
+        i64 first = row, after = row + counts[at];
+        Cursor one = {raw + starts[chosen[at]], raw + ends[chosen[at]]};
+        while (row < after) {
+            Cursor frame = one;
+            i32 length;
+            if (!signed_varint(&one, &length) || !step(&one, length))
+                break;
+            Envelope found = {0, 0, 0, 0, 0, -1, -1};
+            batch[row] = (i32)chosen[at];
+            record[row] = (i32)(row - first);
+            position[row] = (i32)(frame.at - raw);
+            end[row] = (i32)(one.at - raw);
+            frame.at = one.at - length;
+            frame.end = one.at;
+            bad[row] = !envelope(raw, frame, &found);
+            timestamp_delta[row] = found.timestamp_delta;
+            offset_delta[row] = found.offset_delta;
+            value_start[row] = found.value_start;
+            value_end[row] = found.value_end;
+            body[row] = found.body;
+            key[row] = bad[row] ? -1 : found.key;
+            code[row] = code_of(key[row], found.version);
+            row++;
+        }
+        leads[at] = row == after && one.at == one.end;
+        if (!leads[at])
+            row = first;
+    }
+    return row;
+}
+
+EXPORT void kraftlog_groups(const u16 *codes, i64 rows, i64 *order, i64 *ends) {
+    for (i64 row = 0; row < rows; row++)
+        ends[codes[row]]++;
+    for (i64 code = 0, before = 0; code < CODES; code++) {
+        i64 count = ends[code];
+        ends[code] = before;
+        before += count;
+    }
+    for (i64 row = 0; row < rows; row++)
+        order[ends[codes[row]]++] = row;
+}
 
 /* One number of `width` bytes, in the machine's order, at a place of an array of such. */
 static inline void number(const u8 *from, i64 width, void *out, i64 at) {
@@ -164,20 +205,20 @@ static inline void id_text(const u8 *from, u8 *out) {
     out[1] = LETTERS[(*from & 3) << 4];
 }
 
-/* Where things lie in the header of a batch. */
-enum { HEADER = 61, EPOCH_AT = 12, ATTRIBUTES_AT = 21, BASE_TIME_AT = 27, MAX_TIME_AT = 35 };
-enum { APPEND_TIME = 8 };
-
-EXPORT void kraftlog_columns(const u8 *headers, i64 rows, const i64 *row, const i32 *batches,
-                          const i32 *records, const i32 *timestamp_deltas, const i32 *offset_deltas,
-                          const i32 *value_starts, const i32 *value_ends, i32 *batch, i32 *record,
-                          i64 *offset, i64 *timestamp, i32 *epoch, i64 *timestamp_delta,
-                          i32 *offset_delta, i32 *value_size) {
+EXPORT i64 kraftlog_columns(const u8 *headers, i64 batches, i64 rows, const i64 *row,
+                            const i32 *batches_of, const i32 *records, const i32 *timestamp_deltas,
+                            const i32 *offset_deltas, const i32 *value_starts,
+                            const i32 *value_ends, i64 *place, i32 *batch, i32 *record, i64 *offset,
+                            i64 *timestamp, i32 *epoch, i64 *timestamp_delta, i32 *offset_delta,
+                            i32 *value_size) {
     for (i64 at = 0; at < rows; at++) {
-        i64 from = row[at];
-        const u8 *header = headers + HEADER * (i64)batches[from];
+        i64 from = row[at], index = batches_of[from];
+        if (index < 0 || index >= batches)
+            return -1;
+        const u8 *header = headers + HEADER * index;
         i64 later = timestamp_deltas[from], after = offset_deltas[from];
-        batch[at] = batches[from];
+        place[at] = index << 32 | records[from];
+        batch[at] = (i32)index;
         record[at] = records[from];
         /* As Java's longs, these wrap around. */
         offset[at] = (i64)(big64(header) + (u64)after);
@@ -189,6 +230,7 @@ EXPORT void kraftlog_columns(const u8 *headers, i64 rows, const i64 *row, const 
         offset_delta[at] = (i32)after;
         value_size[at] = value_ends[from] - value_starts[from];
     }
+    return rows;
 }
 
 enum { NUMBER, ID, NUMBERS, IDS, BYTES, TEXT };
@@ -293,11 +335,22 @@ static int tagged(Cursor *one, Field *fields, i64 plain, i64 count, i64 row) {
     return 1;
 }
 
-EXPORT i64 kraftlog_messages(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
+/* A row's message; 0 where it is none of the buffer's. */
+static INLINE int message(const u8 *raw, i64 size, i32 body, i32 end, Cursor *one) {
+    if (body < 0 || end < body || end > size)
+        return 0;
+    one->at = raw + body;
+    one->end = raw + end;
+    return 1;
+}
+
+EXPORT i64 kraftlog_messages(const u8 *raw, i64 size, i64 rows, const i64 *row, const i32 *body,
                              const i32 *end, Field *fields, i64 plain, i64 count, u8 *normal) {
     i64 found = 0;
     for (i64 at = 0; at < rows; at++) {
-        Cursor one = {raw + body[row[at]], raw + end[row[at]]};
+        Cursor one;
+        if (!message(raw, size, body[row[at]], end[row[at]], &one))
+            return -1;
         i64 next = 0;
         while (next < plain && field(&one, &fields[next], found))
             next++;
@@ -314,17 +367,20 @@ EXPORT i64 kraftlog_messages(const u8 *raw, i64 rows, const i64 *row, const i32 
 
 enum { BLOCK_BITS = 6 };
 
-EXPORT void kraftlog_hashes(const u8 *raw, i64 rows, const i64 *row, const i32 *body,
-                            const i32 *end, i64 *out) {
+EXPORT i64 kraftlog_hashes(const u8 *raw, i64 size, i64 rows, const i64 *row, const i32 *body,
+                           const i32 *end, i64 *out) {
     const u64 mix = 0x9E3779B97F4A7C15ULL;
     for (i64 at = 0; at < rows; at++) {
-        const u8 *from = raw + body[row[at]];
+        Cursor one;
+        if (!message(raw, size, body[row[at]], end[row[at]], &one))
+            return -1;
         out[at] = 0;
-        if (end[row[at]] - body[row[at]] < 4 + ID_SIZE)
+        if (one.end - one.at < 4 + ID_SIZE)
             continue;
-        u64 topic = little64(from + 4) ^ little64(from + 12);
-        out[at] = (i64)(topic * mix >> 32) + ((i32)big32(from) >> BLOCK_BITS);
+        u64 topic = little64(one.at + 4) ^ little64(one.at + 12);
+        out[at] = (i64)(topic * mix >> 32) + ((i32)big32(one.at) >> BLOCK_BITS);
     }
+    return rows;
 }
 
 #ifdef __x86_64__

@@ -30,6 +30,8 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.uint16]
+Headers = npt.NDArray[np.void]
 
 ID_SIZE, ID_TEXT_SIZE = 16, 22
 BUFFER_LIMIT = 1 << 30
@@ -37,12 +39,16 @@ BUFFER_LIMIT = 1 << 30
 
 
 class Envelopes(NamedTuple):
-    """The envelopes of many records, an entry per record; places are in the buffer.
+    """The envelopes of many records, an entry per record: its batch and its place there, and what
+    stands around its value; places are in the buffer.
 
     Where `bad` is set, only the range [position, end) means anything. `key` is −1 where the head of
-    a value (frame version, api key, version) is not normal.
+    a value (frame version, api key, version) is not normal. `code` is key and version in one number
+    (`of_code`), NO_CODE where they are not normal or larger than any that Kafka has.
     """
 
+    batch: Places
+    record_index: Places
     position: Places
     end: Places
     timestamp_delta: Places
@@ -51,35 +57,63 @@ class Envelopes(NamedTuple):
     value_end: Places
     body: Places
     key: Places
-    version: Places
+    code: Codes
     bad: Marks
 
 
-def frames(raw: Bytes, starts: Numbers, ends: Numbers, counts: Numbers) -> tuple[Envelopes, Marks]:
-    """The records of some batches, whose records sections are [start, end) of the buffer, and which
-    of the batches their records' lengths lead through to the end; of the others there are none.
+_NUMBER_BITS = 7
+NO_CODE = 1 << 2 * _NUMBER_BITS
+
+
+def of_code(code: int) -> tuple[int, int]:
+    """The api key and the version."""
+    return code >> _NUMBER_BITS, code & (1 << _NUMBER_BITS) - 1
+
+
+def frames(
+    raw: Bytes, headers: Headers, batches: Numbers, starts: Numbers, ends: Numbers
+) -> tuple[Envelopes, Marks]:
+    """The records of some batches, and which of the batches their records' lengths lead through to
+    the end; of the others there are none. `headers` are those of all batches, as they lie in the
+    file; the records of the i-th are in [starts[i], ends[i]) of the buffer.
     """
-    starts, ends, counts = (np.ascontiguousarray(one, np.int64) for one in (starts, ends, counts))
-    if (counts < 0).any():
-        raise ValueError("a batch cannot hold less than no records")
-    rows = int(counts.sum())
-    columns: list[npt.NDArray[Any]] = [np.empty(rows, np.int32) for _ in range(9)]
-    columns.append(np.empty(rows, np.bool_))
-    leads = np.empty(len(counts), np.bool_)
-    kept = 0
-    if len(counts):
-        _within(raw, starts, ends)
+    counts = np.empty(len(batches), np.int64)
+    sections = addresses(batches, starts, ends, counts)
+    every = min(len(headers), len(starts), len(ends))
+    rows = kept = 0
+    if len(batches):
+        rows = library().kraftlog_counts(
+            address(headers), every, _size_of(raw), len(batches), *sections
+        )
+    _within(rows)
+    kinds = {"code": np.uint16, "bad": np.bool_}
+    columns: list[npt.NDArray[Any]] = [
+        np.empty(rows, kinds.get(one, np.int32)) for one in Envelopes._fields
+    ]
+    leads = np.empty(len(batches), np.bool_)
+    if len(batches):
         kept = library().kraftlog_frames(
-            address(raw), len(counts), *addresses(starts, ends, counts, leads, *columns)
+            address(raw), len(batches), *sections, *addresses(leads, *columns)
         )
     return Envelopes(*(one[:kept] for one in columns)), leads
 
 
+def groups(codes: Codes) -> tuple[Numbers, Numbers]:
+    """Rows by their codes, those of each code in order; and for each code where its rows end."""
+    order, ends = np.empty(len(codes), np.int64), np.zeros(NO_CODE + 1, np.int64)
+    if len(codes):
+        if codes.max() > NO_CODE:
+            raise ValueError("a code is none")
+        library().kraftlog_groups(address(codes), len(codes), *addresses(order, ends))
+    return order, ends
+
+
 class EnvelopeColumns(NamedTuple):
     """What the envelopes of some records and the headers of their batches say, an entry per record;
-    `timestamp` is in milliseconds.
+    `place` is the batch's index << 32 | the record's, `timestamp` is in milliseconds.
     """
 
+    place: Numbers
     batch: Places
     record_index: Places
     offset: Numbers
@@ -90,27 +124,22 @@ class EnvelopeColumns(NamedTuple):
     value_size: Places
 
 
-def envelope_columns(
-    headers: npt.NDArray[np.void],
-    batch: Places,
-    record_index: Places,
-    found: Envelopes,
-    at: Numbers,
-) -> EnvelopeColumns:
-    """The records at some places of `found`, of which each one's batch and its place there are
-    given; `headers` are those of all batches, as they lie in the file.
+def envelope_columns(headers: Headers, found: Envelopes, at: Numbers) -> EnvelopeColumns:
+    """The records at some places of `found`; `headers` are those of all batches, as they lie in the
+    file.
     """
-    if len(batch) and (batch.min() < 0 or batch.max() >= len(headers)):
-        raise ValueError("a record's batch is not there")
-    wide, count = {"offset", "timestamp", "timestamp_delta"}, len(at)
+    wide, count = {"place", "offset", "timestamp", "timestamp_delta"}, len(at)
     columns: list[npt.NDArray[Any]] = [
         np.empty(count, np.int64 if one in wide else np.int32) for one in EnvelopeColumns._fields
     ]
+    whose = found.batch, found.record_index
     deltas = found.timestamp_delta, found.offset_delta
     values = found.value_start, found.value_end
-    library().kraftlog_columns(
-        address(headers), count, *addresses(at, batch, record_index, *deltas, *values, *columns)
+    told = library().kraftlog_columns(
+        address(headers), len(headers), count, *addresses(at, *whose, *deltas, *values, *columns)
     )
+    if told < 0:
+        raise ValueError("a record's batch is not there")
     return EnvelopeColumns(*columns)
 
 
@@ -215,7 +244,6 @@ def messages(
     """The messages of one type and version that lie in [body, end) of these rows. `program` has the
     `plain` fields first; where they are not to be given, only what is normal is found.
     """
-    _within(raw, body, end)
     fields, normal = program.copy(), np.empty(len(rows), np.bool_)
     fields["seen"][:plain] = 1
     size = int((end.take(rows) - body.take(rows)).sum(dtype=np.int64))
@@ -225,12 +253,14 @@ def messages(
         fields["values"][at], fields["ends"][at], fields["held"][at] = addresses(*one)
     kept = library().kraftlog_messages(
         address(raw),
+        _size_of(raw),
         len(rows),
         *addresses(rows, body, end, fields),
         plain,
         len(fields),
         address(normal),
     )
+    _within(kept)
     for (kind, width), one, used in zip(kinds, found, fields["used"].tolist(), strict=False):
         # What is not needed of the room goes back.
         count = used if kind in _LISTS else kept
@@ -266,17 +296,20 @@ def hashes(raw: Bytes, rows: Numbers, body: Places, end: Places) -> Numbers:
     """The hash of the partition that each message of these rows begins with, as
     `decode.slices` defines it; 0 where a message ends before that.
     """
-    _within(raw, body, end)
     out = np.empty(len(rows), np.int64)
-    library().kraftlog_hashes(address(raw), len(rows), *addresses(rows, body, end, out))
+    held = address(raw), _size_of(raw), len(rows)
+    _within(library().kraftlog_hashes(*held, *addresses(rows, body, end, out)))
     return out
 
 
-def _within(raw: Bytes, starts: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]) -> None:
-    """Raises ValueError where a range is none of the buffer's."""
-    if len(raw) > BUFFER_LIMIT or (
-        len(starts) and (starts.min() < 0 or ends.max() > len(raw) or (starts > ends).any())
-    ):
+def _size_of(raw: Bytes) -> int:
+    """How large a buffer is, of which places are numbers of 32 bits."""
+    return min(len(raw), BUFFER_LIMIT)
+
+
+def _within(told: int) -> None:
+    """Raises ValueError where a loop has met a range that is none of the buffer's."""
+    if told < 0:
         raise ValueError("a range reaches beyond its buffer")
 
 
@@ -310,10 +343,12 @@ def file_name(machine: str, system: str, vectors: str = "") -> str:
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _VECTORS = {"avx2": "+avx2", "avx512": "+avx2"}
 _ARGUMENTS = {
-    "frames": "pnpppppppppppppp",
-    "columns": "pnppppppppppppppp",
-    "messages": "pnppppnnp",
-    "hashes": "pnpppp",
+    "counts": "pnnnpppp",
+    "frames": "pnppppppppppppppppp",
+    "groups": "pnpp",
+    "columns": "pnnpppppppppppppppp",
+    "messages": "pnnppppnnp",
+    "hashes": "pnnpppp",
     "batches": "pnnnpnpp",
     "hex": "pnp",
     "fold": "npppppnppppppppp",

@@ -84,14 +84,13 @@ def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
 
 
 def _in_sections(window: Window, sections: Sections, limit: int) -> Counter[str]:
-    frames, handed = find_frames(window, sections)
-    key = frames.found.key
-    keys, numbers = np.unique(key[key >= 0], return_counts=True)
+    found, handed = find_frames(window, sections)
+    keys, numbers = np.unique(found.key[found.key >= 0], return_counts=True)
     specs = metadata_specs()
     counts = Counter[str]()
     for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
         counts[specs[key].type if key in specs else f"UNKNOWN_{key}"] += number
     for index in handed:
-        found = read_batch(window, index, None, Redactor(None), limit)
-        counts.update(one.type for one in found if isinstance(one, Record))
+        read = read_batch(window, index, None, Redactor(None), limit)
+        counts.update(one.type for one in read if isinstance(one, Record))
     return counts

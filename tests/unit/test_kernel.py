@@ -131,13 +131,14 @@ def test_frames_of_any_bytes(guarded: Guarded, data: st.DataObject) -> None:
     raw = raw[:cut] if data.draw(st.booleans()) else raw
     count = data.draw(st.integers(0, 5))
     held = guarded.holds(bytes(raw))
-    found, leads = kernel.frames(held, np.array([0]), np.array([len(raw)]), np.array([count]))
+    found, leads = framed(held, 0, len(raw), count)
     expected = list(read_frames(bytes(raw), 0, len(raw), count))
     if not leads[0]:
         assert not len(found.position)
         return
     assert len(found.position) == len(expected) == count
     for row, one in enumerate(expected):
+        assert (found.batch[row], found.record_index[row]) == (0, row)
         assert (found.position[row], found.end[row]) == (one.position, one.end)
         if found.bad[row]:
             continue
@@ -148,6 +149,17 @@ def test_frames_of_any_bytes(guarded: Guarded, data: st.DataObject) -> None:
         assert mine == (one.timestamp_delta, one.offset_delta)
         assert (found.value_start[row], found.value_end[row]) == (one.value_start, one.value_end)
         assert one.value_start <= found.body[row] <= one.value_end
+        key, version = kernel.of_code(int(found.code[row]))
+        assert found.code[row] == kernel.NO_CODE or (found.key[row] == key < 128 > version)
+
+
+def framed(
+    raw: kernel.Bytes, start: int, end: int, count: int
+) -> tuple[kernel.Envelopes, kernel.Marks]:
+    """The records of one batch."""
+    headers = np.zeros(1, HEADER)
+    headers["record_count"] = count
+    return kernel.frames(raw, headers, np.array([0]), np.array([start]), np.array([end]))
 
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -172,17 +184,19 @@ def test_rows_are_those_of_the_definition(
     none = np.zeros(len(records), np.int32)
     size = none + np.int32(7)
     found = kernel.Envelopes(
-        *(none, none, later, after, none, size, none, none, none), none.astype(np.bool_)
+        *(batch, batch, none, none, later, after, none, size, none, none),
+        *(none.astype(np.uint16), none.astype(np.bool_)),
     )
     order = np.arange(len(records))[::-1].copy()
-    told = kernel.envelope_columns(headers, batch, batch, found, order)
+    told = kernel.envelope_columns(headers, found, order)
     for row, (index, delta, place) in enumerate(reversed(records)):
         base, begun, written, is_stamped = batches[index]
         time = written if is_stamped else java_long(begun + delta)
-        expected = index, index, java_long(base + place), time, 3, delta, place, 7
-        assert tuple(int(column[row]) for column in told) == expected
-    with pytest.raises(ValueError, match="not there"):
-        kernel.envelope_columns(headers, places(len(batches)), places(0), found, np.array([0]))
+        expected = index << 32 | index, index, index, java_long(base + place), time
+        assert tuple(int(column[row]) for column in told) == (*expected, 3, delta, place, 7)
+    if records:
+        with pytest.raises(ValueError, match="not there"):
+            kernel.envelope_columns(headers[: batch.max()], found, order)
 
 
 @settings(max_examples=300)
@@ -403,12 +417,20 @@ def test_commands_leave_pandas_alone() -> None:
 
 
 def test_what_lies_outside_is_refused() -> None:
-    raw, one = np.zeros(4, np.uint8), np.array([1], np.int64)
+    raw, one = np.zeros(4, np.uint8), np.array([0], np.int64)
     for start, end in ((-1, 2), (0, 5), (3, 2)):
         with pytest.raises(ValueError, match="beyond"):
-            kernel.frames(raw, np.array([start]), np.array([end]), one)
-    with pytest.raises(ValueError, match="less than"):
-        kernel.frames(raw, np.array([0]), np.array([4]), -one)
+            framed(raw, start, end, 1)
+        with pytest.raises(ValueError, match="beyond"):
+            kernel.hashes(raw, one, places(start), places(end))
+        with pytest.raises(ValueError, match="beyond"):
+            kernel.messages(raw, one, places(start), places(end), kernel.program([]), 0)
+    for batch_index in (-1, 1):
+        with pytest.raises(ValueError, match="beyond"):
+            kernel.frames(raw, np.zeros(1, HEADER), one + batch_index, one, one)
+    assert not framed(raw, 0, 4, -1)[1].any()
+    with pytest.raises(ValueError, match="a code is none"):
+        kernel.groups(np.array([kernel.NO_CODE + 1], np.uint16))
     with pytest.raises(ValueError, match="in a row"):
         kernel.hashes(raw[::2], np.array([0]), places(0), places(1))
 

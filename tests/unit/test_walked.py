@@ -61,14 +61,13 @@ def test_frames_are_those_of_the_definition(seed: int) -> None:
     """Batch by batch: a batch that the definition finds broken anywhere is handed over."""
     window = many(200, seed)
     sections = whole(window)
-    frames, handed = find_frames(window, sections)
+    found, handed = find_frames(window, sections)
     assert 0 < len(handed) <= 40
-    found = frames.found
     for index in sections.indexes:
         start, end = int(sections.starts[index]), int(sections.ends[index])
         count = int(window.batches.headers["record_count"][index])
         expected = list(read_frames(window.buffer, start, end, count))
-        rows = np.flatnonzero(frames.batch_index == index)
+        rows = np.flatnonzero(found.batch == index)
         if index in handed:
             assert not len(rows)
             continue
@@ -79,9 +78,8 @@ def test_frames_are_those_of_the_definition(seed: int) -> None:
 
 def test_records_begin_where_they_were_written() -> None:
     window = window_of([batch(0, [0, 61, 8_200])] * 150)
-    frames, handed = find_frames(window, whole(window))
+    found, handed = find_frames(window, whole(window))
     assert not handed
-    found = frames.found
     values = [
         window.buffer[start:end].count(b"v")
         for start, end in zip(found.value_start.tolist(), found.value_end.tolist(), strict=True)
