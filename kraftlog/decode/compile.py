@@ -7,6 +7,7 @@ reads every field of every normal record; the arrays that it fills become column
 
 import sys
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -18,7 +19,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import column_of, marks, texts_of
-from kraftlog.message.spec import FieldSpec, MessageSpec
+from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.native import kernel
 from kraftlog.native.kernel import (
     ID_SIZE,
@@ -48,11 +49,19 @@ _TEXTS = ("string", "bytes")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One field at one version. `width` is that of a number or an array's element; 1 for text."""
+    """One field at one version. `width` is that of a number or an array's element; 1 for text; of
+    structs, which have `inner` fields, that of the smallest.
+    """
 
     field: FieldSpec
     width: int
     nullable: bool
+    inner: tuple["Column", ...] = ()
+
+    @property
+    def program(self) -> list[kernel.Field]:
+        """How the compiled part reads it, and then its inner fields."""
+        return [self.how, *_program(self.inner)]
 
     @property
     def how(self) -> kernel.Field:
@@ -62,13 +71,15 @@ class Column:
             bits = np.array([field.default], f">{_NUMPY_KINDS[field.type]}").tobytes()
             absent = int.from_bytes(bits.ljust(8, b"\0"), sys.byteorder, signed=True)
         tag = -1 if field.tag is None else field.tag
-        return kernel.Field(self.kind, self.width, self.nullable, tag, absent)
+        inner = len(_program(self.inner))
+        return kernel.Field(self.kind, self.width, self.nullable, tag, absent, inner)
 
     @property
     def kind(self) -> int:
         """What the compiled part calls it."""
         if self.field.element is not None:
-            return kernel.IDS if self.field.element == "uuid" else kernel.NUMBERS
+            lists = {"uuid": kernel.IDS, "struct": kernel.STRUCTS}
+            return lists.get(self.field.element, kernel.NUMBERS)
         others = {"uuid": kernel.ID, "string": kernel.TEXT, "bytes": kernel.BYTES}
         return others.get(self.field.type, kernel.NUMBER)
 
@@ -76,14 +87,19 @@ class Column:
         """The column of a field that no record has."""
         return pa.repeat(pa.scalar(self.field.default, relations.arrow_type(self.field)), count)
 
-    def column(self, found: Values) -> pa.Array:
-        """The field's column, in the type that `relations` declares."""
+    def column(self, found: Values, rest: Iterator[Values | None]) -> pa.Array:
+        """The field's column, in the type that `relations` declares; its inner fields are the next
+        ones of `rest`.
+        """
         field, kind = self.field, relations.arrow_type(self.field)
         if field.type == "string":
             return _texts(found)
         if field.type == "bytes":
             return _base64(found)
-        if "uuid" in (field.type, field.element):
+        if self.inner:
+            count = int(found.ends[-1])
+            values = _structs(field.fields, _columns(self.inner, count, rest))
+        elif "uuid" in (field.type, field.element):
             values = texts_of(found.values, ID_TEXT_SIZE)
         else:
             held = found.values.view(_NUMPY_KINDS[field.element or field.type])
@@ -92,6 +108,32 @@ class Column:
             return values
         buffers = [_validity(found), pa.py_buffer(found.ends)]
         return pa.Array.from_buffers(kind, len(found.held), buffers, children=[values])
+
+
+def _program(columns: tuple[Column, ...]) -> list[kernel.Field]:
+    return [one for column in columns for one in column.program]
+
+
+def _columns(
+    columns: tuple[Column, ...], count: int, found: Iterator[Values | None]
+) -> dict[str, pa.Array]:
+    """Columns by name, of so many rows."""
+    return {
+        column.field.name: column.default(count)
+        if (values := next(found)) is None
+        else column.column(values, found)
+        for column in columns
+    }
+
+
+def _structs(fields: tuple[FieldSpec, ...], columns: dict[str, pa.Array]) -> pa.StructArray:
+    """Columns as one of structs; a field that the version lacks is null."""
+    count = len(next(iter(columns.values())))
+    kinds = list(relations.struct_type(fields))
+    arrays = [
+        columns[kind.name] if kind.name in columns else pa.nulls(count, kind.type) for kind in kinds
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=kinds)
 
 
 def _validity(found: Values) -> pa.Buffer | None:
@@ -146,7 +188,7 @@ class Reader:
     @cached_property
     def program(self) -> Program:
         """How the compiled part reads all fields."""
-        return kernel.program([column.how for column in self.columns])
+        return kernel.program(_program(self.columns))
 
     def read(
         self,
@@ -161,47 +203,47 @@ class Reader:
         """Which of these rows' messages, in [body, end), are normal, and a row for each of those;
         None where there are no fields, or no normal messages, or the fields are not to be given.
         """
-        found = kernel.messages(
-            raw, rows, body, end, self.program, len(self.plain), is_given=is_given
-        )
+        plain = len(_program(self.plain))
+        found = kernel.messages(raw, rows, body, end, self.program, plain, is_given=is_given)
         count = int(np.count_nonzero(found.normal))
         if not is_given or not self.spec.fields or not count:
             return found.normal, None
-        columns = {
-            column.field.name: column.default(count) if values is None else column.column(values)
-            for column, values in zip(self.columns, found.fields, strict=True)
-        }
+        columns = _columns(self.columns, count, iter(found.fields))
         redactor.columns(self.spec, columns)
-        kinds = relations.struct_type(self.spec.fields)
-        arrays = [
-            columns[kind.name] if kind.name in columns else pa.nulls(count, kind.type)
-            for kind in kinds
-        ]
-        return found.normal, pa.StructArray.from_arrays(arrays, fields=list(kinds))
+        return found.normal, _structs(self.spec.fields, columns)
 
 
 @lru_cache(maxsize=1024)
 def reader_of(spec: MessageSpec, version: int) -> Reader | None:
     """The reader of a message at a version; None where only the interpreter reads it."""
     at = spec.at(version)
-    plain = [_column(field, version) for field in at.plain]
-    tagged = [_column(field, version) for field in at.tagged.values()]
-    if not at.flexible or None in plain or None in tagged:
+    plain, tagged = _columns_of(at.plain, at), _columns_of(tuple(at.tagged.values()), at)
+    if not at.flexible or plain is None or tagged is None:
         return None
-    return Reader(
-        spec,
-        tuple(column for column in plain if column),
-        tuple(column for column in tagged if column),
-    )
+    return Reader(spec, plain, tagged)
 
 
-def _column(field: FieldSpec, version: int) -> Column | None:
-    """How a field is read; None for arrays of structs or texts, and for what no schema has yet."""
-    kind = field.element or field.type
+def _columns_of(fields: tuple[FieldSpec, ...], at: VersionSpec) -> tuple[Column, ...] | None:
+    """How fields are read; None where any of them is for the interpreter alone."""
+    columns = [_column(field, at) for field in fields]
+    return None if None in columns else tuple(column for column in columns if column)
+
+
+def _column(field: FieldSpec, at: VersionSpec) -> Column | None:
+    """How a field is read; None for arrays of texts, and for what no schema has yet."""
+    kind, is_nullable = field.element or field.type, at.version in field.nullable
     if kind in _TEXTS and field.element is None:
-        return Column(field, 1, version in field.nullable) if not field.default else None
+        return Column(field, 1, is_nullable) if not field.default else None
+    if field.element == "struct" and field.tag is None:
+        struct = struct_at(field, at)
+        inner = _columns_of(struct.plain, struct)
+        if not inner or struct.tagged:
+            return None
+        # Lengths take a byte at least, and so does the number of tagged fields.
+        least = 1 + sum(1 if one.kind in kernel.LISTS else one.width for one in inner)
+        return Column(field, least, is_nullable, inner)
     if kind not in _WIDTHS or (field.element and field.default):
         return None
     if field.type == "uuid" and field.tag is not None:
         return None
-    return Column(field, _WIDTHS[kind], version in field.nullable)
+    return Column(field, _WIDTHS[kind], is_nullable)

@@ -233,21 +233,23 @@ EXPORT i64 kraftlog_columns(const u8 *headers, i64 batches, i64 rows, const i64 
     return rows;
 }
 
-enum { NUMBER, ID, NUMBERS, IDS, BYTES, TEXT };
+enum { NUMBER, ID, NUMBERS, IDS, BYTES, TEXT, STRUCTS };
 
 /* How a field is read, and where its values go. Lists and texts append them to `values`, where
    there is room for all that the messages could hold; `ends` says where each one's end, from the
-   second number on, and `held` whether it is there, or null. Without `values` nothing is written. */
+   second number on, and `held` whether it is there, or null. Without `values` nothing is written.
+   Of a list of structs, the `inner` fields after it are those of an element, which has none that
+   are tagged; where its own elements end is all that is written of it. */
 typedef struct {
     i32 kind, width, nullable, tag;
-    i64 absent;
+    i64 absent, inner;
     u8 *values;
     i32 *ends;
     u8 *held;
     i64 used, seen;
 } Field;
 
-enum { STRING_LIMIT = 0x7fff };
+enum { STRING_LIMIT = 0x7fff, STRUCT_LIMIT = 1 << 16 };
 
 /* A list or a text, or that there is none (−1), or an empty one. */
 static INLINE void list(Field *how, i64 row, const u8 *from, i64 length) {
@@ -271,6 +273,8 @@ static INLINE void list(Field *how, i64 row, const u8 *from, i64 length) {
     how->held[row] = length >= 0;
 }
 
+static int structs(Cursor *one, Field *how, i64 row, i64 length);
+
 /* The next field of a message, which is the row-th normal one. */
 static INLINE int field(Cursor *one, Field *how, i64 row) {
     const u8 *from = one->at;
@@ -289,12 +293,42 @@ static INLINE int field(Cursor *one, Field *how, i64 row) {
     i64 length = (i64)found - 1;
     if (how->kind == TEXT && length > STRING_LIMIT)
         return 0;
+    if (how->kind == STRUCTS)
+        return structs(one, how, row, length);
     from = one->at;
     if (found && !step(one, length * how->width))
         return 0;
     if (how->values)
         list(how, row, from, length);
     return 1;
+}
+
+/* The elements of a list of structs, or that there is none (−1). */
+static int structs(Cursor *one, Field *how, i64 row, i64 length) {
+    if (length > STRUCT_LIMIT)
+        return 0;
+    for (i64 left = length; left > 0; left--, how->used++) {
+        u32 tags;
+        for (i64 at = 1; at <= how->inner; at += 1 + how[at].inner)
+            if (!field(one, &how[at], how->used))
+                return 0;
+        if (!varint(one, &tags) || tags)
+            return 0;
+    }
+    if (how->values) {
+        how->ends[row + 1] = (i32)how->used;
+        how->held[row] = length >= 0;
+    }
+    return 1;
+}
+
+/* What is behind so many rows of some fields is written over. */
+static void undo(Field *fields, i64 count, i64 rows) {
+    for (i64 at = 0; at < count; at += 1 + fields[at].inner)
+        if (fields[at].values && fields[at].seen && fields[at].kind >= NUMBERS) {
+            fields[at].used = fields[at].ends[rows];
+            undo(&fields[at + 1], fields[at].inner, fields[at].used);
+        }
 }
 
 /* A tagged field of a message that lacks it. */
@@ -353,14 +387,12 @@ EXPORT i64 kraftlog_messages(const u8 *raw, i64 size, i64 rows, const i64 *row, 
             return -1;
         i64 next = 0;
         while (next < plain && field(&one, &fields[next], found))
-            next++;
+            next += 1 + fields[next].inner;
         normal[at] =
             next == plain && tagged(&one, fields, plain, count, found) && one.at == one.end;
         found += normal[at];
-        /* What an abnormal one has appended is written over. */
-        for (i64 each = 0; !normal[at] && each < count; each++)
-            if (fields[each].values && fields[each].seen && fields[each].kind >= NUMBERS)
-                fields[each].used = fields[each].ends[found];
+        if (!normal[at])
+            undo(fields, count, found);
     }
     return found;
 }

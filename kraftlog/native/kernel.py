@@ -183,14 +183,17 @@ def hex_letters(data: bytes) -> bytes:
     return letters.tobytes()
 
 
-NUMBER, ID, NUMBERS, IDS, BYTES, TEXT = range(6)
+NUMBER, ID, NUMBERS, IDS, BYTES, TEXT, STRUCTS = range(7)
 """Kinds of fields: a value of fixed width; an id; lists of those; bytes, and a string, behind their
 length.
 """
 _FIELD = np.dtype(
     [
         *((name, np.int32) for name in ("kind", "width", "nullable", "tag")),
-        *((name, np.int64) for name in ("absent", "values", "ends", "held", "used", "seen")),
+        *(
+            (name, np.int64)
+            for name in ("absent", "inner", "values", "ends", "held", "used", "seen")
+        ),
     ]
 )
 Program = npt.NDArray[np.void]
@@ -200,6 +203,8 @@ class Field(NamedTuple):
     """How a field is read: `width` is that of a value, or of an element; `tag` is −1 where it has
     none. `absent` is what a message has that lacks a tagged field, which is no id: of a number the
     bytes as they lie in a message, as a number of this machine; else −1 for null, 0 for nothing.
+    The `inner` fields after a list of structs are those of an element, none of them tagged; its
+    `width` is the size of the smallest element.
     """
 
     kind: int
@@ -207,11 +212,13 @@ class Field(NamedTuple):
     nullable: bool
     tag: int = -1
     absent: int = -1
+    inner: int = 0
 
 
 class Values(NamedTuple):
     """A field of many messages. Of lists and texts, `ends` says where each begins among the values
-    of all, and where the last one ends, and `held` whether there is one: else it is null.
+    of all, and where the last one ends, and `held` whether there is one: else it is null. Structs
+    have no values but those of their fields, of which each element of all messages has one.
     """
 
     values: Bytes
@@ -248,8 +255,12 @@ def messages(
     fields["seen"][:plain] = 1
     size = int((end.take(rows) - body.take(rows)).sum(dtype=np.int64))
     kinds = list(zip(fields["kind"].tolist(), fields["width"].tolist(), strict=True))
-    found = [_room(kind, width, len(rows), size) for kind, width in kinds if is_given]
-    for at, one in enumerate(found):
+    owners = _owners(fields["inner"].tolist())
+    found: list[Values] = []
+    for at, (kind, width) in enumerate(kinds if is_given else ()):
+        owner = owners[at]
+        count = len(rows) if owner is None else size // kinds[owner][1]
+        found.append(one := _room(kind, width, count, size))
         fields["values"][at], fields["ends"][at], fields["held"][at] = addresses(*one)
     kept = library().kraftlog_messages(
         address(raw),
@@ -261,30 +272,39 @@ def messages(
         address(normal),
     )
     _within(kept)
-    for (kind, width), one, used in zip(kinds, found, fields["used"].tolist(), strict=False):
+    used, seen = fields["used"].tolist(), fields["seen"].tolist()
+    given: list[Values | None] = []
+    for at, one in enumerate(found):
+        owner, (kind, width) = owners[at], kinds[at]
+        count = kept if owner is None else used[owner]
         # What is not needed of the room goes back.
-        count = used if kind in _LISTS else kept
-        one.values.resize(count * _size(kind, width), refcheck=False)
-    return Messages(
-        normal,
-        [
-            Values(one.values, one.ends[: kept + 1], one.held[:kept]) if seen else None
-            for one, seen in zip(found, fields["seen"].tolist(), strict=False)
-        ],
-    )
+        values = used[at] if kind in LISTS else count
+        one.values.resize(values * _size(kind, width), refcheck=False)
+        given.append(
+            Values(one.values, one.ends[: count + 1], one.held[:count]) if seen[at] else None
+        )
+    return Messages(normal, given)
 
 
-_LISTS = (NUMBERS, IDS, BYTES, TEXT)
+LISTS = (NUMBERS, IDS, BYTES, TEXT, STRUCTS)
+
+
+def _owners(inner: list[int]) -> list[int | None]:
+    """The list of structs to whose elements each field belongs; None: to the message."""
+    owners: list[int | None] = [None] * len(inner)
+    for at, count in enumerate(inner):
+        owners[at + 1 : at + 1 + count] = [at] * count
+    return owners
 
 
 def _size(kind: int, width: int) -> int:
     """Bytes of a value, or of an element, as it is given."""
-    return ID_TEXT_SIZE if kind in (ID, IDS) else width
+    return {ID: ID_TEXT_SIZE, IDS: ID_TEXT_SIZE, STRUCTS: 0}.get(kind, width)
 
 
 def _room(kind: int, width: int, count: int, size: int) -> Values:
     """Arrays for a field of so many messages, which have so many bytes together."""
-    is_list = kind in _LISTS
+    is_list = kind in LISTS
     most = size // width if is_list else count
     ends = np.empty(count + 1 if is_list else 0, np.int32)
     ends[:1] = 0

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kraftlog
-from kraftlog.decode.compile import Reader, reader_of
+from kraftlog.decode.compile import Column, Reader, reader_of
 from kraftlog.decode.records import java_long
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import hashes_of
@@ -211,16 +211,27 @@ def test_fields_of_any_bytes(
     rows = np.arange(len(messages))
     found = kernel.messages(
         guarded.holds(raw),
-        *(rows, starts, ends, reader.program, len(reader.plain)),
+        *(rows, starts, ends, reader.program, len(reader.program) - len(reader.tagged)),
         is_given=is_given,
     )
-    count = int(found.normal.sum())
-    assert len(found.fields) == (len(reader.columns) if is_given else 0)
-    for column, values in zip(reader.columns, found.fields, strict=False):
+    assert len(found.fields) == (len(reader.program) if is_given else 0)
+    fields = iter(found.fields)
+    if is_given:
+        check_values(reader.columns, int(found.normal.sum()), fields)
+    assert next(fields, None) is None
+
+
+def check_values(
+    columns: tuple[Column, ...], count: int, found: Iterator[kernel.Values | None]
+) -> None:
+    """Each has as many values as it should; of structs the inner ones, as many as there are."""
+    for column in columns:
+        values = next(found)
         if values is None:
             assert column.field.tag is not None
             continue
-        size = {kernel.ID: 22, kernel.IDS: 22}.get(column.kind, column.width)
+        sizes = {kernel.ID: 22, kernel.IDS: 22, kernel.STRUCTS: 0}
+        size = sizes.get(column.kind, column.width)
         if column.kind in (kernel.NUMBER, kernel.ID):
             assert len(values.values) == count * size
             continue
@@ -229,6 +240,7 @@ def test_fields_of_any_bytes(
         assert values.ends[0] == 0
         assert (np.diff(values.ends) >= 0).all()
         assert len(values.values) == values.ends[-1] * size
+        check_values(column.inner, int(values.ends[-1]), found)
 
 
 def varint(value: int) -> bytes:
@@ -324,6 +336,35 @@ def test_texts_and_bytes() -> None:
     long = b"\x81\x80\x02" + bytes(0x8000) + b"\0"
     for kind, is_normal in ((kernel.TEXT, False), (kernel.BYTES, True)):
         assert read([kernel.Field(kind, 1, True)], 1, long).normal.tolist() == [is_normal]
+
+
+def test_lists_of_structs() -> None:
+    """Of what stands in an abnormal message nothing is left, at any depth."""
+    fields = [
+        kernel.Field(kernel.STRUCTS, 3, True, inner=3),
+        kernel.Field(kernel.TEXT, 1, True),
+        kernel.Field(kernel.STRUCTS, 2, False, inner=1),
+        kernel.Field(kernel.NUMBER, 1, False),
+        kernel.Field(kernel.NUMBER, 1, False),
+    ]
+    two = b"\3" + b"\2a" + b"\3\7\0\x08\0" + b"\0" + b"\0" + b"\1" + b"\0" + b"\5\0"
+    one = b"\2" + b"\3bc" + b"\2\x09\0" + b"\0" + b"\6\0"
+    tagged = one.replace(b"\x09\0", b"\x09\1")
+    found = read(fields, 5, two, b"\0\1\0", two[:-3], tagged, two[:-1] + b"\1", one)
+    assert found.normal.tolist() == [True, True, False, False, False, True]
+    outer, text, inner, number, last = (one for one in found.fields if one)
+    assert outer.ends.tolist() == [0, 2, 2, 3]
+    assert outer.held.tolist() == [True, False, True]
+    assert text.ends.tolist() == [0, 1, 1, 3]
+    assert text.held.tolist() == [True, False, True]
+    assert text.values.tobytes() == b"abc"
+    assert inner.ends.tolist() == [0, 2, 2, 3]
+    assert number.values.tolist() == [7, 8, 9]
+    assert last.values.tolist() == [5, 1, 6]
+    for count, is_normal in ((1 << 16, True), ((1 << 16) + 1, False)):
+        length = bytes([count + 1 & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
+        many = read(fields[2:4], 2, length + bytes(2 * count) + b"\0")
+        assert many.normal.tolist() == [is_normal]
 
 
 def test_hashes() -> None:
