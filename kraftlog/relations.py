@@ -203,6 +203,7 @@ ENVELOPE = [
 ]
 
 
+@cache
 def arrow_type(field: FieldSpec) -> pa.DataType:
     """The column type of a field: uuid and bytes are Kafka's base64 text, as in its JSON."""
     if field.element is not None:
@@ -224,6 +225,7 @@ def _scalar_type(kind: str, field: FieldSpec) -> pa.DataType:
     }.get(kind, pa.string())
 
 
+@cache
 def struct_type(fields: tuple[FieldSpec, ...]) -> pa.StructType:
     """The columns of a message over all its versions; a field that a version lacks is null
     there.

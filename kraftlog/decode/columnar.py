@@ -9,10 +9,14 @@ in executors.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from kraftlog import relations
 from kraftlog.decode.compile import reader_of
 from kraftlog.decode.envelopes import Sections, find_frames, sections_of
 from kraftlog.decode.records import (
@@ -31,7 +35,7 @@ from kraftlog.decode.rows import (
     read_batch,
     row_schema,
 )
-from kraftlog.decode.tabular import column_of, timestamps
+from kraftlog.decode.tabular import column_of, sharable, timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
@@ -124,34 +128,43 @@ def _piece(
 ) -> pa.RecordBatch:
     """The columns of normal records of one type and version."""
     count = len(told.batch)
-    columns = {
-        "batch_id": pa.DictionaryArray.from_arrays(
-            column_of(told.batch, pa.int32()), gathering.batch_ids
-        ),
+    numbers: dict[str, npt.NDArray[Any]] = {
         "record_index": told.record_index,
         "offset": told.offset,
-        "timestamp": timestamps(told.timestamp),
         "batch_leader_epoch": told.epoch,
-        "type": constant_type(spec.type, count),
-        "record_version": np.full(count, version, np.int32),
         "timestamp_delta": told.timestamp_delta,
         "offset_delta": told.offset_delta,
         "value_size_bytes": told.value_size,
-        "header_count": np.zeros(count, np.int32),
     }
+    columns = {name: column_of(values, _KINDS[name]) for name, values in numbers.items()}
+    columns["batch_id"] = pa.DictionaryArray.from_arrays(
+        column_of(told.batch, pa.int32()), gathering.batch_ids
+    )
+    columns["timestamp"] = timestamps(told.timestamp)
+    if payload is None:
+        payload = pa.nulls(count, relations.struct_type(spec.fields))
+    columns[relations.payload_name(spec)] = payload
+    same = _same(spec.type, version, sharable(count))
     schema = row_schema(spec.type)
     arrays = [
-        pa.nulls(count, kind.type)
-        if kind.name not in columns
-        else _typed(columns[kind.name], kind.type)
-        for kind in list(schema)[: len(schema) - (payload is not None)]
+        columns[name] if name in columns else same[name].slice(0, count) for name in schema.names
     ]
-    arrays += [payload] if payload is not None else []
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _typed(values: pa.Array | Numbers | kernel.Places, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else column_of(values, kind)
+_KINDS = {one.name: one.type for one in relations.ENVELOPE}
+
+
+@lru_cache(maxsize=128)
+def _same(type_name: str, version: int, count: int) -> dict[str, pa.Array]:
+    """What all normal records of a type and version have in common."""
+    none = "key_size_bytes", "unknown_tagged_fields", "raw"
+    numbers = {"record_version": version, "header_count": 0}
+    return {
+        "type": constant_type(type_name, count),
+        **{name: pa.nulls(count, _KINDS[name]) for name in none},
+        **{name: pa.repeat(pa.scalar(one, pa.int32()), count) for name, one in numbers.items()},
+    }
 
 
 def _decode_singly(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.tabular import column_of, marks, texts_of
+from kraftlog.decode.tabular import column_of, marks, sharable, texts_of
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.native import kernel
 from kraftlog.native.kernel import (
@@ -85,7 +85,7 @@ class Column:
 
     def default(self, count: int) -> pa.Array:
         """The column of a field that no record has."""
-        return pa.repeat(pa.scalar(self.field.default, relations.arrow_type(self.field)), count)
+        return _defaults(self, sharable(count)).slice(0, count)
 
     def column(self, found: Values, rest: Iterator[Values | None]) -> pa.Array:
         """The field's column, in the type that `relations` declares; its inner fields are the next
@@ -108,6 +108,12 @@ class Column:
             return values
         buffers = [_validity(found), pa.py_buffer(found.ends)]
         return pa.Array.from_buffers(kind, len(found.held), buffers, children=[values])
+
+
+@lru_cache(maxsize=128)
+def _defaults(column: Column, count: int) -> pa.Array:
+    field = column.field
+    return pa.repeat(pa.scalar(field.default, relations.arrow_type(field)), count)
 
 
 def _program(columns: tuple[Column, ...]) -> list[kernel.Field]:
@@ -203,7 +209,7 @@ class Reader:
         """Which of these rows' messages, in [body, end), are normal, and a row for each of those;
         None where there are no fields, or no normal messages, or the fields are not to be given.
         """
-        plain = len(_program(self.plain))
+        plain = len(self.program) - len(self.tagged)
         found = kernel.messages(raw, rows, body, end, self.program, plain, is_given=is_given)
         count = int(np.count_nonzero(found.normal))
         if not is_given or not self.spec.fields or not count:

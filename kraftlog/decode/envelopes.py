@@ -55,11 +55,11 @@ def sections_of(
     are and of those that were unpacked.
     """
     headers, chosen = window.batches.headers, np.asarray(indexes, np.int64)
-    attributes = headers["attributes"][chosen]
-    is_read = window.batches.crc_valid[chosen] & (attributes & CONTROL == 0)
-    is_packed = is_read & (attributes & CODEC_MASK != 0)
-    starts = window.batches.positions - window.position + HEADER_SIZE
-    ends = starts - HEADER_SIZE + PREFIX_SIZE + headers["length"]
+    attributes = headers["attributes"].astype(np.int16)
+    is_read = (window.batches.crc_valid & (attributes & CONTROL == 0))[chosen]
+    is_packed = is_read & (attributes & CODEC_MASK != 0)[chosen]
+    starts = window.batches.positions + (HEADER_SIZE - window.position)
+    ends = starts + (headers["length"].astype(np.int64) + (PREFIX_SIZE - HEADER_SIZE))
     places, first, done = np.flatnonzero(is_packed), 0, 0
     packed = chosen[places].tolist()
     while True:
@@ -79,6 +79,8 @@ def _unpacked(
     window: Window, packed: list[int], at: int, limit: int, starts: Numbers, ends: Numbers
 ) -> tuple[Sections, int]:
     """The sections of the next compressed batches, and the place in `packed` after them."""
+    if at == len(packed):
+        return Sections(b"", np.empty(0, np.int64), starts, ends, None), at
     codecs = window.batches.headers["attributes"] & CODEC_MASK
     parts: list[bytes] = []
     read, handed = list[int](), list[int]()

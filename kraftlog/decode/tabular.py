@@ -36,6 +36,13 @@ def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, held])
 
 
+def sharable(count: int) -> int:
+    """A size, at least this one, that many columns have: those with one value are parts of one that
+    is kept.
+    """
+    return 1 << max(count - 1, 0).bit_length()
+
+
 def marks(values: npt.NDArray[Any]) -> pa.Buffer:
     """A bit for each value, as Arrow holds marks: whether it is anything but 0."""
     return pa.py_buffer(np.packbits(values, bitorder="little"))

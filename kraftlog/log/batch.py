@@ -72,14 +72,14 @@ class Batches:
     hashes: bytes
 
     @cached_property
-    def id_letters(self) -> bytes:
+    def id_letters(self) -> kernel.Bytes:
         """The ids one after the other, in hex."""
         return kernel.hex_letters(self.hashes)
 
     @cached_property
     def batch_ids(self) -> list[str]:
         """The id of each, in hex."""
-        letters = self.id_letters.decode()
+        letters = self.id_letters.tobytes().decode()
         return [letters[at : at + ID_SIZE] for at in range(0, len(letters), ID_SIZE)]
 
     def __len__(self) -> int:

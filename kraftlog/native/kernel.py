@@ -174,13 +174,13 @@ def small_batches(
 _BATCHES_AT_A_TIME = 4096
 
 
-def hex_letters(data: bytes) -> bytes:
+def hex_letters(data: bytes) -> Bytes:
     """Bytes in hex, as letters."""
     if not is_here():
-        return data.hex().encode()
+        return np.frombuffer(data.hex().encode(), np.uint8)
     letters = np.empty(2 * len(data), np.uint8)
     library().kraftlog_hex(data, len(data), address(letters))
-    return letters.tobytes()
+    return letters
 
 
 NUMBER, ID, NUMBERS, IDS, BYTES, TEXT, STRUCTS = range(7)
