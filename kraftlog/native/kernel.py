@@ -171,7 +171,7 @@ def small_batches(
     return starts[: found + 1], hashes[: 16 * found].tobytes()
 
 
-_BATCHES_AT_A_TIME = 4096
+_BATCHES_AT_A_TIME = 32768
 
 
 def hex_letters(data: bytes) -> Bytes:

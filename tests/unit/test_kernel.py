@@ -416,11 +416,11 @@ def test_hex(data: bytes) -> None:
 
 
 def test_thousands_of_small_batches() -> None:
-    one = batch(0, [1])
-    whole = one * 9000
+    one, count = batch(0, [1]), 2 * kernel._BATCHES_AT_A_TIME + 808
+    whole = one * count
     found, end = read_batches(whole, 0, len(whole), 0, len(whole), lambda *_: False)
     assert end == len(whole)
-    assert found.batch_ids == [content_hash(one)] * 9000
+    assert found.batch_ids == [content_hash(one)] * count
     assert found.positions.tolist() == list(range(0, len(whole), len(one)))
 
 
