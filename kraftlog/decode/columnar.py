@@ -3,7 +3,7 @@
 In: a window of record batches. Out: `Decoded`, on any input that of the interpreter alone.
 `envelopes` finds the records, `compile` reads those of one type and version, and this module puts
 them together; a compressed batch is unpacked first. What is rare or abnormal (control batches,
-messages with nested structs, unknown tags, a check that fails) is handed over to the interpreter,
+lists of texts, unknown tags, a check that fails) is handed over to the interpreter,
 batch by batch or record by record, so this code must detect the abnormal but never explain it. Runs
 in executors.
 """

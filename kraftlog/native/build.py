@@ -1,6 +1,6 @@
 """The files of C beside this one → the compiled part for each platform, by the compiler of PyPI's ziglang.
 
-In: nothing. Out: a file of 14 to 66 KB beside them for each of PLATFORMS, which git ignores and
+In: nothing. Out: a file of 20 to 66 KB beside them for each of PLATFORMS, which git ignores and
 a wheel holds: all of them, so that one wheel serves every platform. Runs when a wheel is made or
 kraftlog is installed from a checkout (hatchling's hook), or by `python -m kraftlog.native.build`.
 The same source gives the same bytes.
