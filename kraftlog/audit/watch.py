@@ -107,16 +107,22 @@ class Crowd(NamedTuple):
 @dataclass(slots=True)
 class _Gone:
     """What went of one kind, and from which on it is close enough to the last one to count; a
-    removal takes the same time, however many went before.
+    removal takes the same time, however many went before. A pause is a second without a removal, or
+    that something came: the state before a crowd is to hold all of it.
     """
 
     rows: list[tuple[int, int, Change]] = field(default_factory=list)
     start: int = 0
     after_pauses: list[int] = field(default_factory=list)
 
+    def pause(self) -> None:
+        """What goes from here on may be a crowd alone."""
+        if self.rows and self.after_pauses[-1:] != [len(self.rows)]:
+            self.after_pauses.append(len(self.rows))
+
     def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
         if self.rows and now - self.rows[-1][0] > _PAUSE_MS:
-            self.after_pauses.append(len(self.rows))
+            self.pause()
         self.rows.append((now, offset, change))
         while now - self.rows[self.start][0] > window_ms:
             self.start += 1
@@ -157,6 +163,8 @@ class MassDeletion:
         for change in changes:
             if change.after is None and change.table in WATCHED:
                 self._removed(change, state, now, offset)
+            elif change.before is None and change.table in self._gone:
+                self._gone[change.table].pause()
 
     def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
         table = change.table

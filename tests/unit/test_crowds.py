@@ -23,8 +23,8 @@ from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log
 
 LIMITS = Thresholds()
-Event = tuple[int, int]
-"""When a topic went, and how many were left then."""
+Event = tuple[int, int, bool]
+"""When a topic went, how many were left then, and whether another came right before."""
 
 
 def named(number: int) -> Change:
@@ -42,22 +42,29 @@ def holding(left: int) -> State:
 STATES = [holding(left) for left in range(13)]
 
 
+def seen(watcher: MassDeletion, offset: int, event: Event) -> list[Crowd]:
+    now, left, another_came = event
+    came = [Change("topics", ("another",), None, {"name": "another"})] if another_came else []
+    found = [*watcher.see(came, STATES[left], now, offset)]
+    return [*found, *watcher.see([named(offset)], STATES[left], now, offset)]
+
+
 def told(events: list[Event]) -> list[Crowd]:
     watcher, found = MassDeletion(LIMITS), []
-    for offset, (now, left) in enumerate(events):
-        found += watcher.see([named(offset)], STATES[left], now, offset)
+    for offset, event in enumerate(events):
+        found += seen(watcher, offset, event)
     return [*found, *watcher.rest()]
 
 
 def told_in_two(events: list[Event], at: int) -> list[Crowd]:
     """What has gone by then is kept as JSON, and gone on with."""
     first, second, found = MassDeletion(LIMITS), MassDeletion(LIMITS), []
-    for offset, (now, left) in enumerate(events):
+    for offset, event in enumerate(events):
         if offset == at:
             for table, gone in json.loads(json.dumps(list(first.going_on()), sort_keys=True)):
                 second.go_on(table, gone)
         watcher = first if offset < at else second
-        found += watcher.see([named(offset)], STATES[left], now, offset)
+        found += seen(watcher, offset, event)
     return [*found, *(first if at >= len(events) else second).rest()]
 
 
@@ -70,7 +77,7 @@ def by_definition(events: list[Event]) -> list[Crowd]:
     """Every removal looks at all that went within the window."""
     gone: deque[tuple[int, int]] = deque()
     worst, found = None, []
-    for offset, (now, left) in enumerate(events):
+    for offset, (now, left, _) in enumerate(events):
         if worst is not None and now - gone[-1][0] > LIMITS.mass_deletion_window_ms:
             found.append(worst)
             worst = None
@@ -84,7 +91,8 @@ def by_definition(events: list[Event]) -> list[Crowd]:
         starts = [
             index
             for index, (one, other) in enumerate(pairwise(burst), 1)
-            if other[0] - one[0] > 1000 and is_many(len(burst) - index, left)
+            if (other[0] - one[0] > 1000 or events[other[1]][2])
+            and is_many(len(burst) - index, left)
         ]
         burst = burst[max(starts, default=0) :]
         many_from = worst.many_from if worst is not None else offset
@@ -100,12 +108,15 @@ def by_definition(events: list[Event]) -> list[Crowd]:
 steps = st.sampled_from([0, 1, 400, 1000, 1001, 5000, 30_000, 60_000, 60_001, -5000, -70_000])
 
 
-@given(st.lists(st.tuples(steps, st.integers(0, 12)), max_size=60), st.integers(0, 60))
-def test_crowds_are_told_as_they_are_defined(given: list[tuple[int, int]], at: int) -> None:
+removals = st.tuples(steps, st.integers(0, 12), st.booleans())
+
+
+@given(st.lists(removals, max_size=60), st.integers(0, 60))
+def test_crowds_are_told_as_they_are_defined(given: list[Event], at: int) -> None:
     events, now = [], 0
-    for step, left in given:
+    for step, left, another_came in given:
         now += step
-        events.append((now, left))
+        events.append((now, left, another_came))
     assert told(events) == by_definition(events)
     assert told_in_two(events, at) == told(events)
 
@@ -114,22 +125,25 @@ def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
     """Eight of twenty are not too many; eight of the twelve that were left then are by themselves,
     though with the others there were more.
     """
-    before = [(0, 12)] * 8
-    crowd = [(30_000, 11 - at) for at in range(8)]
+    before = [(0, 12, False)] * 8
+    crowd = [(30_000, 11 - at, False) for at in range(8)]
     (found,) = told([*before, *crowd])
     assert (found.first_offset, found.last_offset, found.removed, found.total) == (8, 15, 8, 12)
+    soon = [(1, left, at == 0) for at, (_, left, _) in enumerate(crowd)]
+    (found,) = told([*before, *soon])  # the state before it held all of it
+    assert (found.first_offset, found.removed) == (8, 8)
 
 
 def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
-    first = [(0, 12 - at) for at in range(8)]
-    second = [(5000, 4 - at) for at in range(4)]
+    first = [(0, 12 - at, False) for at in range(8)]
+    second = [(5000, 4 - at, False) for at in range(4)]
     (found,) = told([*first, *second])
     assert (found.first_offset, found.removed) == (0, 11)
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
     began = process_time()
-    (window,) = told([(at // 10, 1) for at in range(40_000)])
+    (window,) = told([(at // 10, 1, False) for at in range(40_000)])
     assert window.removed == 40_000
     assert len(window.changes) == NAMES_KEPT
     assert process_time() - began < 10, "each looked at all before it"
