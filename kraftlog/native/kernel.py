@@ -259,7 +259,8 @@ def messages(
     found: list[Values] = []
     for at, (kind, width) in enumerate(kinds if is_given else ()):
         owner = owners[at]
-        count = len(rows) if owner is None else size // kinds[owner][1]
+        # As many elements as there are bytes for, and one that breaks off.
+        count = len(rows) if owner is None else size // kinds[owner][1] + 1
         found.append(one := _room(kind, width, count, size))
         fields["values"][at], fields["ends"][at], fields["held"][at] = addresses(*one)
     kept = library().kraftlog_messages(

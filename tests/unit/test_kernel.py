@@ -548,6 +548,34 @@ def test_lists_that_are_held(
     assert pa.ListArray.from_arrays(*taken).to_pylist() == held
 
 
+CANARY = 0x5A5A5A5A
+
+
+@pytest.mark.parametrize("elements", range(40))
+def test_a_struct_that_breaks_off_has_its_room(
+    elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elements of the smallest size there is, and the beginning of one more: nothing is written behind
+    the arrays that are made for so many bytes.
+    """
+    room, made = kernel._room, list[tuple[int, kernel.Places]]()
+
+    def watched(kind: int, width: int, count: int, size: int) -> kernel.Values:
+        given = room(kind, width, count, size)
+        ends = np.append(given.ends, np.full(9, CANARY, np.int32))
+        made.append((len(given.ends), ends))
+        return given._replace(ends=ends)
+
+    monkeypatch.setattr(kernel, "_room", watched)
+    text = kernel.Field(kernel.TEXT, 1, False), kernel.Field(kernel.TEXT, 1, True)
+    program = kernel.program([kernel.Field(kernel.STRUCTS, 3, False, inner=2), *text])
+    raw = np.frombuffer(bytes([elements + 3]) + bytes([1, 0, 0]) * elements + b"\1", np.uint8)
+    found = kernel.messages(raw, np.zeros(1, np.int64), places(0), places(len(raw)), program, 3)
+    assert not found.normal.any()
+    assert len(made) == 3
+    assert all((ends[own:] == CANARY).all() for own, ends in made)
+
+
 LARGEST = (1 << 63) - 1
 BIT = st.integers(0, 62)
 
