@@ -9,7 +9,7 @@ in executors.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def _piece(
 _KINDS = {one.name: one.type for one in relations.ENVELOPE}
 
 
-@lru_cache(maxsize=128)
+@cache
 def _same(type_name: str, version: int, count: int) -> dict[str, pa.Array]:
     """What all normal records of a type and version have in common."""
     none = "key_size_bytes", "unknown_tagged_fields", "raw"
