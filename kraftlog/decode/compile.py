@@ -9,7 +9,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -110,7 +110,7 @@ class Column:
         return pa.Array.from_buffers(kind, len(found.held), buffers, children=[values])
 
 
-@lru_cache(maxsize=128)
+@cache
 def _defaults(column: Column, count: int) -> pa.Array:
     field = column.field
     return pa.repeat(pa.scalar(field.default, relations.arrow_type(field)), count)
