@@ -23,9 +23,9 @@ from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     BatchColumns,
-    Ids,
     SegmentEvidence,
     SnapshotEvidence,
+    ids_in,
     no_batches,
 )
 
@@ -112,7 +112,7 @@ class RecordedCollector(Collector):
             base_timestamps=_times_ms(rows, "base_timestamp"),
             max_timestamps=_times_ms(rows, "max_timestamp"),
             crc_valid=rows.column("crc_valid").to_numpy(),
-            ids=_ids_in(ids),
+            ids=ids_in(ids),
             content=content,
         )
 
@@ -134,12 +134,6 @@ def _slice(columns: BatchColumns, first: int, end: int) -> BatchColumns:
     return BatchColumns(
         **{name: getattr(columns, name)[first:end] for name in BatchColumns.__slots__}
     )
-
-
-def _ids_in(texts: pa.StringArray) -> Ids:
-    """What `id_texts` has written."""
-    letters = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "")
-    return np.frombuffer(bytes.fromhex(letters[0].as_py()), ">u8").reshape(-1, 2).astype(np.uint64)
 
 
 def _numbers(rows: pa.Table, name: str) -> Any:

@@ -52,7 +52,7 @@ class LakeRecords:
         while first < after:
             limit = chain.base[first] + self.files.window_records
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
-            ids = _ids(chain, first, end)
+            ids = id_texts(chain.ids[first:end])
             if self._holds(ids) and not _says_other_offsets(chain, first, end):
                 yield self._window(chain, first, end, ids)
             else:
@@ -63,7 +63,7 @@ class LakeRecords:
     def tells(self, chain: Chain) -> bool:
         """Whether the lake tells all records of a history, each with its own offset."""
         count = len(chain)
-        return self._holds(_ids(chain, 0, count)) and not _says_other_offsets(chain, 0, count)
+        return self._holds(id_texts(chain.ids[:count])) and not _says_other_offsets(chain, 0, count)
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `quorum.history.Records`."""
@@ -121,10 +121,6 @@ class LakeRecords:
             order = np.argsort(rows.column("offset").to_numpy(), kind="stable")
             self._open[file.path] = rows.take(pa.array(order))
         return self._open[file.path]
-
-
-def _ids(chain: Chain, first: int, after: int) -> pa.Array:
-    return id_texts(chain.ids[first:after])
 
 
 def _file(lake: Lake, table: str, row: dict[str, Any], kind: str) -> _File:

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.sidefiles import QuorumState
+from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.thresholds import Thresholds
@@ -64,7 +66,13 @@ class BatchColumns:
 
 def id_texts(ids: Ids) -> pa.StringArray:
     """Ids as `batch_id` of the relations writes them."""
-    return texts_of(ids.astype(">u8").tobytes().hex().encode(), ID_SIZE)
+    return texts_of(hex_letters(ids.astype(">u8").tobytes()), ID_SIZE)
+
+
+def ids_in(texts: pa.StringArray) -> Ids:
+    """What `id_texts` has written."""
+    letters = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "")
+    return np.frombuffer(bytes.fromhex(letters[0].as_py()), ">u8").reshape(-1, 2).astype(np.uint64)
 
 
 def no_batches() -> BatchColumns:
