@@ -31,7 +31,6 @@ from kraftlog.decode.rows import (
     SLICE_BITS,
     Decoded,
     Gathering,
-    constant_type,
     read_batch,
     row_schema,
 )
@@ -144,27 +143,34 @@ def _piece(
     if payload is None:
         payload = pa.nulls(count, relations.struct_type(spec.fields))
     columns[relations.payload_name(spec)] = payload
-    same = _same(spec.type, version, sharable(count))
+    columns |= _same(spec.type, version, count)
     schema = row_schema(spec.type)
-    arrays = [
-        columns[name] if name in columns else same[name].slice(0, count) for name in schema.names
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays([columns[one] for one in schema.names], schema=schema)
 
 
 _KINDS = {one.name: one.type for one in relations.ENVELOPE}
 
 
-@cache
 def _same(type_name: str, version: int, count: int) -> dict[str, pa.Array]:
-    """What all normal records of a type and version have in common."""
-    none = "key_size_bytes", "unknown_tagged_fields", "raw"
-    numbers = {"record_version": version, "header_count": 0}
-    return {
-        "type": constant_type(type_name, count),
-        **{name: pa.nulls(count, _KINDS[name]) for name in none},
-        **{name: pa.repeat(pa.scalar(one, pa.int32()), count) for name, one in numbers.items()},
+    """What all normal records of a type and version have in common: parts of columns that are kept."""
+    size = sharable(count)
+    found = {
+        name: _nulls(name, size) for name in ("key_size_bytes", "unknown_tagged_fields", "raw")
     }
+    found |= {"record_version": _numbers(version, size), "header_count": _numbers(0, size)}
+    found = {name: column.slice(0, count) for name, column in found.items()}
+    codes = found["header_count"]
+    return found | {"type": pa.DictionaryArray.from_arrays(codes, pa.array([type_name]))}
+
+
+@cache
+def _nulls(name: str, count: int) -> pa.Array:
+    return pa.nulls(count, _KINDS[name])
+
+
+@cache
+def _numbers(number: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(number, pa.int32()), count)
 
 
 def _decode_singly(
