@@ -4,15 +4,16 @@ import os
 import sys
 
 from kraftlog import cli
-from kraftlog.parts import leave_out_pandas
+from kraftlog.parts import leave_out
 
 
 def main() -> int:
     """Run the command that this process was started with; returns the exit code."""
     # numpy's linear algebra starts a thread for each core, and has no work here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if "run" not in sys.argv:
-        leave_out_pandas()
+    # pyarrow imports it at its first array, which takes longer than most answers, and uses it for
+    # frames alone: those of Spark Connect, and of contracts, which have a process of their own.
+    leave_out("pandas")
     return cli.main()
 
 

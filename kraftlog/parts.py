@@ -40,17 +40,16 @@ def require(extra: str) -> None:
             raise PlatformError(missing(module))
 
 
-def leave_out_pandas() -> None:
-    """Have this process, which must be kraftlog's own, do without pandas for good.
-
-    pyarrow imports it at its first array, which takes longer than most answers, and uses it for
-    frames alone: those of the contracts that a run holds its tables to, and of nobody else."""
-    leave_out("pandas")
-
-
 def leave_out(package: str) -> None:
-    """Have this process, which must be kraftlog's own, do without a package for good."""
+    """Have this process, which must be kraftlog's own, do without a package, until it is let in."""
     sys.meta_path.insert(0, _LeftOut(package))
+
+
+def let_in(package: str) -> None:
+    """Take back that a package is left out."""
+    sys.meta_path[:] = [
+        one for one in sys.meta_path if not isinstance(one, _LeftOut) or one.package != package
+    ]
 
 
 def put_off(*modules: str) -> None:

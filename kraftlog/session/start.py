@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from kraftlog.errors import PlatformError
-from kraftlog.parts import require
+from kraftlog.parts import let_in, require
 from kraftlog.session.java import check_java
 from kraftlog.session.settings import (
     delta_coordinates,
@@ -98,6 +98,7 @@ def spark_for_tasks(app_name: str, *, master: str | None = None) -> "SparkContex
 def _remote(app_name: str, address: str) -> "SparkSession":
     """The session of this program with a remote Spark, or a new one."""
     require("connect")
+    let_in("pandas")
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)

@@ -27,7 +27,7 @@ from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import spec_of
 from kraftlog.native.kernel import Numbers
-from kraftlog.parts import leave_out_pandas
+from kraftlog.parts import leave_out
 from kraftlog.relations import payload_name
 
 CLEAR = Redactor(None)
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--passes", type=int, default=1)
     chosen = parser.parse_args()
-    leave_out_pandas()
+    leave_out("pandas")
     wall, cpu, count = [], [], 0
     with seldom_looked_for():  # as each command does
         for _ in range(chosen.passes):

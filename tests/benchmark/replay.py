@@ -19,7 +19,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import LOG
-from kraftlog.parts import leave_out_pandas
+from kraftlog.parts import leave_out
 from kraftlog.state.log_coverage import scan
 from tests.golden.replica_fold import folded_history
 
@@ -62,6 +62,6 @@ def kafkas(rows: list[dict[str, Any]]) -> Answer:
 
 
 if __name__ == "__main__":
-    leave_out_pandas()
+    leave_out("pandas")
     with seldom_looked_for():  # as each command does
         print(json.dumps(ours(Path(sys.argv[1]))))

@@ -21,6 +21,10 @@ ISOLATED = str(DATA / "isolated" / "replicas")
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SCRIPT = """
 import sys
+import pyarrow
+from kraftlog.parts import leave_out
+leave_out("pandas")  # as each command does
+pyarrow.array([1])
 from pyspark import SparkContext
 from kraftlog.pipeline.tasks import run_tasks, setting_of
 from kraftlog.session import spark_for_tasks
