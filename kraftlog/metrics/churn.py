@@ -110,7 +110,7 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
 def _firsts(lives: Lives, hours: _Hours, since: Longs) -> Longs:
     """Objects that ended a version in each hour, and none after `since` before that."""
     spans = zip(since.tolist(), *(one.tolist() for one in hours.spans), strict=True)
-    return np.array([len(lives.ends.firsts(*one)) for one in spans], np.int64)
+    return np.array([lives.ends.count(*one) for one in spans], np.int64)
 
 
 def _touched(lives: Lives, hours: _Hours) -> Longs:

@@ -34,9 +34,17 @@ class Ends:
         """Where objects ended a version for the first time since an offset, as far as that lies
         after `start` and up to `end`: each object once.
         """
-        first, after = np.searchsorted(self.offsets, [start, end], "right")
+        first, after = self._between(start, end)
         found: Longs = self.offsets[first:after][self.before[first:after] <= since]
         return found
+
+    def count(self, since: int, start: int, end: int) -> int:
+        """How many those are."""
+        first, after = self._between(start, end)
+        return int(np.count_nonzero(self.before[first:after] <= since))
+
+    def _between(self, start: int, end: int) -> Longs:
+        return np.searchsorted(self.offsets, [start, end], "right")
 
     def reach(self, start: int) -> int | None:
         """An offset not far above this one, up to which some versions ended; None for the end."""
@@ -105,7 +113,8 @@ class Changes:
         version ended there. One that was only added does not count; one that was added and then
         modified or deleted does. Each object counts once.
         """
-        return len(self._firsts(start, start, end))
+        first = max(start, self._first)
+        return sum(one.count(start, first, end) for one in self._ends)
 
     def reached(self, start: int, wanted: float) -> int | None:
         """The lowest offset up to which so many objects have changed since `start`."""
