@@ -31,10 +31,11 @@ from kraftlog.decode.rows import (
     SLICE_BITS,
     Decoded,
     Gathering,
+    constant_type,
     read_batch,
     row_schema,
 )
-from kraftlog.decode.tabular import column_of, sharable, timestamps
+from kraftlog.decode.tabular import column_of, repeated, sharable, timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
@@ -143,34 +144,24 @@ def _piece(
     if payload is None:
         payload = pa.nulls(count, relations.struct_type(spec.fields))
     columns[relations.payload_name(spec)] = payload
-    columns |= _same(spec.type, version, count)
+    columns |= {
+        "type": constant_type(spec.type, count),
+        "record_version": repeated(version, count),
+        "header_count": repeated(0, count),
+        **{name: _nulls(name, sharable(count)).slice(0, count) for name in _NONE},
+    }
     schema = row_schema(spec.type)
     return pa.RecordBatch.from_arrays([columns[one] for one in schema.names], schema=schema)
 
 
 _KINDS = {one.name: one.type for one in relations.ENVELOPE}
-
-
-def _same(type_name: str, version: int, count: int) -> dict[str, pa.Array]:
-    """What all normal records of a type and version have in common: parts of columns that are kept."""
-    size = sharable(count)
-    found = {
-        name: _nulls(name, size) for name in ("key_size_bytes", "unknown_tagged_fields", "raw")
-    }
-    found |= {"record_version": _numbers(version, size), "header_count": _numbers(0, size)}
-    found = {name: column.slice(0, count) for name, column in found.items()}
-    codes = found["header_count"]
-    return found | {"type": pa.DictionaryArray.from_arrays(codes, pa.array([type_name]))}
+_NONE = ("key_size_bytes", "unknown_tagged_fields", "raw")
+"""What no normal record has."""
 
 
 @cache
 def _nulls(name: str, count: int) -> pa.Array:
     return pa.nulls(count, _KINDS[name])
-
-
-@cache
-def _numbers(number: int, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(number, pa.int32()), count)
 
 
 def _decode_singly(

@@ -17,7 +17,7 @@ from kraftlog import relations
 from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import SLICED, hash_of
-from kraftlog.decode.tabular import column_of, ids_of, timestamps
+from kraftlog.decode.tabular import column_of, ids_of, repeated, timestamps
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
@@ -195,8 +195,7 @@ class Gathering:
 
 def constant_type(name: str, count: int) -> pa.DictionaryArray:
     """The column `type` of one record type."""
-    codes = column_of(np.zeros(count, np.int32), pa.int32())
-    return pa.DictionaryArray.from_arrays(codes, pa.array([name]))
+    return pa.DictionaryArray.from_arrays(repeated(0, count), pa.array([name]))
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:

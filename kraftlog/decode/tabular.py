@@ -5,6 +5,7 @@ schemas.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,16 @@ def sharable(count: int) -> int:
     is kept.
     """
     return 1 << max(count - 1, 0).bit_length()
+
+
+def repeated(number: int, count: int) -> pa.Array:
+    """So often the same number of 32 bits."""
+    return _repeated(number, sharable(count)).slice(0, count)
+
+
+@cache
+def _repeated(number: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(number, pa.int32()), count)
 
 
 def marks(values: npt.NDArray[Any]) -> pa.Buffer:

@@ -131,7 +131,7 @@ def loads(data: PageData, width: int) -> Any:
     )
     names = alt.Axis(title=None, ticks=False, domain=False, labelPadding=6)
     found = bars.encode(
-        x=alt.X("start:Q", axis=axis), x2=alt.X2("end:Q"),
+        x=alt.X("start:Q", axis=axis), x2="end:Q",
         y=alt.Y("broker:N", sort=None, axis=names), color=_COLOUR, description=_LABEL,
     )  # fmt: skip
     return found.properties(width=width - 70, height={"step": 24})
@@ -190,8 +190,8 @@ def types(data: PageData, width: int) -> Any:
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
     )
     found = bars.encode(
-        x=_time("start", width, min(slices)[0]), x2=alt.X2("end:T"),
-        y=_count("low", "records"), y2=alt.Y2("high:Q"), color=_COLOUR, description=_LABEL,
+        x=_time("start", width, min(slices)[0]), x2="end:T",
+        y=_count("low", "records"), y2="high:Q", color=_COLOUR, description=_LABEL,
     )  # fmt: skip
     return found.properties(width=width - 60, height=180)
 

@@ -92,7 +92,7 @@ def _fixed(channel: Any, pixels: int) -> Any:
 
 _ROW, _LABEL = alt.Y("row:O"), alt.Description("label:N")
 # Altair looks all its classes through for a channel that is given as a text, or as a value.
-_END, _TEXT = alt.X2("end:Q"), alt.Text("text:N")
+_TEXT = alt.Text("text:N")
 _COLOUR = alt.Color("colour:N", scale=None)
 
 
@@ -128,7 +128,7 @@ def _epochs(data: PageData, window: OffsetWindow) -> list[Any]:
     bars = layer(epoch_marks(data, window)).mark_bar(
         height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch"
     )
-    return [bars.encode(x=_x("start"), x2=_END, y=_ROW, color=_COLOUR, description=_LABEL)]
+    return [bars.encode(x=_x("start"), x2="end:Q", y=_ROW, color=_COLOUR, description=_LABEL)]
 
 
 def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Any:
@@ -182,7 +182,7 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
     return [
         spans.encode(
             x=_x("start"),
-            x2=_END,
+            x2="end:Q",
             y=_ROW,
             fill=fill,
             fillOpacity=cover,
