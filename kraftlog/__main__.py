@@ -6,13 +6,19 @@ import sys
 from kraftlog import cli
 from kraftlog.parts import leave_out
 
+SETTINGS = {
+    # numpy's linear algebra starts a thread for each core, and has no work here.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Arrow's own pool gives memory back to the system sooner, and asks for it again.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+"""What libraries are told by the environment, where it does not say otherwise."""
+
 
 def main() -> int:
     """Run the command that this process was started with; returns the exit code."""
-    # numpy's linear algebra starts a thread for each core, and has no work here.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Arrow's own pool gives memory back to the system sooner, and asks for it again.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     # pyarrow imports it at its first array, which takes longer than most answers, and uses it for
     # frames alone: those of Spark Connect, and of contracts, which have a process of their own.
     leave_out("pandas")

@@ -6,7 +6,7 @@ files could give is `quorum.restorable`'s matter: that takes a look at both hist
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kraftlog.log.directory import Replica
@@ -124,10 +124,18 @@ def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[t
 
 def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> LogCoverage:
     """Read every header of a replica's log, and the two ends of its checkpoints."""
+    log = ((file.path, one) for file in log_files(replica) for one in read_batches(file, limits))
+    return covered(replica, log, limits)
+
+
+def covered(
+    replica: Replica, log: Iterable[tuple[str, LogBatch | Fault]], limits: Limits = DEFAULT_LIMITS
+) -> LogCoverage:
+    """The same, where somebody else reads the log: its batches and faults, each with its file."""
     runs: list[UnbrokenRun] = []
     gaps: list[Gap] = []
     damage: list[str] = []
-    for path, found in _log(replica, limits):
+    for path, found in log:
         if isinstance(found, Fault):
             if found.kind != FaultKind.ZEROS:
                 damage.append(f"{found.kind} in {path} at byte {found.position}")
@@ -148,9 +156,3 @@ def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> LogCoverage:
             run.paths.append(path)
     snapshots, rejected = find_snapshots(replica, limits)
     return LogCoverage(replica, tuple(runs), tuple(gaps), tuple(snapshots), tuple(rejected))
-
-
-def _log(replica: Replica, limits: Limits) -> Iterator[tuple[str, LogBatch | Fault]]:
-    for file in log_files(replica):
-        for found in read_batches(file, limits):
-            yield file.path, found

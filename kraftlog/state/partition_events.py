@@ -136,25 +136,21 @@ def _shown(outline: Outline, rows: pa.Table, payload: str) -> pa.Table:
 
 def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     """The fields of all rows, put after put and change after change, under the puts' names."""
-    columns: dict[str, list[pa.Array]] = {}
     spec = spec_of("PARTITION_RECORD")
     assert spec is not None
+    kinds = {field.name: coded(arrow_type(field)) for field in spec.fields}
+    columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
-        name = "partition_change_record" if is_change else "partition_record"
-        payload = pa.chunked_array(part.column(name)).combine_chunks()
-        held = {
-            one.name: column for one, column in zip(payload.type, payload.flatten(), strict=True)
-        }
-        for field in spec.fields:
-            kind = coded(arrow_type(field))
-            if field.name in ("leader_epoch", "partition_epoch") and is_change:
-                column = pa.nulls(part.num_rows, kind)
-            else:
-                column = held[field.name]
-            columns.setdefault(field.name, []).append(
-                column if column.type == kind else column.cast(kind)
-            )
+        of_type = "partition_change_record" if is_change else "partition_record"
+        for payload in pa.chunked_array(part.column(of_type)).chunks:
+            held = dict(zip(payload.type.names, payload.flatten(), strict=True))
+            for name, kind in kinds.items():
+                if name in ("leader_epoch", "partition_epoch") and is_change:
+                    column = pa.nulls(len(payload), kind)
+                else:
+                    column = held[name]
+                columns[name].append(column if column.type == kind else column.cast(kind))
     return {name: pa.concat_arrays(values) for name, values in columns.items()}
 
 

@@ -74,10 +74,11 @@ def read_batches(file: LogFile, limits: Limits = DEFAULT_LIMITS) -> Iterator[Log
         if isinstance(found, Fault):
             yield found
         else:
-            yield from _batches(file.path, found)
+            yield from batches_of(file.path, found)
 
 
-def _batches(path: str, window: Window) -> Iterator[LogBatch | Fault]:
+def batches_of(path: str, window: Window) -> Iterator[LogBatch | Fault]:
+    """The batches of a window of a file; one whose CRC is wrong is a fault."""
     batches = window.batches
     header = batches.headers
     columns = zip(

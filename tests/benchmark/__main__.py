@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from kraftlog.__main__ import SETTINGS
 from tests import kafka_judge
 from tests.benchmark.answers import AnswersDiffer, assert_equal, kafka_answers, our_answers
 from tests.benchmark.inputs import CASES, Case, parse_size
@@ -31,6 +32,9 @@ from tests.benchmark.replay import kafkas, ours
 
 HEADINGS = ("case", "reference", "ours", "ratio")
 REPLAY = "replay"
+_ENVIRONMENT = SETTINGS | os.environ
+"""Our processes have the environment that a command gives itself."""
+
 LOOP_SECONDS = 5
 LOOP_PASSES = 3
 
@@ -99,30 +103,49 @@ def measure(case: Case, size_bytes: int, runs: int) -> tuple[str, list[tuple[str
 
 
 def measure_replay(size_bytes: int, runs: int) -> tuple[str, list[tuple[str, ...]]]:
-    """Kafka's image of a whole log against every version of every object of it, whole processes."""
+    """Kafka's image of a whole log against every version of every object of it, and against the
+    last versions of its partitions; whole processes.
+    """
     folder = CASES[0].file(size_bytes).parent
     _note(f"{REPLAY}: comparing answers")
     # One delta for all is Kafka's fastest way; only one per batch gives the exact answer.
-    theirs, mine = kafkas(kafka_judge.image(folder, no_snapshot=True).rows), ours(folder)
-    if theirs != mine:
-        raise AnswersDiffer(f"{REPLAY}: Kafka has {theirs}, we have {mine}")
+    theirs = kafkas(kafka_judge.image(folder, no_snapshot=True).rows)
+    for is_last in (False, True):
+        mine = ours(folder, is_last)
+        if theirs != mine:
+            raise AnswersDiffer(f"{REPLAY}: Kafka has {theirs}, we have {mine}")
     kafka = kafka_judge.java_command("Oracle", "image", folder, "--no-snapshot", "--flush", "end")
     command = [sys.executable, "-m", "tests.benchmark.replay", str(folder)]
-    duel = Duel(
-        f"{REPLAY}: MetadataImage of the log, whole process",
-        lambda: _whole_process(kafka),
-        lambda: _whole_process(command),
-    )
+    compared = [
+        Duel(
+            f"{REPLAY}: MetadataImage of the log, whole process, {ours_has}",
+            lambda: _whole_process(kafka),
+            lambda asked=asked: _whole_process(asked),
+        )
+        for ours_has, asked in (
+            ("ours with every version", command),
+            ("ours with the last ones alone", [*command, "--last"]),
+        )
+    ]
     for run in range(runs):
         _note(f"{REPLAY}: run {run + 1} of {runs}")
-        duel.run()
+        for duel in compared:
+            duel.run()
     partitions = theirs["PARTITION_RECORD"]
-    return f"{REPLAY}: the same log, {partitions:,} partitions at its end", [duel.cells()]
+    return f"{REPLAY}: the same log, {partitions:,} partitions at its end", [
+        duel.cells() for duel in compared
+    ]
 
 
 def _whole_process(command: list[str]) -> Time:
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        env=_ENVIRONMENT,
+    )
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
     return Time(user + system, wall)
@@ -134,7 +157,9 @@ def _our_command(path: Path, passes: int) -> list[str]:
 
 def _our_loop(path: Path, record_count: int) -> Time:
     command = _our_command(path, 1 + LOOP_PASSES)
-    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, encoding="utf-8", check=True, env=_ENVIRONMENT
+    )
     said = json.loads(done.stdout)
     _same_count(said["records"], record_count)
     warm_cpu, warm_wall = said["cpu_seconds"][1:], said["wall_seconds"][1:]

@@ -1,114 +1,118 @@
 """The history of one replica by the fold, straight from its files: what a pipeline does over many
 tasks, in one process.
 
-In: a coverage. Out: the same rows as `spans.history_of` gives. Partitions are folded in parts of
-their keys, so that memory is that of the decoded records and of one part.
+In: a replica. Out: the same rows as `spans.history_of` gives of its coverage. Partitions are folded in parts of
+their keys (a power of two), so that memory is that of the decoded records and of one part.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import row_schema
-from kraftlog.log.directory import LogFile
+from kraftlog.decode.rows import Decoded, row_schema
+from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
-from kraftlog.log.segment import Limits, Window
-from kraftlog.message.catalogue import spec_of
-from kraftlog.relations import payload_name
+from kraftlog.log.segment import Limits
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.log_coverage import LogCoverage
-from kraftlog.state.outline import PARTITION_TYPES, Outliner
-from kraftlog.state.reading import DEFAULT_LIMITS, log_files
+from kraftlog.state.log_coverage import covered
+from kraftlog.state.outline import Outline, Outliner
+from kraftlog.state.reading import DEFAULT_LIMITS, LogBatch, batches_of, log_files
 from kraftlog.state.tables import NO_EFFECT
+from kraftlog.state.window import window_columns
 from tests.golden.spans import Span, spans_of
 
 _PUT, _CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
-Types = dict[str, pa.Table]
+
+
+def histories(outline: Outline, base: pa.Table, puts: pa.Table, changes: pa.Table) -> pa.Table:
+    """Every version of some partitions."""
+    return fold_partitions(outline, base, puts, changes).rows
 
 
 def folded_history(
-    coverage: LogCoverage, redactor: Redactor, parts: int = 1, limits: Limits = DEFAULT_LIMITS
+    replica: Replica,
+    redactor: Redactor,
+    parts: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    fold: Callable[[Outline, pa.Table, pa.Table, pa.Table], pa.Table] = histories,
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Rows of every history table of a replica, span by span."""
-    for span in spans_of(coverage):
-        yield from _of_span(coverage, span, redactor, parts, limits)
+    """Rows of every history table of a replica, span by span, those of partitions as a fold gives
+    them; its log is read once.
+    """
+    log = _Decoded(redactor, parts, limits)
+    read = ((file.path, one) for file in log_files(replica) for one in log.read(file))
+    for span in spans_of(covered(replica, read, limits)):
+        base = _Decoded(redactor, parts, limits)
+        for _ in base.read(span.base.file) if span.base is not None else ():
+            pass
+        base_ms = span.base.last_contained_timestamp if span.base is not None else -1
+        outliner = Outliner(span.start_offset, base_ms, span.end_offset)
+        yield from _small_tables(outliner, span, base, log)
+        for part in range(parts):
+            tables = (base, _PUT), (log, _PUT), (log, _CHANGE)
+            chosen = [one.part(name, part) for one, name in tables]
+            yield "partitions", fold(outliner.outline, *chosen)
 
 
-def _of_span(
-    coverage: LogCoverage, span: Span, redactor: Redactor, parts: int, limits: Limits
+class _Decoded:
+    """All records of some files, by type, those of partitions by parts; and the control records."""
+
+    def __init__(self, redactor: Redactor, parts: int, limits: Limits) -> None:
+        self._redactor, self._parts, self._limits = redactor, parts, limits
+        self._small: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._control: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._sliced: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
+
+    def read(self, file: LogFile) -> Iterator[LogBatch | Fault]:
+        """Takes in one more file, window by window; gives its batches and faults."""
+        for found in walk_file(file, self._limits):
+            if isinstance(found, Fault):
+                yield found
+                continue
+            most = self._limits.decompressed_size_bytes
+            for one in decode_window(found, None, self._redactor, most, slices=self._parts):
+                self._take(one)
+            yield from batches_of(file.path, found)
+
+    def _take(self, found: Decoded) -> None:
+        for name, rows in found.records.items():
+            needed = rows.select(window_columns(name, rows.schema.names))
+            if name not in found.ends:
+                self._small[name].append(needed)
+                continue
+            for part, (first, end) in enumerate(pairwise([0, *found.ends[name]])):
+                self._sliced[name, part].append(needed.slice(first, end - first))
+        for name, rows in found.control.items():
+            self._control[name].append(rows)
+
+    def part(self, name: str, part: int) -> pa.Table:
+        """The records of some partitions, all of each, so that one part's fold needs no other."""
+        rows = self._sliced[name, part]
+        return pa.Table.from_batches(rows) if rows else row_schema(name).empty_table()
+
+    def small(self) -> Iterator[Event]:
+        """All records but those of partitions, in order of their offsets (a checkpoint's: of their
+        places in the file).
+        """
+        chosen = [rows for name, rows in self._small.items() if name not in NO_EFFECT]
+        streams = [events_of(pa.Table.from_batches(rows)) for rows in chosen]
+        control = [pa.Table.from_batches(rows) for rows in self._control.values()]
+        return in_offset_order([*streams, *(events_of(rows, True) for rows in control)])
+
+
+def _small_tables(
+    outliner: Outliner, span: Span, base: _Decoded, log: _Decoded
 ) -> Iterator[tuple[str, pa.Table]]:
-    base_ms = span.base.last_contained_timestamp if span.base is not None else -1
-    outliner = Outliner(span.start_offset, base_ms, span.end_offset)
-    base, base_control = _decoded([span.base.file] if span.base else [], redactor, limits)
-    for event in _in_file_order(base, base_control):
+    for event in base.small():
         outliner.base(event)
-    files = log_files(coverage.replica, span.start_offset)
-    log, control = _decoded(files if span.end_offset > span.start_offset else [], redactor, limits)
-    small = [events_of(rows) for name, rows in log.items() if _is_small(name)]
-    for event in in_offset_order([*small, *(events_of(rows, True) for rows in control.values())]):
+    for event in log.small():
         outliner.feed(event)
-    outline = outliner.finish(*span.close_at)
+    outliner.finish(*span.close_at)
     for name, rows in outliner.history.rows():
         yield name, pa.Table.from_batches([rows])
-    for part in range(parts):
-        chosen = [
-            _part(tables.get(name), name, part, parts)
-            for tables, name in ((base, _PUT), (log, _PUT), (log, _CHANGE))
-        ]
-        yield "partitions", fold_partitions(outline, *chosen).rows
-
-
-def _is_small(name: str) -> bool:
-    return name not in PARTITION_TYPES and name not in NO_EFFECT
-
-
-def _in_file_order(records: Types, control: Types) -> Iterator[Event]:
-    """A checkpoint's records but those of partitions; their offsets are places in the file."""
-    streams = [events_of(rows) for name, rows in records.items() if _is_small(name)]
-    return in_offset_order([*streams, *(events_of(rows, True) for rows in control.values())])
-
-
-def _decoded(files: Iterable[LogFile], redactor: Redactor, limits: Limits) -> tuple[Types, Types]:
-    """All records of some files, by type, and the control records."""
-    records: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    control: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    for file in files:
-        for found in walk_file(file, limits):
-            if isinstance(found, Window):
-                most = limits.decompressed_size_bytes
-                for decoded in decode_window(found, None, redactor, most):
-                    for name, rows in decoded.records.items():
-                        records[name].append(rows)
-                    for name, rows in decoded.control.items():
-                        control[name].append(rows)
-    return _tables(records), _tables(control)
-
-
-def _tables(parts: dict[str, list[pa.RecordBatch]]) -> Types:
-    return {name: pa.Table.from_batches(rows) for name, rows in parts.items()}
-
-
-def _part(rows: pa.Table | None, name: str, part: int, parts: int) -> pa.Table:
-    """The rows of some topics: with all rows of each partition, one part's fold needs no other."""
-    if rows is None:
-        return row_schema(name).empty_table()
-    if parts == 1:
-        return rows
-    spec = spec_of(name)
-    assert spec is not None
-    payload = rows.column(payload_name(spec))
-    topics = pc.struct_field(payload.combine_chunks(), "topic_id").dictionary_encode()
-    of_topic = np.array([_hash(topic) % parts for topic in topics.dictionary.to_pylist()], np.int64)
-    codes: npt.NDArray[np.int64] = topics.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return rows.filter(pa.array(of_topic[codes] == part if len(of_topic) else codes >= 0))
-
-
-def _hash(topic_id: str) -> int:
-    return int.from_bytes(topic_id.encode()[-8:], "big")

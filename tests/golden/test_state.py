@@ -136,7 +136,7 @@ def test_a_history_with_a_gap(tmp_path: Path) -> None:
 
 def assert_folded(coverage: LogCoverage) -> None:
     folded: dict[str, list[str]] = defaultdict(list)
-    for name, rows in folded_history(coverage, CLEAR, parts=2):
+    for name, rows in folded_history(coverage.replica, CLEAR, parts=2):
         folded[name] += map(repr, rows.to_pylist())
     for name, rows in history_tables_of(coverage, CLEAR).items():
         assert sorted(folded[name]) == sorted(map(repr, rows.to_pylist()))

@@ -37,7 +37,6 @@ from kraftlog.log.frames import Frame, read_frames
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.native import build, folding, kernel, sorting
 from kraftlog.plain import tell_once
-from kraftlog.state.log_coverage import scan
 from tests.golden.cases import DATA
 from tests.golden.replica_fold import folded_history
 from tests.property.engines import assert_equal_engines, assert_equal_slices, flipped, windows
@@ -670,14 +669,14 @@ def test_a_fold_beyond_its_arrays_is_refused(changed: dict[str, kernel.Numbers],
 def test_without_it_the_definition_folds_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same versions, and the same is judged of them."""
     folder = DATA / "synthetic-fuzz-1"
-    coverages = [scan(one) for one in find_replicas([str(folder)])]
+    replicas = find_replicas([str(folder)])
 
     def folded() -> list[list[str]]:
         return [
             sorted(
                 str(row) for _, rows in folded_history(one, REDACTOR) for row in rows.to_pylist()
             )
-            for one in coverages
+            for one in replicas
         ]
 
     compiled = folded()
