@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 
 from kraftlog.decode.tabular import timestamps
 from kraftlog.quorum.lineages import MAIN
-from kraftlog.state.history import history_tables, versions_of
-from kraftlog.state.replay import FaultyRecord, Visible
+from kraftlog.state.history import HeldVersions, history_tables, versions_of
+from kraftlog.state.replay import FaultyRecord
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, write_file
 from kraftlog.tables.spec import REPLAY_FAULTS
@@ -55,15 +55,12 @@ def holds_at(offset: int) -> ds.Expression:
     return (begun <= offset) & (ends.is_null() | (ends > offset))
 
 
-def small_tables_at(lake: Lake, offset: int) -> list[Visible]:
+def small_tables_at(lake: Lake, offset: int) -> dict[str, HeldVersions]:
     """What the lake's tables but the partitions hold of the shared lineage at an offset."""
     held = (ds.field("lineage") == MAIN) & holds_at(offset)
-    return [
-        one
-        for name in history_tables()
-        if name != "partitions"
-        for one in versions_of(name, lake.dataset(name).to_table(filter=held))
-    ]
+    names = [name for name in history_tables() if name != "partitions"]
+    rows = {name: lake.dataset(name).to_table(filter=held) for name in names}
+    return {name: HeldVersions(one, list(versions_of(name, one))) for name, one in rows.items()}
 
 
 def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:

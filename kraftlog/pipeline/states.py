@@ -39,7 +39,7 @@ from kraftlog.pipeline.shares import (
 )
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
-from kraftlog.state.history import milliseconds
+from kraftlog.state.history import HeldVersions, milliseconds
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
     PARTITION_TYPES,
@@ -47,7 +47,6 @@ from kraftlog.state.outline import (
     Outliner,
     outline_from,
 )
-from kraftlog.state.replay import Visible
 from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
@@ -82,7 +81,7 @@ class States:
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
     forks: dict[str, Outliner] = field(default_factory=dict)
     standing: dict[int, pa.Table] = field(default_factory=dict)
-    stood: dict[int, list[Visible]] = field(default_factory=dict)
+    stood: dict[int, dict[str, HeldVersions]] = field(default_factory=dict)
 
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
@@ -110,7 +109,7 @@ class States:
 
     def _outline(self, lineage: Lineage, stretch: Stretch) -> Outline:
         """The outline of a stretch of the shared lineage, before its small tables are replayed."""
-        outliner, links = self._begun(lineage, stretch, OUTLINE_TYPES)
+        outliner, links = self._begun(lineage, stretch, is_outline=True)
         ids = _ids(links)
         for event in self._events(ids, OUTLINE_TYPES, outliner.outline.start_offset):
             outliner.feed(event)
@@ -146,7 +145,7 @@ class States:
         outline = outliner.finish(*self._closes(stretch, ids))
         for name, part in outliner.history.rows():
             if name != "partitions":
-                rows = since(pa.Table.from_batches([part]), lineage.fork_offset)
+                rows = since(part, lineage.fork_offset)
                 self._take(write_history(self.lake, name, lineage.name, rows))
         told = [
             one
@@ -157,28 +156,31 @@ class States:
         return outline
 
     def _begun(
-        self, lineage: Lineage, stretch: Stretch, types: Container[str] | None = None
+        self, lineage: Lineage, stretch: Stretch, *, is_outline: bool = False
     ) -> tuple[Outliner, pa.Table]:
-        """An outliner of what is known in a stretch or, fed with its base's records of some types,
-        of its beginning; and the links that it has yet to be fed.
+        """An outliner of what is known in a stretch or, fed with its base's records, of its
+        beginning; and the links that it has yet to be fed. With `is_outline` it knows topics alone.
         """
         fork, ends = self.forks.get(lineage.name), stretch.links.column("end_offset")
         if fork is not None and _departs_in(lineage, stretch):
             fork.outline.end_offset = stretch.end_offset
             return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
-        is_judged = lineage.name == MAIN and self.told is not None and types is None
-        rules = self.told.rules if is_judged and self.told is not None else None
+        rules = self.told.rules if lineage.name == MAIN and self.told is not None else None
         start, held = self._held(lineage, stretch)
-        outliner = Outliner(start, _start_timestamp(stretch), stretch.end_offset, rules)
+        span = start, _start_timestamp(stretch), stretch.end_offset
+        outliner = Outliner(*span, None if is_outline else rules, is_outline=is_outline)
         if held is not None:
-            outliner.goes_on(held)
+            outliner.goes_on({"topics": held["topics"]} if is_outline else held)
             return outliner, stretch.links.filter(pc.greater(ends, start))
         if stretch.base is not None:
+            types = OUTLINE_TYPES if is_outline else None
             for event in self._events(base_ids_of(stretch), types):
                 outliner.base(event)
         return outliner, stretch.links
 
-    def _held(self, lineage: Lineage, stretch: Stretch) -> tuple[int, list[Visible] | None]:
+    def _held(
+        self, lineage: Lineage, stretch: Stretch
+    ) -> tuple[int, dict[str, HeldVersions] | None]:
         """Where the small tables of a stretch are replayed from, and what the lake holds there: not
         within a transaction, where it does not hold what is hidden yet.
         """

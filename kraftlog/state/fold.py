@@ -392,8 +392,9 @@ class _Fold:
                 if change.table == "partitions"
             )
         history.close(self.outline.close_offset, self.outline.close_timestamp)
-        rows = [part for name, part in history.rows() if name == "partitions"]
-        return pa.Table.from_batches(rows, history_tables()["partitions"].schema), applied
+        rows = [history_tables()["partitions"].schema.empty_table()]
+        rows += [part for name, part in history.rows() if name == "partitions"]
+        return pa.concat_tables(rows), applied
 
     def applied(self) -> Iterator[Applied]:
         """The records of the partitions left over, as the definition applies them to `state`."""

@@ -12,11 +12,13 @@ state at a time is that before the first batch which is later (`image.offset_at_
 `min(base_offset) where base_timestamp > t` of the replica's batches, and the filter the one above.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -128,6 +130,16 @@ class _Open(NamedTuple):
     record_type: str
     batch_leader_epoch: int
     value: Data
+    place: int | None = None
+
+
+class HeldVersions(NamedTuple):
+    """The versions of one history table that hold at an offset: its rows, and the same row by row
+    as what became visible.
+    """
+
+    rows: pa.Table
+    seen: list[Visible]
 
 
 class History:
@@ -138,28 +150,44 @@ class History:
     def __init__(self) -> None:
         self._open: dict[tuple[str, Key], _Open] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in history_tables()}
+        self._held: dict[str, pa.Table] = {}
+        self._still: dict[str, list[int]] = defaultdict(list)
 
     def take(self, seen: Iterable[Visible]) -> None:
         """Take in changes in the order in which they became visible."""
-        for change, origin, since_offset, since_timestamp in seen:
-            at = change.table, change.key
-            ended = self._open.pop(at, None)
+        for one in seen:
+            ended = self._open.pop((one.change.table, one.change.key), None)
             if ended is not None:
-                self._finish(change.table, ended, since_offset, since_timestamp)
-            if change.after is not None:
-                self._open[at] = _Open(
-                    since_offset,
-                    since_timestamp,
-                    origin.offset,
-                    origin.type,
-                    origin.batch_leader_epoch,
-                    change.after,
-                )
+                self._finish(one.change.table, ended, one.since_offset, one.since_timestamp)
+            self._begin(one)
+
+    def goes_on(self, held: Mapping[str, HeldVersions]) -> None:
+        """Begin with what some tables hold; the rows of what nothing changes are handed out as they
+        are.
+        """
+        for name, versions in held.items():
+            self._held[name] = versions.rows
+            for place, seen in enumerate(versions.seen):
+                self._begin(seen, place)
+
+    def _begin(self, seen: Visible, place: int | None = None) -> None:
+        change, origin, since_offset, since_timestamp = seen
+        if change.after is not None:
+            self._open[change.table, change.key] = _Open(
+                since_offset,
+                since_timestamp,
+                origin.offset,
+                origin.type,
+                origin.batch_leader_epoch,
+                change.after,
+                place,
+            )
 
     def fork(self) -> "History":
         """A history of its own that goes on from the versions that are open."""
         twin = History()
         twin._open = self._open.copy()
+        twin._held = self._held
         return twin
 
     def close(self, offset: int | None = None, timestamp: int | None = None) -> None:
@@ -167,21 +195,37 @@ class History:
         until now.
         """
         for (table, _), version in self._open.items():
-            self._finish(table, version, offset, timestamp)
+            if offset is None and version.place is not None:
+                self._still[_shown(table).history].append(version.place)
+            else:
+                self._finish(table, version, offset, timestamp)
         self._open = {}
 
-    def rows(self, least: int = 0) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def rows(self, least: int = 0) -> Iterator[tuple[str, pa.Table]]:
         """Hand out the finished rows of every table that has at least so many; each row once."""
         for name, relation in history_tables().items():
-            rows = self._rows[name]
-            if rows and len(rows) >= least:
-                self._rows[name] = []
-                yield name, pa.RecordBatch.from_pylist(rows, schema=relation.schema)
+            rows, still = self._rows[name], self._still[name]
+            if (rows or still) and len(rows) + len(still) >= least:
+                self._rows[name], self._still[name] = [], []
+                parts = [pa.Table.from_pylist(rows, schema=relation.schema)]
+                parts += [self._still_held(name, still)] if still else []
+                yield name, pa.concat_tables(parts)
+
+    def _still_held(self, name: str, places: list[int]) -> pa.Table:
+        """Rows of those that were held, which go on."""
+        schema = history_tables()[name].schema
+        is_chosen = np.zeros(self._held[name].num_rows, np.bool_)
+        is_chosen[places] = True
+        rows = self._held[name].filter(pa.array(is_chosen)).select(schema.names).cast(schema)
+        for one in map(schema.field, ("valid_to_offset", "valid_to")):
+            at = schema.get_field_index(one.name)
+            rows = rows.set_column(at, one, pa.nulls(rows.num_rows, one.type))
+        return rows
 
     def _finish(self, table: str, row: _Open, offset: int | None, timestamp: int | None) -> None:
         if offset is not None and offset <= row.since_offset:
             return  # inside one transaction: nobody ever saw this version
-        shown = SHOWN["features" if table in _AS_FEATURE else table]
+        shown = _shown(table)
         value = _AS_FEATURE[table](row.value) if table in _AS_FEATURE else row.value
         self._rows[shown.history].append(
             {
@@ -195,6 +239,11 @@ class History:
                 **{name: _cell(one, value[one.json]) for one, name in shown.columns},
             }
         )
+
+
+def _shown(table: str) -> Shown:
+    """How objects of a state table are shown."""
+    return SHOWN["features" if table in _AS_FEATURE else table]
 
 
 def microseconds(milliseconds: int | None) -> int | None:

@@ -5,12 +5,12 @@ an `Outline`: which topics lived when, which transactions hide what until when, 
 cleared. An outline is small and pickles: it goes to every task.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from kraftlog.state.arrow_events import Event
-from kraftlog.state.history import History
+from kraftlog.state.history import HeldVersions, History
 from kraftlog.state.replay import FaultyRecord, Origin, Replay, Visible
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import ABORT, BEGIN, END
@@ -135,8 +135,9 @@ def taken(
 
 
 class Outliner:
-    """Replays a span's small tables: feed it the base snapshot's records, `start`, then the log's,
-    and `finish`. A watcher looks on at those of the log.
+    """Replays a span's small tables: feed it the base snapshot's records, or what held at its start,
+    then the log's, and `finish`. A watcher looks on at those of the log. With `is_outline` nothing
+    is found but the outline: there is no history.
     """
 
     def __init__(
@@ -145,9 +146,12 @@ class Outliner:
         start_timestamp: int,
         end_offset: int,
         watcher: SmallWatcher | None = None,
+        *,
+        is_outline: bool = False,
     ) -> None:
         self.outline = Outline(start_offset, start_timestamp, end_offset)
         self.history = History()
+        self.is_outline = is_outline
         self.replay = Replay()
         self.watcher = watcher
 
@@ -156,17 +160,24 @@ class Outliner:
         origin = event.origin._replace(offset=None)
         _, seen = taken(self.replay, event._replace(origin=origin), self.outline, None)
         since, at_ms = self.outline.start_offset, self.outline.start_timestamp
-        self._stands([one._replace(since_offset=since, since_timestamp=at_ms) for one in seen])
+        self._shows([one._replace(since_offset=since, since_timestamp=at_ms) for one in seen])
+        for one in seen:
+            self._lives(one.change)
 
-    def goes_on(self, versions: Sequence[Visible]) -> None:
-        """Take in what held at the start, as `history.versions_of` tells it."""
-        for change in (one.change for one in versions):
+    def goes_on(self, held: Mapping[str, HeldVersions]) -> None:
+        """Take in what some tables held at the start."""
+        for change in (one.change for table in held.values() for one in table.seen):
             self.replay.state.set(change.table, change.key, change.after)
-        self._stands(versions)
+            self._lives(change)
+        if not self.is_outline:
+            self.history.goes_on(held)
 
-    def _stands(self, seen: Sequence[Visible]) -> None:
-        self.history.take(seen)
-        for change in (one.change for one in seen if one.change.table == "topics"):
+    def _shows(self, seen: Sequence[Visible]) -> None:
+        if not self.is_outline:
+            self.history.take(seen)
+
+    def _lives(self, change: Change) -> None:
+        if change.table == "topics":
             name = change.after["name"] if change.after is not None else None
             _take(self.outline.alive, change.key[0], name)
 
@@ -177,7 +188,7 @@ class Outliner:
             return
         begun = self.replay.open_since
         _, seen = taken(self.replay, event, self.outline, self.watcher)
-        self.history.take(seen)
+        self._shows(seen)
         self.outline.topics += topic_events((one.change, one.origin) for one in seen)
         if begun is not None and self.replay.open_since is None:
             shown = offset + 1 if origin.type == END else None

@@ -25,7 +25,7 @@ def state_rows(state: State) -> Rows:
         history.take([Visible(Change(table, key, None, value), Origin(0, 0, 0, ""), 0, 0)])
     history.close()
     for name, rows in history.rows():
-        found[name] = _values(name, pa.Table.from_batches([rows]))
+        found[name] = _values(name, rows)
     return dict(found)
 
 

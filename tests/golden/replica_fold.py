@@ -114,5 +114,4 @@ def _small_tables(
     for event in log.small():
         outliner.feed(event)
     outliner.finish(*span.close_at)
-    for name, rows in outliner.history.rows():
-        yield name, pa.Table.from_batches([rows])
+    yield from outliner.history.rows()

@@ -56,7 +56,7 @@ def spans_of(coverage: LogCoverage) -> list[Span]:
 
 def history_of(
     coverage: LogCoverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+) -> Iterator[tuple[str, pa.Table]]:
     """The history of every table of one replica, one record after the other: the definition of
     `fold`.
     """
@@ -77,13 +77,11 @@ def history_tables_of(
     coverage: LogCoverage, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, pa.Table]:
     """The same, gathered: one Arrow table per history table, also for those without rows."""
-    parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in history_tables()}
+    nothing = {name: one.schema.empty_table() for name, one in history_tables().items()}
+    parts = {name: [table] for name, table in nothing.items()}
     for name, rows in history_of(coverage, redactor, limits):
         parts[name].append(rows)
-    return {
-        name: pa.Table.from_batches(parts[name], relation.schema)
-        for name, relation in history_tables().items()
-    }
+    return {name: pa.concat_tables(tables) for name, tables in parts.items()}
 
 
 def faults_of(

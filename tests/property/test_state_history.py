@@ -25,7 +25,7 @@ from kraftlog.pipeline.histories import since
 from kraftlog.state.arrow_events import Event, events_of, in_offset_order
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.history import History, history_tables, versions_of
+from kraftlog.state.history import HeldVersions, History, history_tables, versions_of
 from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import scan
 from kraftlog.state.outline import (
@@ -35,7 +35,7 @@ from kraftlog.state.outline import (
     Outliner,
     outline_from,
 )
-from kraftlog.state.replay import Replay, Visible
+from kraftlog.state.replay import Replay
 from kraftlog.state.versions import holding_at
 from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
@@ -164,9 +164,11 @@ def by_definition(outline: Outline, base: list[Event], log: list[Event]) -> tupl
     for event in log:
         history.take(replay.apply(event.origin, event.data))
     history.close(outline.close_offset, outline.close_timestamp)
-    rows = [part for name, part in history.rows() if name == "partitions"]
-    table = pa.Table.from_batches(rows, history_tables()["partitions"].schema)
-    return table, [one for one in replay.faults if one.origin.type in PARTITION_TYPES]
+    rows = [history_tables()["partitions"].schema.empty_table()]
+    rows += [part for name, part in history.rows() if name == "partitions"]
+    return pa.concat_tables(rows), [
+        one for one in replay.faults if one.origin.type in PARTITION_TYPES
+    ]
 
 
 def as_set(table: pa.Table) -> list[str]:
@@ -382,13 +384,10 @@ def test_the_filter_at_an_offset_is_the_state_there(replica: Replica) -> None:
         assert state_rows(image_at(coverage, offset, CLEAR).state) == rows_at_offset(tables, offset)
 
 
-def as_known_again(parts: Iterable[tuple[str, pa.RecordBatch]], at: int) -> list[Visible]:
+def as_known_again(parts: Iterable[tuple[str, pa.Table]], at: int) -> dict[str, HeldVersions]:
     """What a history tells of an offset, for a replay to go on from."""
-    return [
-        one
-        for name, rows in parts
-        for one in versions_of(name, holding_at(pa.Table.from_batches([rows]), at))
-    ]
+    held = {name: holding_at(rows, at) for name, rows in parts}
+    return {name: HeldVersions(rows, list(versions_of(name, rows))) for name, rows in held.items()}
 
 
 @given(histories, st.integers(0, 40), st.integers(0, 40))
@@ -415,8 +414,7 @@ def test_small_tables_go_on_from_their_history(log: list[Record], cut: int, at: 
     assert second.finish() == wanted
     assert second.replay.state == whole.replay.state
     told, gone_on = (
-        {name: since(pa.Table.from_batches([rows]), at) for name, rows in one.history.rows()}
-        for one in (whole, second)
+        {name: since(rows, at) for name, rows in one.history.rows()} for one in (whole, second)
     )
     for name in told | gone_on:
         nothing = history_tables()[name].schema.empty_table()
