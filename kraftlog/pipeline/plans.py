@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog import relations
+from kraftlog.native.folding import Lists
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.evidence import record_types_of
 from kraftlog.pipeline.run import Run
@@ -336,13 +337,13 @@ def cluster_in(lake: Lake) -> Cluster:
     named = dict(zip(ids.to_pylist(), names.to_pylist(), strict=True))
     topics = [named.get(one, one) for one in coded.dictionary.to_pylist()]
     topic = np.array([numbers.setdefault(one, len(numbers)) for one in topics], np.int64)
-    partitions = Partitions.in_columns(
+    partitions = Partitions(
         [*numbers],
         topic[coded.indices.to_numpy()],
         partition.to_numpy().astype(np.int64),
-        replicas,
-        isr,
-        leader,
+        Lists.of(replicas),
+        Lists.of(isr),
+        leader.to_numpy().astype(np.int64),
     )
     found = (Broker(*(cell.as_py() for cell in one)) for one in brokers)
     return Cluster({one.id: one for one in found}, partitions)

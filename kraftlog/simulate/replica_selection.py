@@ -2,8 +2,8 @@
 rest costs.
 
 In: brokers and partitions of a state, from an image or from the lake's history tables, a selector,
-and what is read. Out: counts and bytes per rack and topic, or per partition. Everything goes by columns:
-a selector of ours is asked once for all partitions that lie alike. Source: KIP-392 "Motivation",
+and what is read. Out: counts and bytes per rack and topic, or per partition. Everything goes by columns,
+also what the built-in selectors say; one of the user's is asked partition by partition. Source: KIP-392 "Motivation",
 "Preferred Read Replica", "Metrics".
 """
 
@@ -17,12 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.errors import UsageError
-from kraftlog.quorum.evidence import Longs
+from kraftlog.native.folding import Lists
+from kraftlog.native.sorting import ascending
+from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.simulate.selectors import (
     BUILT_IN,
     ClientMetadata,
+    LeaderSelector,
     Node,
     PartitionView,
+    RackAwareReplicaSelector,
     ReplicaSelector,
     ReplicaView,
     SeedRackAwareSelector,
@@ -58,72 +62,44 @@ class DataPartition(NamedTuple):
     leader: int
 
 
-class Lying(NamedTuple):
-    """On which brokers a partition lies."""
-
-    replicas: Sequence[int]
-    isr: Sequence[int]
-    leader: int
-
-
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Data partitions as columns, an element for each: `topic` is a place in `topics`, and `lying`
-    one in `lyings`.
-    """
+    """Data partitions as columns, an element for each: `topic` is a place in `topics`."""
 
     topics: Sequence[str]
     topic: Longs
     partition: Longs
-    lyings: Sequence[Lying]
-    lying: Longs
+    replicas: Lists
+    isr: Lists
+    leader: Longs
 
     @classmethod
     def of(cls, partitions: Iterable[DataPartition]) -> "Partitions":
         """The same one by one."""
-        topics, lyings = dict[str, int](), dict[tuple[Any, ...], int]()
-        columns = [
-            (
-                topics.setdefault(topic, len(topics)),
-                partition,
-                lyings.setdefault((tuple(replicas), tuple(isr), leader), len(lyings)),
-            )
-            for topic, partition, replicas, isr, leader in partitions
-        ]
-        topic, partition, lying = np.array(columns, np.int64).reshape(-1, 3).T
-        return cls([*topics], topic, partition, [Lying(*one) for one in lyings], lying)
-
-    @classmethod
-    def in_columns(
-        cls,
-        topics: Sequence[str],
-        topic: Longs,
-        partition: Longs,
-        replicas: pa.ListArray,
-        isr: pa.ListArray,
-        leader: pa.Array,
-    ) -> "Partitions":
-        """The same from Arrow: lists of 32-bit ids, none of them null."""
-        known = dict[tuple[bytes, bytes, int], int]()
-        cells = zip(_cells(replicas), _cells(isr), leader.to_pylist(), strict=True)
-        lying = np.fromiter((known.setdefault(one, len(known)) for one in cells), np.int64)
-        lyings = [Lying(_ids(held), _ids(caught_up), led) for held, caught_up, led in known]
-        return cls(topics, topic, partition, lyings, lying)
+        found, topics = list(partitions), dict[str, int]()
+        lists = pa.list_(pa.int32())
+        topic = [topics.setdefault(one.topic, len(topics)) for one in found]
+        return cls(
+            [*topics],
+            np.array(topic, np.int64),
+            np.array([one.partition for one in found], np.int64),
+            Lists.of(pa.array([one.replicas for one in found], lists)),
+            Lists.of(pa.array([one.isr for one in found], lists)),
+            np.array([one.leader for one in found], np.int64),
+        )
 
     def __iter__(self) -> Iterator[DataPartition]:
-        columns = (self.topic, self.partition, self.lying)
-        for topic, partition, lying in zip(*(one.tolist() for one in columns), strict=True):
-            yield DataPartition(self.topics[topic], partition, *self.lyings[lying])
+        columns = (self.topic.tolist(), self.partition.tolist(), self.leader.tolist())
+        for topic, partition, leader, replicas, isr in zip(
+            *columns, _cells(self.replicas), _cells(self.isr), strict=True
+        ):
+            yield DataPartition(self.topics[topic], partition, replicas, isr, leader)
 
 
-def _cells(lists: pa.ListArray) -> list[bytes]:
-    """The bytes of each list."""
-    raw = lists.values.to_numpy().astype(np.int32, copy=False).tobytes()
-    return [raw[4 * start : 4 * end] for start, end in pairwise(lists.offsets.to_numpy().tolist())]
-
-
-def _ids(cell: bytes) -> tuple[int, ...]:
-    return (*np.frombuffer(cell, np.int32).tolist(),)
+def _cells(lists: Lists) -> Iterator[list[int]]:
+    """The lists one by one."""
+    values = lists.values.tolist()
+    return (values[start:end] for start, end in pairwise(lists.offsets.tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +157,8 @@ class Read(NamedTuple):
         return self.broker_id if self.is_preferred_replica else FROM_LEADER
 
 
-_NOBODY = -2
-"""In columns of broker ids: none."""
+_NOBODY, _NOWHERE = -2, -1
+"""In columns of broker ids: none; in those of racks: a broker that is not there, and one without."""
 
 
 class Counts(NamedTuple):
@@ -223,7 +199,7 @@ class Selection:
     topics: Sequence[str]
     topic: Longs
     partition: Longs
-    reads: npt.NDArray[np.int64]
+    reads: Longs
     """By partition, rack and field of `Read`; `_NOBODY` for none, and all of an offline one."""
     volume: Floats
 
@@ -267,7 +243,6 @@ def select_all(
     Raises UsageError where a selector fails, or answers with a replica that it was not shown.
     """
     racks, held = cluster.racks, cluster.partitions
-    distinct, read = reads_of(cluster, selector)
     topics = sorted(held.topics)
     codes = {name: at for at, name in enumerate(topics)}
     topic = np.array([codes[one] for one in held.topics], np.int64)[held.topic]
@@ -276,10 +251,29 @@ def select_all(
     if traffic is not None:
         amounts = [traffic.of(one.topic, one.partition) for one in held]
         volume = np.array(amounts, np.float64).reshape(volume.shape)
-    table = np.array([[_numbers(one) for one in reads] for reads in distinct], np.int64)
-    table = table.reshape(len(distinct), len(racks), len(Read._fields))
-    reads = table[read[order]]
+    reads = reads_of(cluster, selector)[order]
     return Selection(racks, topics, topic[order], held.partition[order], reads, volume[order])
+
+
+def reads_of(cluster: Cluster, selector: ReplicaSelector) -> Longs:
+    """Where consumers of each rack read each partition, by partition, rack and field of `Read`.
+    What a broker would see of a follower's log is not in the metadata: members of the ISR count as
+    caught up, and only the KIP's own selector is shown replicas outside it, as far behind.
+    """
+    # No broker of Kafka's has a number below 0: those stand for nobody.
+    alive = (one for one in cluster.brokers.values() if not one.fenced and one.id >= 0)
+    nodes = [Node(one.id, one.rack) for one in alive]
+    if type(selector) in BUILT_IN.values():
+        return _by_columns(cluster, nodes, selector)
+    clients = [ClientMetadata(rack) for rack in cluster.racks]
+    inside = {one.id: ReplicaView(one, 0) for one in nodes}
+    outside = isinstance(selector, SeedRackAwareSelector)
+    behind = {one.id: ReplicaView(one, -1) for one in nodes} if outside else {}
+    asked = []
+    for one in cluster.partitions:
+        at, view = TopicPartition(one.topic, one.partition), _view(one, inside, behind)
+        asked.append([_numbers(_read(selector, at, client, view)) for client in clients])
+    return np.array(asked, np.int64).reshape(len(asked), len(clients), len(Read._fields))
 
 
 def _numbers(read: Read | None) -> tuple[int, ...]:
@@ -290,31 +284,77 @@ def _numbers(read: Read | None) -> tuple[int, ...]:
     return (*map(int, read[:4]), closest_id)
 
 
-def reads_of(cluster: Cluster, selector: ReplicaSelector) -> tuple[list[list[Read | None]], Longs]:
-    """Where consumers of each rack read, and which of that holds for each partition. What a broker
-    would see of a follower's log is not in the metadata: members of the ISR count as caught up, and
-    only the KIP's own selector is shown replicas outside it, as far behind. A built-in selector is
-    asked once for all partitions that lie alike: it looks at nothing else.
-    """
-    clients = [ClientMetadata(rack) for rack in cluster.racks]
-    outside = isinstance(selector, SeedRackAwareSelector)
-    nodes = [Node(one.id, one.rack) for one in cluster.brokers.values() if not one.fenced]
-    inside = {one.id: ReplicaView(one, 0) for one in nodes}
-    behind = {one.id: ReplicaView(one, -1) for one in nodes} if outside else {}
-    held = cluster.partitions
+def _named(numbers: Sequence[int]) -> Read | None:
+    """Numbers as a read."""
+    broker_id, leader_is_local, is_local, is_preferred, closest_id = numbers
+    if broker_id == _NOBODY:
+        return None
+    near = None if closest_id == _NOBODY else closest_id
+    return Read(broker_id, leader_is_local > 0, is_local > 0, is_preferred > 0, near)
 
-    def reads(at: TopicPartition, lying: Lying) -> list[Read | None]:
-        view = _view(lying, inside, behind)
-        return [_read(selector, at, client, view) for client in clients]
 
-    if type(selector) in BUILT_IN.values():
-        return [reads(TopicPartition("", 0), lying) for lying in held.lyings], held.lying
-    asked = [reads(TopicPartition(one.topic, one.partition), Lying(*one[2:])) for one in held]
-    return asked, np.arange(len(asked))
+def _by_columns(cluster: Cluster, nodes: Sequence[Node], selector: ReplicaSelector) -> Longs:
+    """What a built-in selector says, of all partitions at once."""
+    held, racks = cluster.partitions, cluster.racks
+    count, places = len(held.topic), {rack: at for at, rack in enumerate(racks)}
+    racks_of = {one.id: places.get(one.rack or "", _NOWHERE) for one in nodes}
+    row, broker = _rows_and_values(held.replicas)
+    in_isr = _among(_packed(row, broker), ascending(_packed(*_rows_and_values(held.isr))))
+    rack = _looked_up(racks_of, broker)
+    is_seen = rack >= 0
+    if not isinstance(selector, SeedRackAwareSelector):
+        is_seen &= in_isr
+    # Those of the ISR before others, then the highest id.
+    rank = in_isr.astype(np.int64) << 32 | broker
+    best = np.full(count * len(racks), _NOBODY)
+    np.maximum.at(best, (row * len(racks) + rack)[is_seen], rank[is_seen])
+    leader_rack = _looked_up(racks_of, held.leader)
+    of_leader = in_isr & (broker == held.leader[row])
+    can_be_read = np.bincount(row[of_leader], minlength=count) > 0
+    leader, leader_is_near = held.leader[:, None], leader_rack[:, None] == np.arange(len(racks))
+    caught_up = np.where(best < 0, _NOBODY, best & 0xFFFFFFFF).reshape(count, len(racks))
+    nearest = np.where(leader_is_near & can_be_read[:, None], leader, caught_up)
+    chosen = {
+        LeaderSelector: np.full_like(nearest, _NOBODY),
+        RackAwareReplicaSelector: nearest,
+        SeedRackAwareSelector: caught_up,
+    }[type(selector)]
+    is_near = chosen != _NOBODY
+    chosen = np.where(is_near, chosen, leader)
+    fields = (chosen, leader_is_near, is_near | leader_is_near, chosen != leader, nearest)
+    reads = np.stack([*np.broadcast_arrays(*fields)], axis=2).astype(np.int64)
+    reads[leader_rack == _NOBODY] = _numbers(None)
+    return reads
+
+
+def _looked_up(racks_of: Mapping[int, int], brokers: Longs) -> Longs:
+    """The places of some brokers' racks; `_NOBODY` where a broker is not there."""
+    known = np.array(sorted(racks_of), np.int64)
+    racks = np.array([*(racks_of[one] for one in known.tolist()), _NOBODY], np.int64)
+    return racks[np.where(_among(brokers, known), np.searchsorted(known, brokers), -1)]
+
+
+def _packed(rows: Longs, brokers: Longs) -> Longs:
+    return rows << 32 | brokers & 0xFFFFFFFF
+
+
+def _among(wanted: Longs, known: Longs) -> Flags:
+    """Which of some numbers are among others, which are in order."""
+    places = np.searchsorted(known, wanted)
+    found: Flags = np.append(known, -1)[places] == wanted
+    found &= places < len(known)
+    return found
+
+
+def _rows_and_values(lists: Lists) -> tuple[Longs, Longs]:
+    """Every value of some lists, and the place of its list."""
+    sizes = np.diff(lists.offsets)
+    values = lists.values[lists.offsets[0] : lists.offsets[-1]].astype(np.int64)
+    return np.repeat(np.arange(len(sizes)), sizes), values
 
 
 def _view(
-    one: Lying, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
+    one: DataPartition, inside: Mapping[int, ReplicaView], behind: Mapping[int, ReplicaView]
 ) -> PartitionView:
     """What a selector sees: replicas in the ISR as they are `inside`, others as they are `behind`,
     if there."""
@@ -412,10 +452,11 @@ def partition_rows(
 ) -> Iterator[Row]:
     """One row per rack of consumers and partition."""
     brokers = {one.id: one.rack for one in cluster.brokers.values()}
-    distinct, places = reads_of(cluster, selector)
-    for one, at in zip(cluster.partitions, places.tolist(), strict=True):
+    reads = reads_of(cluster, selector).tolist()
+    for one, of_racks in zip(cluster.partitions, reads, strict=True):
         volumes = traffic.of(one.topic, one.partition)
-        for rack, read, volume in zip(cluster.racks, distinct[at], volumes, strict=True):
+        for rack, numbers, volume in zip(cluster.racks, of_racks, volumes, strict=True):
+            read = _named(numbers)
             amounts = (0.0, 0.0, 0.0)
             if read is not None:
                 amounts = _crossing(volume, read.leader_is_local, read.is_local)

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -42,6 +41,7 @@ from kraftlog.simulate.replica_selection import (
     DataPartition,
     Partitions,
     rack_rows,
+    reads_of,
     select_all,
     topic_rows,
 )
@@ -271,27 +271,25 @@ def test_counts_per_rack_and_topic() -> None:
     assert found["c", "u"]["offline_count"] == 1
 
 
-BROKER_IDS = st.lists(st.integers(-1, 5), max_size=4).map(tuple)
-LYING = st.tuples(BROKER_IDS, BROKER_IDS, st.integers(-1, 5))
+BROKER_IDS = st.lists(st.integers(-2, 5), max_size=4).map(tuple)
+LYING = st.tuples(BROKER_IDS, BROKER_IDS, st.integers(-2, 5))
+BROKER = st.builds(Broker, st.integers(-1, 5), st.sampled_from(["a", "b", "", None]), st.booleans())
 
 
-@given(st.lists(st.tuples(st.sampled_from("tuv"), st.integers(0, 9), LYING), max_size=12))
-def test_partitions_in_columns_are_those_one_by_one(
+@given(
+    st.lists(BROKER, max_size=6),
+    st.lists(st.tuples(st.sampled_from("tuv"), st.integers(0, 9), LYING), max_size=12),
+    st.sampled_from([LeaderSelector, RackAwareReplicaSelector, SeedRackAwareSelector]),
+)
+def test_a_selector_of_ours_says_of_columns_what_it_says_when_it_is_asked(
+    brokers: list[Broker],
     found: list[tuple[str, int, tuple[tuple[int, ...], tuple[int, ...], int]]],
+    built_in: type[ReplicaSelector],
 ) -> None:
-    replicas, isr, leader = ([lying[at] for _, _, lying in found] for at in range(3))
-    lists = pa.list_(pa.int32())
-    in_columns = Partitions.in_columns(
-        ["t", "u", "v"],
-        np.array(["tuv".index(topic) for topic, _, _ in found], np.int64),
-        np.array([number for _, number, _ in found], np.int64),
-        pa.array(replicas, lists),
-        pa.array(isr, lists),
-        pa.array(leader, pa.int32()),
-    )
-    told = Partitions.of(DataPartition(topic, number, *lying) for topic, number, lying in found)
-    assert [*in_columns] == [*told]
-    assert in_columns.lyings == told.lyings
+    partitions = Partitions.of(DataPartition(topic, at, *lying) for topic, at, lying in found)
+    quorum = Cluster({one.id: one for one in brokers}, partitions)
+    of_ones_own = type("OfOnesOwn", (built_in,), {})
+    assert reads_of(quorum, built_in()).tolist() == reads_of(quorum, of_ones_own()).tolist()
 
 
 def test_as_drafted_a_replica_outside_the_isr_may_be_read() -> None:
