@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
-from kraftlog.contracts.gx import Column, gx, new_context, new_source
+from kraftlog.contracts.gx import Column, gx, made_once, new_context, new_source
 from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
 from kraftlog.contracts.suites import AUDIT, Contract, ContractResult, Suite, class_name
 from kraftlog.tables.lake import Lake
@@ -79,7 +79,8 @@ def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:
     if expectations:
         data = source.get_asset(suite.name).get_batch_definition(_WHOLE)
         batch = data.get_batch({"dataframe": subject.frame})
-        validation = batch.validate(gx.ExpectationSuite(suite.name, expectations=expectations))
+        with made_once():
+            validation = batch.validate(gx.ExpectationSuite(suite.name, expectations=expectations))
         # The results come in an order of their own.
         judged = {one.expectation_config.meta[_NUMBER]: one for one in validation.results}
     return [

@@ -95,12 +95,16 @@ def _counts(rows: pa.Table) -> pa.Table:
     """
     names = rows.column_names
     if len(names) == 1:
-        found = rows.column(0).value_counts()
-        keys, counts = [found.field("values")], found.field("counts")
-    else:
-        grouped = rows.group_by(names).aggregate([([], "count_all")])
-        keys, counts = [grouped.column(name) for name in names], grouped.column("count_all")
-    return pa.table([*map(_plain, keys), counts], [*names, ROWS])
+        column = rows.column(0).combine_chunks()
+        is_coded = pa.types.is_dictionary(column.type)
+        found = (column.indices if is_coded else column).value_counts()
+        values, counts = found.flatten()
+        return pa.table(
+            [column.dictionary.take(values) if is_coded else values, counts], [*names, ROWS]
+        )
+    grouped = rows.group_by(names).aggregate([([], "count_all")])
+    keys = [_plain(grouped.column(name)) for name in names]
+    return pa.table([*keys, grouped.column("count_all")], [*names, ROWS])
 
 
 def _plain(values: Any) -> Any:

@@ -48,8 +48,10 @@ class RunOfLake:
     """A run and its lake; opens each table once."""
 
     def __init__(self, lake: Lake, run_id: str, number: int) -> None:
-        self._lake, self._run_id, self._number = lake, run_id, number
-        self._scans = Scans(lake)
+        # What has been opened under the run's lease is not known here.
+        self._lake = Lake(lake.root, lake.token, {})
+        self._run_id, self._number = run_id, number
+        self._scans = Scans(self._lake)
 
     def table_subject(self, suite: Suite) -> SuiteRows:
         """The rows, or the counts, of a suite's tables."""

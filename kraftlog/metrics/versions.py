@@ -1,7 +1,7 @@
 """Rows of a history table → lives of its objects.
 
-In: rows of one lineage, part by part, each with its KEYS and VALIDITY. Out: `Lives`. Versions of an
-object mostly lie next to each other in a part, in offset order, and follow each other without a
+In: rows of one lineage, part by part, each with its KEYS and VALIDITY, but for `record_offset` where
+none is null. Out: `Lives`. Versions of an object mostly lie next to each other in a part, in offset order, and follow each other without a
 gap: such a stretch is looked at as a whole, and only stretches are brought in order. Rows in any
 order give the same lives; the one in which histories are written gives them soonest.
 """
@@ -42,40 +42,55 @@ _STRETCH = {
 """What is known of a stretch, as of a life in `Lives`; `at` is the place of its first version."""
 
 
-class _Gathered:
-    """Versions and stretches of the parts so far; `keys` numbers the values of each key column."""
+class Gathered:
+    """The versions of one history table's objects, and their stretches, of the parts so far; `keys`
+    numbers the values of each key column.
+    """
 
-    def __init__(self, keys: int) -> None:
-        self.known: list[dict[object, int]] = [{} for _ in range(keys)]
+    def __init__(self, table: str) -> None:
+        self.table = table
+        keys = KEYS[table]
+        self.known: list[dict[object, int]] = [{} for _ in keys]
         self.ends: list[Longs] = [np.empty(0, np.int64)]
-        self.keys: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(keys)]
+        self.keys: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in keys]
         self.stretches: dict[str, list[_Array]] = {
             name: [np.empty(0, kind)] for name, kind in _STRETCH.items()
         }
         self.last_base = -1
 
-
-def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
-    """The lives of one history table's objects."""
-    found = _Gathered(len(KEYS[table]))
-    for rows in parts:
-        if table == "features":
+    def add(self, rows: pa.Table) -> None:
+        """Take in one more part."""
+        if self.table == "features":
             named = rows.column("name").cast(pa.string())
             rows = rows.filter(pc.not_equal(named, "kraft.version"))
         if rows.num_rows:
-            _gather(found, rows, [rows.column(name).combine_chunks() for name in KEYS[table]])
-    return _joined(found)
+            _gather(self, rows, [rows.column(name).combine_chunks() for name in KEYS[self.table]])
+
+    def lives(self) -> Lives:
+        """The lives, once all parts are taken in; what was gathered is let go."""
+        return _joined(self)
 
 
-def _gather(found: _Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
+def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
+    """The lives of one history table's objects."""
+    found = Gathered(table)
+    for rows in parts:
+        found.add(rows)
+    return found.lives()
+
+
+def _gather(found: Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
     begins: Longs = rows.column("valid_from_offset").to_numpy()
-    ends: Longs = rows.column("valid_to_offset").fill_null(OPEN).to_numpy()
+    ended = rows.column("valid_to_offset")
+    ends: Longs = (ended.fill_null(OPEN) if ended.null_count else ended).to_numpy()
     breaks = begins[1:] != ends[:-1]
     for codes in map(_codes, keys):
         breaks |= codes[1:] != codes[:-1]
     first = np.append(0, np.flatnonzero(breaks) + 1)
     last = np.append(first[1:], len(ends)) - 1
-    based = np.asarray(rows.column("record_offset").is_null(), np.bool_)
+    based = np.zeros(len(ends), np.bool_)
+    if "record_offset" in rows.column_names:
+        based = np.asarray(rows.column("record_offset").is_null(), np.bool_)
     stretches = {
         "at": first + sum(map(len, found.ends)),
         "began": begins[first],
@@ -95,7 +110,7 @@ def _gather(found: _Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
     found.last_base = max(found.last_base, int(begins[based].max(initial=-1)))
 
 
-def _joined(found: _Gathered) -> Lives:
+def _joined(found: Gathered) -> Lives:
     """Stretches that follow each other without a gap are one life, in whatever parts they lie."""
     stretches = {name: _whole(values) for name, values in found.stretches.items()}
     keys = [_whole(numbers) for numbers in found.keys]
@@ -172,6 +187,6 @@ def _codes(column: pa.Array) -> _Array:
 
 def _ms(column: pa.ChunkedArray, places: Longs) -> Longs:
     """The times at some places, −1 for null."""
-    times = column.cast(pa.int64()).fill_null(-1000).to_numpy()[places]
+    times = column.take(pa.array(places)).cast(pa.int64()).fill_null(-1000).to_numpy()
     found: Longs = np.floor_divide(times, 1000)
     return found

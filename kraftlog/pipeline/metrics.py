@@ -5,6 +5,7 @@ from concurrent.futures import Executor, Future
 
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
 from kraftlog.pipeline.derive import declared_in, derive
+from kraftlog.pipeline.object_lives import GatheredFiles
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
 
@@ -12,13 +13,15 @@ COPIES, PLANS = declared_in(copies), declared_in(plans)
 MEASURES = declared_in(snapshot_measures, record_measures, quorum_measures)
 
 
-def looked_at(run: Run, beside: Executor) -> Future[SharedMeasures] | None:
-    """The long looks at the lake that the measures are taken from, begun beside other work; None
-    where the newest run has been measured.
+def looked_at(
+    run: Run, beside: Executor, before: Future[dict[str, GatheredFiles]] | None = None
+) -> Future[SharedMeasures] | None:
+    """The long looks at the lake that the measures are taken from, begun beside other work, with
+    what was gathered `before` the run; None where the newest run has been measured.
     """
     run.quorum  # noqa: B018 what both threads need is looked up once
     is_missing = run.lacks(*(one.spec.name for one in MEASURES))
-    return beside.submit(SharedMeasures.prepared, run) if is_missing else None
+    return beside.submit(SharedMeasures.prepared, run, before) if is_missing else None
 
 
 def metrics(

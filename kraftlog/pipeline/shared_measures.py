@@ -5,8 +5,8 @@ In: the newest run. Out: values of `metrics`. Memory is that of a few row groups
 batches of the shared log, and what is kept per object and version.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from kraftlog.metrics import compaction, compaction_rows
 from kraftlog.metrics.amplification import events_of
@@ -27,18 +26,16 @@ from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
-from kraftlog.metrics.versions import KEYS, VALIDITY, lives
 from kraftlog.pipeline.known_records import scanned
+from kraftlog.pipeline.object_lives import GatheredFiles, lives_in
 from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Row, Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
-from kraftlog.quorum.history import ahead
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
-from kraftlog.tables.parquet import filesystem_of
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,17 @@ class SharedMeasures:
     """Everything that a run's measures are taken from."""
 
     run: Run
+    before: Future[dict[str, GatheredFiles]] | None = None
+    """What was gathered of the history before the run, if anything."""
 
     @classmethod
-    def prepared(cls, run: Run) -> "SharedMeasures":
+    def prepared(
+        cls, run: Run, before: Future[dict[str, GatheredFiles]] | None = None
+    ) -> "SharedMeasures":
         """With the two long looks at the lake, which are taken side by side: at its records, and at
         its history.
         """
-        found = cls(run)
+        found = cls(run, before)
         read = partial(getattr, found)
         for name in ("log", "brokers"):  # what both of them need
             read(name)
@@ -87,20 +88,7 @@ class SharedMeasures:
     @cached_property
     def lives(self) -> dict[str, Lives]:
         """The lives of the objects of each history table."""
-        return {name: lives(name, ahead(self._versions(name))) for name in KEYS}
-
-    def _versions(self, name: str) -> Iterator[pa.Table]:
-        """When the versions of the shared lineage held, and of what. File by file, as ids that many
-        versions share stay dictionaries so.
-        """
-        columns = [*VALIDITY, *KEYS[name]]
-        repeated = [one for one in columns if one == "topic_id"]
-        for added, values in self.run.lake.files(name):
-            if values["lineage"] == MAIN:
-                filesystem, path = filesystem_of(f"{self.run.lake.path(name)}/{added['path']}")
-                file = pq.ParquetFile(path, filesystem=filesystem, read_dictionary=repeated)
-                with file:
-                    yield file.read(columns=columns, use_threads=False)
+        return lives_in(self.run.lake, {} if self.before is None else self.before.result())
 
     def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
         """Versions of the shared lineage; `alive`: only those that still hold."""

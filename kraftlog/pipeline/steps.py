@@ -15,6 +15,7 @@ from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
+from kraftlog.pipeline.object_lives import GatheredFiles, ended_before
 from kraftlog.pipeline.page import get_ready, write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
@@ -73,18 +74,22 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """The same, with what it came to. Contracts come after the metrics, which publish too."""
     with (
         _run(start_spark, options, reads_input=True) as run,
-        ThreadPoolExecutor(2) as beside,
+        ThreadPoolExecutor(8) as beside,
     ):
+        gathered: list[Future[dict[str, GatheredFiles]]] = []
 
         def meanwhile() -> None:
             JUDGE.start()
+            gathered.append(beside.submit(ended_before, run.lake))
             beside.submit(get_ready)
 
         is_new = _decode(run, meanwhile)
-        told = _materialize(run)
-        begun = looked_at(run, beside)
-        code = _audit(run, told)
         contracts = Contracts(run)
+        contracts.begin(beside)
+        told = _materialize(run)
+        begun = looked_at(run, beside, *gathered)
+        contracts.begin(beside)
+        code = _audit(run, told)
         contracts.begin(beside)
         _metrics(run, begun, lambda: contracts.begin(beside))
         broken = _contracts(run, contracts)

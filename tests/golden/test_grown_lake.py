@@ -1,12 +1,15 @@
 """What a run leaves in a lake whose input has grown, was cut, or that a killed run has begun."""
 
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kraftlog.config import load_options
+from kraftlog.metrics.objects import Lives
+from kraftlog.pipeline.object_lives import ended_before, lives_in
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import state_tables
@@ -76,6 +79,45 @@ def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
     bring_up(lab.root, Lake(str(anew)))
     for name in state_tables():
         assert contents(lab.lake, name) == contents(Lake(str(anew)), name), name
+
+
+def test_what_had_ended_is_gathered_before_what_is_new_is_known(tmp_path: Path) -> None:
+    """The lives of objects are the same with it; also where its files are no longer there, and
+    where they could not be read.
+    """
+    lab = Lab(tmp_path)
+    log = lab.log("1")
+    whole = log.read_bytes()
+    shutil.rmtree(lab.root / "11")
+    lab.log("3").unlink()
+    log.write_bytes(whole[:20_000])
+    lab.bring_up()
+    before, lost, past = ended_before(lab.lake), ended_before(lab.lake), ended_partitions(lab)
+    assert past
+    log.write_bytes(whole)
+    lab.bring_up()
+    gathered = before["partitions"].paths
+    assert gathered == {f"{lab.lake.path('partitions')}/{one}" for one in past}
+    lost["partitions"].paths.add("no longer there")
+    alone = told(lives_in(lab.lake, {}))
+    assert told(lives_in(lab.lake, before)) == told(lives_in(lab.lake, lost)) == alone
+    for path in gathered:
+        Path(path).write_bytes(b"torn")
+    again = ended_before(lab.lake)
+    assert ("partitions" in again, "topics" in again) == (False, True)
+
+
+def told(found: dict[str, Lives]) -> dict[str, Any]:
+    """All that is known of lives, in an order that does not depend on how objects are numbered."""
+    columns = [one.name for one in fields(Lives)[:-2]]
+    return {
+        name: (
+            sorted(zip(*(getattr(one, column).tolist() for column in columns), strict=True)),
+            sorted(zip(one.ends.offsets.tolist(), one.ends.before.tolist(), strict=True)),
+            one.last_base,
+        )
+        for name, one in found.items()
+    }
 
 
 def ended_partitions(lab: Lab) -> set[str]:
