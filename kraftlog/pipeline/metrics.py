@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import cache, partial
 
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
 from kraftlog.pipeline.derive import declared_in, derive
@@ -10,7 +11,8 @@ from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
 
 COPIES, PLANS = declared_in(copies), declared_in(plans)
-MEASURES = declared_in(snapshot_measures, record_measures, quorum_measures)
+_MEASURED = [declared_in(one) for one in (snapshot_measures, record_measures, quorum_measures)]
+MEASURES = [one for some in _MEASURED for one in some]
 
 
 def looked_at(
@@ -27,12 +29,14 @@ def looked_at(
 def metrics(
     run: Run,
     begun: Future[SharedMeasures] | None = None,
-    halfway: Callable[[], object] = lambda: None,
+    on_the_way: Callable[[], object] = lambda: None,
 ) -> None:
-    """Plan what follows from the newest run and measure it, once per run; `halfway` is called when
-    all is planned.
+    """Plan what follows from the newest run and measure it, once per run; `on_the_way` is called
+    when some tables are written.
     """
     derive(run, COPIES, lambda: run)
     derive(run, PLANS, lambda: run)  # while what was begun goes on
-    halfway()
-    derive(run, MEASURES, begun.result if begun else lambda: SharedMeasures.prepared(run))
+    measured = cache(begun.result if begun else partial(SharedMeasures.prepared, run))
+    for some in _MEASURED:
+        on_the_way()
+        derive(run, some, measured)

@@ -136,10 +136,10 @@ def _audit(run: Run, told: Told | None = None) -> int:
 def _metrics(
     run: Run,
     begun: Future[SharedMeasures] | None = None,
-    halfway: Callable[[], object] = lambda: None,
+    on_the_way: Callable[[], object] = lambda: None,
 ) -> None:
     with step("metrics"):
-        metrics(run, begun, halfway)
+        metrics(run, begun, on_the_way)
 
 
 def _contracts(run: Run, contracts: Contracts | None = None) -> int:
