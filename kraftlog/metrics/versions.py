@@ -1,12 +1,12 @@
 """Rows of a history table → lives of its objects.
 
 In: rows of one lineage, part by part, each with its KEYS and VALIDITY, but for `record_offset` where
-none is null. Out: `Lives`. Versions of an object mostly lie next to each other in a part, in offset order, and follow each other without a
-gap: such a stretch is looked at as a whole, and only stretches are brought in order. Rows in any
-order give the same lives; the one in which histories are written gives them soonest.
+none is null. Out: `Lives`. Versions of an object mostly lie next to each other in a part, in offset
+order, and follow each other without a gap: such a stretch is looked at as a whole, and only
+stretches are brought in order. Rows in any order give the same lives; the one in which histories
+are written gives them soonest.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -69,14 +69,6 @@ class Gathered:
     def lives(self) -> Lives:
         """The lives, once all parts are taken in; what was gathered is let go."""
         return _joined(self)
-
-
-def lives(table: str, parts: Iterable[pa.Table]) -> Lives:
-    """The lives of one history table's objects."""
-    found = Gathered(table)
-    for rows in parts:
-        found.add(rows)
-    return found.lives()
 
 
 def _gather(found: Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:

@@ -2,9 +2,9 @@
 rest costs.
 
 In: brokers and partitions of a state, from an image or from the lake's history tables, a selector,
-and what is read. Out: counts and bytes per rack and topic, or per partition. Everything goes by columns,
-also what the built-in selectors say; one of the user's is asked partition by partition. Source: KIP-392 "Motivation",
-"Preferred Read Replica", "Metrics".
+and what is read. Out: counts and bytes per rack and topic, or per partition. Everything goes by
+columns, also what the built-in selectors say; one of the user's is asked partition by partition.
+Source: KIP-392 "Motivation", "Preferred Read Replica", "Metrics".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ import pyarrow as pa
 from kraftlog.errors import UsageError
 from kraftlog.native.folding import Lists
 from kraftlog.native.sorting import ascending
-from kraftlog.quorum.evidence import Flags, Longs
+from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.selectors import (
     BUILT_IN,
     ClientMetadata,
@@ -158,7 +158,7 @@ class Read(NamedTuple):
 
 
 _NOBODY, _NOWHERE = -2, -1
-"""In columns of broker ids: none; in those of racks: a broker that is not there, and one without."""
+"""In columns of broker ids: none; in those of racks: a broker that is not there, one without."""
 
 
 class Counts(NamedTuple):
@@ -299,7 +299,8 @@ def _by_columns(cluster: Cluster, nodes: Sequence[Node], selector: ReplicaSelect
     count, places = len(held.topic), {rack: at for at, rack in enumerate(racks)}
     racks_of = {one.id: places.get(one.rack or "", _NOWHERE) for one in nodes}
     row, broker = _rows_and_values(held.replicas)
-    in_isr = _among(_packed(row, broker), ascending(_packed(*_rows_and_values(held.isr))))
+    members = ascending(_packed(*_rows_and_values(held.isr)))
+    in_isr = _places(_packed(row, broker), members) >= 0
     rack = _looked_up(racks_of, broker)
     is_seen = rack >= 0
     if not isinstance(selector, SeedRackAwareSelector):
@@ -331,19 +332,19 @@ def _looked_up(racks_of: Mapping[int, int], brokers: Longs) -> Longs:
     """The places of some brokers' racks; `_NOBODY` where a broker is not there."""
     known = np.array(sorted(racks_of), np.int64)
     racks = np.array([*(racks_of[one] for one in known.tolist()), _NOBODY], np.int64)
-    return racks[np.where(_among(brokers, known), np.searchsorted(known, brokers), -1)]
+    return racks[_places(brokers, known)]
 
 
 def _packed(rows: Longs, brokers: Longs) -> Longs:
     return rows << 32 | brokers & 0xFFFFFFFF
 
 
-def _among(wanted: Longs, known: Longs) -> Flags:
-    """Which of some numbers are among others, which are in order."""
-    places = np.searchsorted(known, wanted)
-    found: Flags = np.append(known, -1)[places] == wanted
-    found &= places < len(known)
-    return found
+def _places(wanted: Longs, known: Longs) -> Longs:
+    """Where each number stands among others, which are in order; −1 where it does not."""
+    places: Longs = np.searchsorted(known, wanted)
+    places[places == len(known)] = -1
+    places[np.append(known, -1)[places] != wanted] = -1
+    return places
 
 
 def _rows_and_values(lists: Lists) -> tuple[Longs, Longs]:

@@ -47,7 +47,8 @@ def folded_history(
     """
     log = _Decoded(redactor, parts, limits)
     read = ((file.path, one) for file in log_files(replica) for one in log.read(file))
-    for span in spans_of(covered(replica, read, limits)):
+    spans = spans_of(covered(replica, read, limits))
+    for span in spans:
         base = _Decoded(redactor, parts, limits)
         for _ in base.read(span.base.file) if span.base is not None else ():
             pass
@@ -56,7 +57,8 @@ def folded_history(
         yield from _small_tables(outliner, span, base, log)
         for part in range(parts):
             tables = (base, _PUT), (log, _PUT), (log, _CHANGE)
-            chosen = [one.part(name, part) for one, name in tables]
+            again = span is not spans[-1]
+            chosen = [one.part(name, part, is_kept=again) for one, name in tables]
             yield "partitions", fold(outliner.outline, *chosen)
 
 
@@ -91,9 +93,9 @@ class _Decoded:
         for name, rows in found.control.items():
             self._control[name].append(rows)
 
-    def part(self, name: str, part: int) -> pa.Table:
+    def part(self, name: str, part: int, *, is_kept: bool) -> pa.Table:
         """The records of some partitions, all of each, so that one part's fold needs no other."""
-        rows = self._sliced[name, part]
+        rows = self._sliced[name, part] if is_kept else self._sliced.pop((name, part), [])
         return pa.Table.from_batches(rows) if rows else row_schema(name).empty_table()
 
     def small(self) -> Iterator[Event]:

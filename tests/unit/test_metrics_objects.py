@@ -16,7 +16,7 @@ from kraftlog.metrics.objects import OPEN, Changes, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
-from kraftlog.metrics.versions import VALIDITY, lives
+from kraftlog.metrics.versions import VALIDITY, Gathered
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import moment
 
@@ -25,7 +25,15 @@ Put = tuple[int, str, bool]
 
 
 def history(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> Lives:
-    return lives("features", [versions(puts, base, start)])
+    return lives([versions(puts, base, start)])
+
+
+def lives(parts: list[pa.Table]) -> Lives:
+    """The lives of features."""
+    found = Gathered("features")
+    for rows in parts:
+        found.add(rows)
+    return found.lives()
 
 
 def versions(puts: list[Put], base: tuple[str, ...] = (), start: int = 0) -> pa.Table:
@@ -263,8 +271,8 @@ def test_lives_are_the_same_however_their_rows_lie(
     places = list(range(rows.num_rows))
     random.shuffle(places)
     cuts = [pa.array(places[at::parts], pa.int64()) for at in range(parts)]
-    shuffled = lives("features", [rows.take(cut) for cut in cuts])
-    assert told(shuffled) == told(lives("features", [rows]))
+    shuffled = lives([rows.take(cut) for cut in cuts])
+    assert told(shuffled) == told(lives([rows]))
 
 
 def told(found: Lives) -> tuple[list[Any], list[Any], int]:
