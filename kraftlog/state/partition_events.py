@@ -69,7 +69,6 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         "keys": row_keys,
         "offsets": _numbers(parts, "offset"),
         "kinds": np.repeat(np.array(kinds, np.int8), count),
-        "source": np.arange(len(row_keys), dtype=np.int32),
         "timestamps": _numbers(parts, "timestamp"),
         "epochs": _numbers(parts, "batch_leader_epoch"),
     }
@@ -82,7 +81,7 @@ def gather(outline: Outline, base: pa.Table | None, puts: pa.Table, changes: pa.
         keys=sorted_columns["keys"],
         offsets=sorted_columns["offsets"],
         kinds=sorted_columns["kinds"],
-        source=sorted_columns["source"],
+        source=np.where(order < len(row_keys), order, -1).astype(np.int32),
         timestamps=sorted_columns["timestamps"],
         epochs=sorted_columns["epochs"],
         since=since,
@@ -139,7 +138,7 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     spec = spec_of("PARTITION_RECORD")
     assert spec is not None
     kinds = {field.name: coded(arrow_type(field)) for field in spec.fields}
-    columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
+    columns: dict[str, list[pa.Array]] = {name: [] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
         of_type = "partition_change_record" if is_change else "partition_record"
@@ -147,11 +146,20 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
             held = dict(zip(payload.type.names, payload.flatten(), strict=True))
             for name, kind in kinds.items():
                 if name in ("leader_epoch", "partition_epoch") and is_change:
-                    column = pa.nulls(len(payload), kind)
+                    columns[name].append(pa.nulls(len(payload), kind))
                 else:
-                    column = held[name]
-                columns[name].append(column if column.type == kind else column.cast(kind))
-    return {name: pa.concat_arrays(values) for name, values in columns.items()}
+                    columns[name].append(held[name])
+    return {name: _joined(found, kinds[name]) for name, found in columns.items()}
+
+
+def _joined(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """One column of many, texts of which get their codes at once."""
+    if not columns:
+        return pa.nulls(0, kind)
+    if len({one.type for one in columns}) > 1:
+        columns = [one.cast(kind) for one in columns]
+    joined = pa.concat_arrays(columns)
+    return joined if joined.type == kind else joined.cast(kind)
 
 
 def coded(kind: pa.DataType) -> pa.DataType:
@@ -197,7 +205,6 @@ def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Lo
         "keys": keys[first[row] + within],
         "offsets": table[row, 1],
         "kinds": table[row, 2].astype(np.int8),
-        "source": np.full(len(row), -1, np.int32),
         "timestamps": table[row, 3],
         "epochs": table[row, 4],
     }
