@@ -13,7 +13,7 @@ def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None 
     """One argument per option of `conf/kraftlog.toml`, or of some of them; its help is the first
     sentence there.
     """
-    texts = option_texts()
+    texts, are_switches = option_texts(), switches()
     for option in option_names():
         if only is not None and option not in only:
             continue
@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None 
             continue
         told = _FIRST_SENTENCE.match(texts[option])
         text = _lower_first(told[1] if told else "")
-        if option in switches():
+        if option in are_switches:
             text = text.removeprefix("true ")
             parser.add_argument(flag, action="store_const", const=True, help=text)
         else:
