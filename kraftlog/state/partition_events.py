@@ -138,7 +138,7 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     spec = spec_of("PARTITION_RECORD")
     assert spec is not None
     kinds = {field.name: coded(arrow_type(field)) for field in spec.fields}
-    columns: dict[str, list[pa.Array]] = {name: [] for name in kinds}
+    columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
         of_type = "partition_change_record" if is_change else "partition_record"
@@ -146,20 +146,11 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
             held = dict(zip(payload.type.names, payload.flatten(), strict=True))
             for name, kind in kinds.items():
                 if name in ("leader_epoch", "partition_epoch") and is_change:
-                    columns[name].append(pa.nulls(len(payload), kind))
+                    column = pa.nulls(len(payload), kind)
                 else:
-                    columns[name].append(held[name])
-    return {name: _joined(found, kinds[name]) for name, found in columns.items()}
-
-
-def _joined(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
-    """One column of many, texts of which get their codes at once."""
-    if not columns:
-        return pa.nulls(0, kind)
-    if len({one.type for one in columns}) > 1:
-        columns = [one.cast(kind) for one in columns]
-    joined = pa.concat_arrays(columns)
-    return joined if joined.type == kind else joined.cast(kind)
+                    column = held[name]
+                columns[name].append(column if column.type == kind else column.cast(kind))
+    return {name: pa.concat_arrays(values) for name, values in columns.items()}
 
 
 def coded(kind: pa.DataType) -> pa.DataType:
