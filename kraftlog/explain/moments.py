@@ -26,13 +26,13 @@ from kraftlog.quorum.history import FileRecords, loaded
 from kraftlog.quorum.lineages import MAIN, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.state.replay import Replay, Visible
 from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
-from kraftlog.state.tables import ABORT, BEGIN, END, OPERATIONS
+from kraftlog.state.tables import OPERATIONS, TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow
 
 SNAPSHOT = "SNAPSHOT"
@@ -95,7 +95,7 @@ class MomentSource:
             for record, operations in OPERATIONS.items()
             if any(table.name in tables for table, _ in operations)
         }
-        return frozenset(touching | {BEGIN, END, ABORT})
+        return TRANSACTION_TYPES | touching
 
 
 _Begun = tuple[Replay, int, Moment | None]
@@ -260,9 +260,7 @@ class _Lineage:
         """The records of a window as events; of the partitions' those that are asked for."""
         if self.source.topic is not None:
             window = replace(window, records=self._of_topic(window))
-        streams = [events_of(rows) for rows in window.records.values()]
-        control = [events_of(rows, True) for rows in window.control.values()]
-        return in_offset_order([*streams, *control])
+        return in_offset_order(window.records.values(), window.control.values())
 
     def _of_topic(self, window: RecordWindow) -> dict[str, pa.Table]:
         named = zip(

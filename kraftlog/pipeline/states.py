@@ -38,7 +38,7 @@ from kraftlog.pipeline.shares import (
     sources_of,
 )
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.history import HeldVersions, milliseconds
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
@@ -47,7 +47,7 @@ from kraftlog.state.outline import (
     Outliner,
     outline_from,
 )
-from kraftlog.state.tables import ABORT, BEGIN, END
+from kraftlog.state.tables import BEGIN, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -190,7 +190,7 @@ class States:
         if offset not in self.held or not is_in:
             return stretch.start_offset, None
         if offset not in self.stood:
-            marks = self._events(_ids(stretch.links), (BEGIN, END, ABORT))
+            marks = self._events(_ids(stretch.links), TRANSACTION_TYPES)
             before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
             if before[-1:] == [BEGIN]:
                 return stretch.start_offset, None
@@ -227,10 +227,10 @@ class States:
         """
         wanted = [one for one in self._small_types() if types is None or one[1] in types]
         parts = [self._rows(table, kind, start) for table, kind in wanted]
-        return in_offset_order(
-            events_of(rows, table == "control_records")
-            for (table, _), rows in zip(wanted, of_batches(parts, ids), strict=True)
-        )
+        chosen: dict[str, list[pa.Table]] = {"records": [], "control_records": []}
+        for (table, _), rows in zip(wanted, of_batches(parts, ids), strict=True):
+            chosen[table].append(rows)
+        return in_offset_order(*chosen.values())
 
     def _small_types(self) -> list[tuple[str, str]]:
         """All types of records but those of partitions, and their tables."""

@@ -4,7 +4,6 @@ In: a state, a record's type and its data. Out: the rows that changed, in order.
 replay is a fault changes nothing.
 """
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -62,7 +61,7 @@ def _put(state: State, table: StateTable, put: Put, data: Data) -> list[Change]:
     key = table.key_of(value)
     if _has(value, put.deletes):
         return _set(state, table, key, None)
-    return [*_cascade(state, table.on_put, value), *_set(state, table, key, value)]
+    return _cascade(state, table.on_put, value) + _set(state, table, key, value)
 
 
 def _has(data: Data, wanted: tuple[str, object] | None) -> bool:
@@ -107,7 +106,7 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
             name = ", ".join(map(str, key))
             raise ReplayFault(delete.required, f"there is no {table.noun[0]} {name}")
         return []
-    return [*_cascade(state, table.on_delete, value), *_set(state, table, key, None)]
+    return _cascade(state, table.on_delete, value) + _set(state, table, key, None)
 
 
 def _replace(state: State, table: StateTable, replace: Replace, data: Data) -> list[Change]:
@@ -120,12 +119,14 @@ def _replace(state: State, table: StateTable, replace: Replace, data: Data) -> l
     return changes
 
 
-def _cascade(state: State, cascades: tuple[Cascade, ...], value: Data) -> Iterator[Change]:
+def _cascade(state: State, cascades: tuple[Cascade, ...], value: Data) -> list[Change]:
+    changes: list[Change] = []
     for other, group in cascades:
         for key in state.keys(other, group(value)):
             change = state.set(other, key, None)
             if change is not None:
-                yield change
+                changes.append(change)
+    return changes
 
 
 def _set(state: State, table: StateTable, key: tuple[Any, ...], value: Data | None) -> list[Change]:

@@ -6,10 +6,11 @@ gives them. For what is few; `fold` takes partitions as columns.
 """
 
 from collections.abc import Iterable, Iterator
-from heapq import merge
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
@@ -26,7 +27,7 @@ class Event(NamedTuple):
     data: dict[str, Any] | None
 
 
-def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iterator[Event]:
+def _events_of(rows: pa.Table, is_control: bool) -> Iterator[Event]:
     """The events of rows of one record type, in their order. A checkpoint's rows should have null
     offsets.
     """
@@ -43,7 +44,7 @@ def events_of(rows: pa.Table | pa.RecordBatch, is_control: bool = False) -> Iter
 
 
 def _data_of_rows(
-    rows: pa.Table | pa.RecordBatch, name: str, versions: list[int]
+    rows: pa.Table, name: str, versions: list[int]
 ) -> Iterator[dict[str, Any] | None]:
     """What each row holds; of a version that is not known, what was read by the newest that is."""
     spec = spec_of(name)
@@ -53,8 +54,7 @@ def _data_of_rows(
     if payload_name(spec) not in rows.schema.names:
         yield from (None for _ in versions)
         return
-    column = rows.column(payload_name(spec))
-    struct = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    struct = rows.column(payload_name(spec)).combine_chunks()
     values = dict(
         zip(struct.type.names, (one.to_pylist() for one in struct.flatten()), strict=True)
     )
@@ -98,6 +98,16 @@ def _value(spec: VersionSpec, field: FieldSpec, value: Any) -> Any:
     return [_struct(inner, one) for one in value]
 
 
-def in_offset_order(streams: Iterable[Iterable[Event]]) -> Iterator[Event]:
-    """The events of several types, each in offset order, as one log."""
-    return merge(*streams, key=lambda event: event.origin.offset or 0)
+def in_offset_order(
+    records: Iterable[pa.Table], control: Iterable[pa.Table] = ()
+) -> Iterator[Event]:
+    """The events of rows of several types, each in offset order, as one log; rows without offsets
+    come first, type after type.
+    """
+    kinds = [*((rows, False) for rows in records), *((rows, True) for rows in control)]
+    streams = [_events_of(rows, is_control) for rows, is_control in kinds]
+    offsets = [pc.fill_null(rows.column("offset"), 0).to_numpy() for rows, _ in kinds]
+    turns = np.repeat(np.arange(len(kinds)), [len(one) for one in offsets])
+    order = np.argsort(np.concatenate([np.empty(0, np.int64), *offsets]), kind="stable")
+    for turn in turns[order].tolist():
+        yield next(streams[turn])

@@ -151,14 +151,13 @@ class StateTable:
 
     def key_of(self, data: Data) -> Key:
         """A row's key, from its value."""
-        return tuple([_part(data[name]) for name in self.key])
+        parts = [data[name] for name in self.key]
+        return tuple([_as_map(one) if isinstance(one, list) else one for one in parts])
 
 
-def _part(value: Any) -> Any:
-    """A part of a key; a list of structs, which as a map has one order, as tuples."""
-    if isinstance(value, list):
-        return tuple([tuple(one.values()) for one in value])
-    return value
+def _as_map(structs: list[Data]) -> tuple[tuple[Any, ...], ...]:
+    """A list of structs, which as a map has one order."""
+    return tuple([tuple(one.values()) for one in structs])
 
 
 def by(*fields: str) -> Callable[[Data], Key]:

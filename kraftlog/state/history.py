@@ -13,7 +13,7 @@ state at a time is that before the first batch which is later (`image.offset_at_
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -133,6 +133,13 @@ class _Open(NamedTuple):
     place: int | None = None
 
 
+class _Ended(NamedTuple):
+    version: _Open
+    value: Data
+    offset: int | None
+    timestamp: int | None
+
+
 class HeldVersions(NamedTuple):
     """The versions of one history table that hold at an offset: its rows, and the same row by row
     as what became visible.
@@ -149,7 +156,7 @@ class History:
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, Key], _Open] = {}
-        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in history_tables()}
+        self._ended: dict[str, list[_Ended]] = {name: [] for name in history_tables()}
         self._held: dict[str, pa.Table] = {}
         self._still: dict[str, list[int]] = defaultdict(list)
 
@@ -203,11 +210,11 @@ class History:
 
     def rows(self, least: int = 0) -> Iterator[tuple[str, pa.Table]]:
         """Hand out the finished rows of every table that has at least so many; each row once."""
-        for name, relation in history_tables().items():
-            rows, still = self._rows[name], self._still[name]
-            if (rows or still) and len(rows) + len(still) >= least:
-                self._rows[name], self._still[name] = [], []
-                parts = [pa.Table.from_pylist(rows, schema=relation.schema)]
+        for name in history_tables():
+            ended, still = self._ended[name], self._still[name]
+            if (ended or still) and len(ended) + len(still) >= least:
+                self._ended[name], self._still[name] = [], []
+                parts = [_as_rows(name, ended)]
                 parts += [self._still_held(name, still)] if still else []
                 yield name, pa.concat_tables(parts)
 
@@ -225,20 +232,26 @@ class History:
     def _finish(self, table: str, row: _Open, offset: int | None, timestamp: int | None) -> None:
         if offset is not None and offset <= row.since_offset:
             return  # inside one transaction: nobody ever saw this version
-        shown = _shown(table)
         value = _AS_FEATURE[table](row.value) if table in _AS_FEATURE else row.value
-        self._rows[shown.history].append(
-            {
-                "valid_from_offset": row.since_offset,
-                "valid_to_offset": offset,
-                "valid_from": microseconds(row.since_timestamp),
-                "valid_to": microseconds(timestamp),
-                "record_offset": row.record_offset,
-                "record_type": row.record_type,
-                "batch_leader_epoch": row.batch_leader_epoch,
-                **{name: _cell(one, value[one.json]) for one, name in shown.columns},
-            }
-        )
+        self._ended[_shown(table).history].append(_Ended(row, value, offset, timestamp))
+
+
+def _as_rows(name: str, ended: Sequence[_Ended]) -> pa.Table:
+    """Versions as the rows of a history table, column by column."""
+    began, values = [one.version for one in ended], [one.value for one in ended]
+    columns: list[list[Any]] = [
+        [one.since_offset for one in began],
+        [one.offset for one in ended],
+        [microseconds(one.since_timestamp) for one in began],
+        [microseconds(one.timestamp) for one in ended],
+        [one.record_offset for one in began],
+        [one.record_type for one in began],
+        [one.batch_leader_epoch for one in began],
+        *(_cells(field, values) for field, _ in SHOWN[name].columns),
+    ]
+    schema = history_tables()[name].schema
+    arrays = [pa.array(one, kind) for one, kind in zip(columns, schema.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _shown(table: str) -> Shown:
@@ -258,6 +271,12 @@ def milliseconds(times: Any) -> Any:
     again.
     """
     return pc.fill_null(pc.divide(times.cast(pa.int64()), 1000), LARGEST_MS + 1)
+
+
+def _cells(field: FieldSpec, values: Iterable[Data]) -> list[Any]:
+    """One field of many values."""
+    held = [one[field.json] for one in values]
+    return [_cell(field, one) for one in held] if field.fields else held
 
 
 def _cell(field: FieldSpec, value: Any) -> Any:

@@ -20,7 +20,6 @@ from kraftlog.state.outline import (
     Outline,
     SmallWatcher,
     taken,
-    topic_events,
 )
 from kraftlog.state.partition_events import coded, distinct
 from kraftlog.state.replay import Replay
@@ -122,7 +121,8 @@ class Known:
     ) -> None:
         for event in window.small_events():
             changes, _ = taken(self.small, event, outline, watcher)
-            outline.topics += topic_events((one, event.origin) for one in changes)
+            for one in changes:
+                outline.changes(one, event.origin)
             del self.small.faults[:]
 
     def _touched(

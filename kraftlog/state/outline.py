@@ -5,7 +5,7 @@ an `Outline`: which topics lived when, which transactions hide what until when, 
 cleared. An outline is small and pickles: it goes to every task.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -13,14 +13,12 @@ from kraftlog.state.arrow_events import Event
 from kraftlog.state.history import HeldVersions, History
 from kraftlog.state.replay import FaultyRecord, Origin, Replay, Visible
 from kraftlog.state.state import Change, State
-from kraftlog.state.tables import ABORT, BEGIN, END
+from kraftlog.state.tables import END, TRANSACTION_TYPES
 
 PARTITION_TYPES = frozenset({"PARTITION_RECORD", "PARTITION_CHANGE_RECORD"})
 """What is left to `fold`; everything else goes into the outline."""
 
-OUTLINE_TYPES = frozenset(
-    {"TOPIC_RECORD", "REMOVE_TOPIC_RECORD", "CLEAR_ELR_RECORD", BEGIN, END, ABORT}
-)
+OUTLINE_TYPES = TRANSACTION_TYPES | {"TOPIC_RECORD", "REMOVE_TOPIC_RECORD", "CLEAR_ELR_RECORD"}
 """What an outline alone is made of: fed with only these, an `Outliner` finds the same one."""
 
 BASE_PARTITION = -1
@@ -74,6 +72,14 @@ class Outline:
     topics: list[TopicEvent] = field(default_factory=list)
     clears: list[ClearedElr] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
+
+    def changes(self, change: Change, origin: Origin) -> None:
+        """Take in a change by a record of the log: of a topic that it came, or went."""
+        value = change.after or change.before
+        if change.table == "topics" and value is not None and origin.offset is not None:
+            topic_id, is_alive = change.key[0], change.after is not None
+            came = TopicEvent(origin.offset, origin.timestamp, topic_id, is_alive, value["name"])
+            self.topics.append(came)
 
 
 def outline_from(outline: Outline, offset: int) -> Outline | None:
@@ -189,7 +195,8 @@ class Outliner:
         begun = self.replay.open_since
         _, seen = taken(self.replay, event, self.outline, self.watcher)
         self._shows(seen)
-        self.outline.topics += topic_events((one.change, one.origin) for one in seen)
+        for one in seen:
+            self.outline.changes(one.change, one.origin)
         if begun is not None and self.replay.open_since is None:
             shown = offset + 1 if origin.type == END else None
             self.outline.hidden.append(Hidden(begun, offset, shown, origin.timestamp))
@@ -224,17 +231,6 @@ class Outliner:
         self.outline.close_timestamp = close_timestamp
         self.history.close(close_offset, close_timestamp)
         return self.outline
-
-
-def topic_events(changes: Iterable[tuple[Change, Origin]]) -> Iterator[TopicEvent]:
-    """The topics that came and went by some changes of records of the log."""
-    for change, origin in changes:
-        value = change.after or change.before
-        if change.table == "topics" and value is not None and origin.offset is not None:
-            is_alive = change.after is not None
-            yield TopicEvent(
-                origin.offset, origin.timestamp, change.key[0], is_alive, value["name"]
-            )
 
 
 def cleared(state: State, origin: Origin, offset: int, topic_name: str) -> Iterator[ClearedElr]:

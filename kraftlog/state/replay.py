@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kraftlog.state.apply import apply
 from kraftlog.state.declare import ReplayFault
 from kraftlog.state.state import Change, State
-from kraftlog.state.tables import ABORT, BEGIN, END, OPERATIONS
+from kraftlog.state.tables import BEGIN, END, OPERATIONS, TRANSACTION_TYPES
 
 
 class Origin(NamedTuple):
@@ -73,7 +73,7 @@ class Replay:
         an unknown type.
         """
         try:
-            if origin.type in (BEGIN, END, ABORT):
+            if origin.type in TRANSACTION_TYPES:
                 return self._transaction(origin)
             if data is None:
                 raise ReplayFault(
@@ -103,7 +103,7 @@ class Replay:
         """Take in a record: its changes, visible or not, and what became visible by it."""
         hidden = len(self._waiting)
         seen = self.apply_control(origin, data) if is_control else self.apply(origin, data)
-        if origin.type in (BEGIN, END, ABORT):
+        if origin.type in TRANSACTION_TYPES:
             return (), seen
         changes = [one.change for one in seen] or [one for one, _ in self._waiting[hidden:]]
         return tuple(changes), seen

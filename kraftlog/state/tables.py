@@ -333,6 +333,7 @@ BEGIN, END, ABORT = (
     "END_TRANSACTION_RECORD",
     "ABORT_TRANSACTION_RECORD",
 )
+TRANSACTION_TYPES = frozenset({BEGIN, END, ABORT})
 
 
 def _operations() -> dict[str, list[tuple[StateTable, Put | Patch | Delete | Replace]]]:

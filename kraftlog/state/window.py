@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES
-from kraftlog.state.tables import ABORT, BEGIN, END, NO_EFFECT
+from kraftlog.state.tables import NO_EFFECT, TRANSACTION_TYPES
 
 Rows = Mapping[str, pa.Table]
 
@@ -43,8 +43,8 @@ class RecordWindow:
     def small_events(self) -> Iterator[Event]:
         """All records but those of partitions, and those that change nothing, in offset order."""
         left_out = PARTITION_TYPES | NO_EFFECT
-        streams = [events_of(rows) for name, rows in self.records.items() if name not in left_out]
-        return in_offset_order([*streams, *(events_of(one, True) for one in self.control.values())])
+        records = (rows for name, rows in self.records.items() if name not in left_out)
+        return in_offset_order(records, self.control.values())
 
     def has(self, name: str) -> bool:
         """Whether it holds metadata records of a type."""
@@ -63,7 +63,7 @@ class RecordWindow:
         """The offsets and types of the records that begin and end transactions."""
         marks = [
             (offset, name)
-            for name in (BEGIN, END, ABORT)
+            for name in TRANSACTION_TYPES
             if name in self.records
             for offset in self.records[name].column("offset").to_pylist()
         ]

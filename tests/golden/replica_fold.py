@@ -18,7 +18,7 @@ from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.log_coverage import covered
 from kraftlog.state.outline import Outline, Outliner
@@ -103,9 +103,10 @@ class _Decoded:
         places in the file).
         """
         chosen = [rows for name, rows in self._small.items() if name not in NO_EFFECT]
-        streams = [events_of(pa.Table.from_batches(rows)) for rows in chosen]
-        control = [pa.Table.from_batches(rows) for rows in self._control.values()]
-        return in_offset_order([*streams, *(events_of(rows, True) for rows in control)])
+        control = self._control.values()
+        return in_offset_order(
+            map(pa.Table.from_batches, chosen), map(pa.Table.from_batches, control)
+        )
 
 
 def _small_tables(

@@ -22,7 +22,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import MessageSpec
 from kraftlog.pipeline.histories import since
-from kraftlog.state.arrow_events import Event, events_of, in_offset_order
+from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.history import HeldVersions, History, history_tables, versions_of
@@ -143,12 +143,12 @@ def decode(log: list[Record], base_offset: int) -> dict[str, pa.Table]:
 
 
 def small_events(tables: dict[str, pa.Table]) -> list[Event]:
-    streams = [events_of(rows) for name, rows in tables.items() if name not in PARTITION_TYPES]
-    return list(in_offset_order(streams))
+    small = (rows for name, rows in tables.items() if name not in PARTITION_TYPES)
+    return list(in_offset_order(small))
 
 
 def all_events(tables: dict[str, pa.Table]) -> list[Event]:
-    return list(in_offset_order(events_of(rows) for rows in tables.values()))
+    return list(in_offset_order(tables.values()))
 
 
 def partitions_of(tables: dict[str, pa.Table], name: str) -> pa.Table:
