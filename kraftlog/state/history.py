@@ -135,7 +135,6 @@ class _Open(NamedTuple):
 
 class _Ended(NamedTuple):
     version: _Open
-    value: Data
     offset: int | None
     timestamp: int | None
 
@@ -180,13 +179,14 @@ class History:
     def _begin(self, seen: Visible, place: int | None = None) -> None:
         change, origin, since_offset, since_timestamp = seen
         if change.after is not None:
+            shown = _AS_FEATURE.get(change.table)
             self._open[change.table, change.key] = _Open(
                 since_offset,
                 since_timestamp,
                 origin.offset,
                 origin.type,
                 origin.batch_leader_epoch,
-                change.after,
+                change.after if shown is None else shown(change.after),
                 place,
             )
 
@@ -232,13 +232,13 @@ class History:
     def _finish(self, table: str, row: _Open, offset: int | None, timestamp: int | None) -> None:
         if offset is not None and offset <= row.since_offset:
             return  # inside one transaction: nobody ever saw this version
-        value = _AS_FEATURE[table](row.value) if table in _AS_FEATURE else row.value
-        self._ended[_shown(table).history].append(_Ended(row, value, offset, timestamp))
+        self._ended[_shown(table).history].append(_Ended(row, offset, timestamp))
 
 
 def _as_rows(name: str, ended: Sequence[_Ended]) -> pa.Table:
     """Versions as the rows of a history table, column by column."""
-    began, values = [one.version for one in ended], [one.value for one in ended]
+    began = [one.version for one in ended]
+    values = [one.value for one in began]
     columns: list[list[Any]] = [
         [one.since_offset for one in began],
         [one.offset for one in ended],
