@@ -325,9 +325,8 @@ class _Columns:
         self.isr_counts = pc.list_value_length(partitions.column("isr")).to_numpy()
         replicas = partitions.column("partition_replicas")
         self.counts = pc.list_value_length(replicas).to_numpy().astype(np.int64)
-        self._replicas, self._which = np.unique(
-            pc.list_flatten(replicas).to_numpy(), return_inverse=True
-        )
+        placed = pc.list_flatten(replicas).combine_chunks().dictionary_encode()
+        self._replicas, self._which = placed.dictionary.to_numpy(), placed.indices.to_numpy()
         self._of = np.repeat(np.arange(len(self.counts)), self.counts)
         self.is_placed = self.counts > 0
         self._starts = (np.cumsum(self.counts) - self.counts)[self.is_placed]
