@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -77,7 +78,8 @@ def write_file(
     ) as writer:
         for start, count in _groups(slices or [data.num_rows]):
             if count:
-                writer.write_table(data.slice(start, count), row_group_size=_ROW_GROUP_ROWS)
+                group = _with_own_dictionaries(data.slice(start, count))
+                writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
         if slices:
             writer.add_key_value_metadata({_SLICES: json.dumps(_held(slices))})
     size = int(filesystem.get_file_info(path).size)
@@ -96,6 +98,22 @@ def _without_empty_lists(data: pa.Table) -> pa.Table:
             if rows and pa.types.is_list(one.type) and column.null_count == rows
         ]
     )
+
+
+def _with_own_dictionaries(group: pa.Table) -> pa.Table:
+    """A row group whose dictionaries hold what is in it, and no more: Parquet writes them whole. The
+    chunks of a column have one dictionary.
+    """
+    for at, column in enumerate(group.columns):
+        if pa.types.is_dictionary(column.type) and not column.null_count:
+            codes = np.concatenate([one.indices.to_numpy() for one in column.chunks])
+            values = column.chunk(0).dictionary
+            is_used = np.zeros(len(values), np.bool_)
+            is_used[codes] = True
+            own = pa.array((np.cumsum(is_used) - 1)[codes], column.type.index_type)
+            used = values.take(pa.array(np.flatnonzero(is_used)))
+            group = group.set_column(at, group.field(at), pa.DictionaryArray.from_arrays(own, used))
+    return group
 
 
 def _folders(values: Mapping[str, str | None]) -> str:

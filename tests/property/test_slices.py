@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,3 +120,28 @@ def test_slices_without_rows_have_no_row_group(tmp_path: Path) -> None:
 
 def test_the_number_of_shares_is_a_power_of_two() -> None:
     assert [shares_of(rows, 10) for rows in (-1, 0, 9, 10, 39, 40, 160)] == [1, 1, 1, 2, 4, 8, 32]
+
+
+@given(chunks=st.lists(st.lists(st.sampled_from("abcde"), max_size=6), max_size=4), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_slice_has_a_dictionary_of_its_own(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[list[str]], data: st.DataObject
+) -> None:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    texts = pa.chunked_array([pa.array(one, kind) for one in chunks], kind)
+    gaps = pa.chunked_array(
+        [pa.array([None if text == "a" else text for text in one], kind) for one in chunks], kind
+    )
+    table = pa.table({"text": texts, "gaps": gaps})
+    first = data.draw(st.integers(0, len(texts)))
+    counts = [first, len(texts) - first]
+    folder = tmp_path_factory.mktemp("texts")
+    path = folder / write_file(str(folder), table, slices=counts).path
+    with pq.ParquetFile(path, read_dictionary=["text"]) as file:
+        groups = [file.read_row_group(at) for at in range(file.num_row_groups)]
+    expected = [table.slice(0, first), table.slice(first)]
+    held = [one.to_pydict() for one in expected if one.num_rows]
+    assert [one.to_pydict() for one in groups] == held
+    for group, rows in zip(groups, held, strict=True):
+        own = group.column("text").combine_chunks().dictionary
+        assert sorted(own.to_pylist()) == sorted({*rows["text"]})
