@@ -122,7 +122,7 @@ class Known:
         for event in window.small_events():
             changes, _ = taken(self.small, event, outline, watcher)
             for one in changes:
-                outline.changes(one, event.origin)
+                outline.take(one, event.origin)
             del self.small.faults[:]
 
     def _touched(

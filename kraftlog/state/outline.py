@@ -73,7 +73,7 @@ class Outline:
     clears: list[ClearedElr] = field(default_factory=list)
     hidden: list[Hidden] = field(default_factory=list)
 
-    def changes(self, change: Change, origin: Origin) -> None:
+    def take(self, change: Change, origin: Origin) -> None:
         """Take in a change by a record of the log: of a topic that it came, or went."""
         value = change.after or change.before
         if change.table == "topics" and value is not None and origin.offset is not None:
@@ -196,7 +196,7 @@ class Outliner:
         _, seen = taken(self.replay, event, self.outline, self.watcher)
         self._shows(seen)
         for one in seen:
-            self.outline.changes(one.change, one.origin)
+            self.outline.take(one.change, one.origin)
         if begun is not None and self.replay.open_since is None:
             shown = offset + 1 if origin.type == END else None
             self.outline.hidden.append(Hidden(begun, offset, shown, origin.timestamp))
