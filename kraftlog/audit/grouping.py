@@ -13,8 +13,8 @@ import numpy as np
 
 from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.model import Quorum
+from kraftlog.state.tables import ABORT
 
-ABORT = "ABORT_TRANSACTION_RECORD"
 LEFT_CONFIGS = (
     "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
     "They are harmless, and gone when the node loads another snapshot."

@@ -19,6 +19,7 @@ from kraftlog.quorum.content import RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.state.tables import BEGIN, END
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
 RECORD_KINDS = frozenset(
@@ -230,9 +231,6 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         )
         for place, issue, _ in _issues(quorum, frozenset(RULES))
     )
-
-
-BEGIN, END, ABORT = (f"{word}_TRANSACTION_RECORD" for word in ("BEGIN", "END", "ABORT"))
 
 
 @check(

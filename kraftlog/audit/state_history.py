@@ -30,7 +30,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.chain import Chain, chain
-from kraftlog.quorum.content import TRANSACTION_TYPES, UNKNOWN
+from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     ImageComparison,
@@ -45,6 +45,7 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.declare import Key
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Standing, Topics, by_key
+from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow
 
 RULE_CHECKS = tuple(one.name for one in declared_in(state_checks))

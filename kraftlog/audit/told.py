@@ -16,7 +16,6 @@ from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
-from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.evidence import KeyDifference, Longs
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
 from kraftlog.quorum.history import Records
@@ -28,6 +27,7 @@ from kraftlog.state.fold import Led, Watch, value_schema
 from kraftlog.state.known import Known
 from kraftlog.state.replay import Replay
 from kraftlog.state.standing import Standing, Topics
+from kraftlog.state.tables import TRANSACTION_TYPES
 
 MOST_VERSIONS = 3_000_000
 """Versions of partitions that are kept, of all offsets together: some 500 MB."""

@@ -25,7 +25,6 @@ from kraftlog.audit.state_rules import (
     Version,
 )
 from kraftlog.explain.words import plain_name
-from kraftlog.quorum.content import TRANSACTION_TYPES
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
@@ -34,7 +33,7 @@ from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
 from kraftlog.state.suspects import Flags, NewVersions
-from kraftlog.state.tables import TABLE
+from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
 
 _DECLARED = tuple(vars(state_checks).values())
 _ON_RECORD = tuple(one for one in _DECLARED if isinstance(one, RecordRule))

@@ -29,6 +29,7 @@ from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import newer_level
+from kraftlog.state.tables import TRANSACTION_TYPES
 
 UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
@@ -38,9 +39,6 @@ RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "em
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
 BATCH_HEADER = RULES[0]
 
-TRANSACTION_TYPES = frozenset(
-    {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
-)
 FEATURE = "FEATURE_LEVEL_RECORD"
 ISSUE_LIMIT = 20
 """So many issues of each kind are kept of one batch; all are counted."""

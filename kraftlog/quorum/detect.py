@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
-from kraftlog.quorum.content import FEATURE, TRANSACTION_TYPES, odd_headers
+from kraftlog.quorum.content import FEATURE, odd_headers
 from kraftlog.state.shapes import newer_level
+from kraftlog.state.tables import TRANSACTION_TYPES
 
 JUDGED_BODIES = frozenset({FEATURE})
 """Of these types `remarkable` looks at the fields; of the others it is enough that they decode."""

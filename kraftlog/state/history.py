@@ -239,19 +239,17 @@ def _as_rows(name: str, ended: Sequence[_Ended]) -> pa.Table:
     """Versions as the rows of a history table, column by column."""
     began = [one.version for one in ended]
     values = [one.value for one in began]
-    columns: list[list[Any]] = [
-        [one.since_offset for one in began],
-        [one.offset for one in ended],
-        [microseconds(one.since_timestamp) for one in began],
-        [microseconds(one.timestamp) for one in ended],
-        [one.record_offset for one in began],
-        [one.record_type for one in began],
-        [one.batch_leader_epoch for one in began],
-        *(_cells(field, values) for field, _ in SHOWN[name].columns),
-    ]
-    schema = history_tables()[name].schema
-    arrays = [pa.array(one, kind) for one, kind in zip(columns, schema.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    columns = {
+        "valid_from_offset": [one.since_offset for one in began],
+        "valid_to_offset": [one.offset for one in ended],
+        "valid_from": [microseconds(one.since_timestamp) for one in began],
+        "valid_to": [microseconds(one.timestamp) for one in ended],
+        "record_offset": [one.record_offset for one in began],
+        "record_type": [one.record_type for one in began],
+        "batch_leader_epoch": [one.batch_leader_epoch for one in began],
+        **{column: _cells(field, values) for field, column in SHOWN[name].columns},
+    }
+    return pa.Table.from_pydict(columns, schema=history_tables()[name].schema)
 
 
 def _shown(table: str) -> Shown:

@@ -102,7 +102,7 @@ def _without_empty_lists(data: pa.Table) -> pa.Table:
 
 def _with_own_dictionaries(group: pa.Table) -> pa.Table:
     """A row group whose dictionaries hold what is in it, and no more: Parquet writes them whole. The
-    chunks of a column have one dictionary.
+    chunks of a column have one dictionary; one with nulls is left as it is.
     """
     for at, column in enumerate(group.columns):
         if pa.types.is_dictionary(column.type) and not column.null_count:
