@@ -84,9 +84,12 @@ def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
 
 def constant(value: str, count: int) -> pa.Array:
     """A text column with one value."""
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([value])).cast(
-        pa.string()
-    )
+    return coded(value, count).cast(pa.string())
+
+
+def coded(value: str, count: int) -> pa.DictionaryArray:
+    """The same by a dictionary, a byte a row."""
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), [value])
 
 
 def batch_table(file: LogFile, window: Window, limits: Limits) -> pa.RecordBatch:

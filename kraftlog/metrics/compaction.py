@@ -21,6 +21,7 @@ from kraftlog import relations
 from kraftlog.decode.tabular import timestamps
 from kraftlog.message.catalogue import spec_of
 from kraftlog.metrics.last_records import KeyNumbers, last_of_each
+from kraftlog.metrics.numbering import as_lists, of_lists
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
@@ -167,12 +168,7 @@ class _Table:
         """Take in rows of this table."""
         if not rows.num_rows:
             return
-        fields = _key_fields(name)
-        texts = rows.column("key").combine_chunks().flatten()
-        places = np.arange(rows.num_rows) * len(fields)
-        columns = [
-            texts.take(pa.array(places + at)).cast(kind) for at, kind in enumerate(fields.values())
-        ]
+        columns = of_lists(rows.column("key"), _key_kinds(name))
         types = pc.index_in(rows.column("type"), value_set=pa.array(list(KEYS)))
         self.add(
             Survivors(
@@ -205,14 +201,12 @@ class _Table:
 def _rows(name: str, table: _Table) -> pa.Table:
     """What a table holds, as LAST_RECORDS."""
     held = table.survivors()
-    count, fields = len(held.keys), len(_key_fields(name))
-    texts = table.numbers.fields(held.keys, fields) if count else []
-    order = np.arange(count * fields).reshape(fields, count).T.ravel()
-    flat = pa.concat_arrays([pa.array([], pa.string()), *texts]).take(pa.array(order))
+    count, width = len(held.keys), len(_key_kinds(name))
+    texts = table.numbers.fields(held.keys, width) if count else []
     names = pa.array(list(KEYS)).dictionary_encode()
     columns = {
         "object_kind": pa.repeat(name, count),
-        "key": pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32) * fields, flat),
+        "key": as_lists(texts, count),
         "type": names.take(pa.array(held.types)).cast(pa.string()),
         "offset": held.offsets,
         "timestamp": timestamps(held.times_ms),
@@ -223,17 +217,12 @@ def _rows(name: str, table: _Table) -> pa.Table:
 
 
 @cache
-def _key_fields(name: str) -> dict[str, pa.DataType]:
-    """The fields of a table's key, and how each is read from a text: nested ones are numbered by
-    their JSON.
-    """
+def _key_kinds(name: str) -> list[pa.DataType]:
+    """The kinds of the fields of a table's key."""
     kind, how = next((kind, how) for kind, how in KEYS.items() if how.table == name)
-    held = (
-        {}
-        if not how.fields
-        else {one.name: one.type for one in relations.records().schema.field(kind.lower()).type}
-    )
-    return {one: pa.string() if pa.types.is_nested(held[one]) else held[one] for one in how.fields}
+    held = relations.records().schema.field(kind.lower()).type if how.fields else ()
+    kinds = {one.name: one.type for one in held}
+    return [kinds[one] for one in how.fields]
 
 
 def _together(parts: Sequence[Survivors]) -> Survivors:

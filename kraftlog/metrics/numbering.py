@@ -1,9 +1,10 @@
-"""Columns as numbers, one for each distinct value.
+"""Columns as numbers, one for each distinct value; and keys as lists of texts, as tables hold them.
 
 In: Arrow columns of any type with the numbers of their values so far. Out: arrays of numbers.
 """
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,3 +29,21 @@ def numbered(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Lo
     numbers = np.array([known.setdefault(one, len(known)) for one in values], np.int64)
     found: Longs = numbers[column.indices.to_numpy(zero_copy_only=False)]
     return found
+
+
+def as_lists(fields: Sequence[pa.Array], count: int) -> pa.ListArray:
+    """So many keys, each with its fields, from a column of texts per field."""
+    width = len(fields)
+    order = np.arange(count * width).reshape(width, count).T.ravel()
+    flat = pa.concat_arrays([pa.array([], pa.string()), *fields]).take(pa.array(order))
+    return pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32) * width, flat)
+
+
+def of_lists(keys: pa.ChunkedArray, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The way back: a column per field, of its kind; nested ones stay the JSON that they are numbered
+    by.
+    """
+    texts = keys.combine_chunks().flatten()
+    places = np.arange(len(keys)) * len(kinds)
+    plain = [pa.string() if pa.types.is_nested(kind) else kind for kind in kinds]
+    return [texts.take(pa.array(places + at)).cast(kind) for at, kind in enumerate(plain)]

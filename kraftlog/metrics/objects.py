@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from kraftlog.quorum.evidence import Flags, Longs
 
 OPEN = np.iinfo(np.int64).max
+UNKNOWN_MS = -1
 _NONE = np.empty(0, np.int64)
 _STEP = 1 << 18
 """So many changes are looked at at a time: cuts lie close together in a long log."""
@@ -46,6 +48,18 @@ class Ends:
     def _between(self, start: int, end: int) -> Longs:
         return np.searchsorted(self.offsets, [start, end], "right")
 
+    def after(self, offset: int) -> "Ends":
+        """Those behind an offset."""
+        first = int(np.searchsorted(self.offsets, offset, "right"))
+        return Ends(self.offsets[first:], self.before[first:])
+
+    def and_then(self, later: "Ends") -> "Ends":
+        """These, and others that lie behind them."""
+        if not len(self.offsets) or not len(later.offsets):
+            return self if len(self.offsets) else later
+        parts = (self.offsets, later.offsets), (self.before, later.before)
+        return Ends(*map(np.concatenate, parts))
+
     def reach(self, start: int) -> int | None:
         """An offset not far above this one, up to which some versions ended; None for the end."""
         at = int(np.searchsorted(self.offsets, start, "right"))
@@ -54,16 +68,19 @@ class Ends:
         return int(self.offsets[min(at + _STEP, len(self.offsets)) - 1])
 
 
+NO_ENDS = Ends(_NONE, _NONE)
+
+
 @dataclass(frozen=True, slots=True)
 class Lives:
     """One element per life: versions of one object that follow each other without a gap. In the
     order of the objects, and of each one's lives.
 
     `began` and `ended` are the life's, `first_ended` is where its first version ended, `last_began`
-    where its last one began; `last_from_ms` and `last_to_ms` are times of the last one, −1 where
-    they are not known. `born_based` and `last_based` say that its first and its last version stand
+    where its last one began; `last_from_ms` and `last_to_ms` are times of the last one, UNKNOWN_MS
+    where they are not known. `born_based` and `last_based` say that its first and its last version stand
     in a base snapshot, so that no record of the log began them. `previous` is where the object's
-    life before ended, −1 for its first.
+    life before ended, −1 for its first. `keys` are the fields of the object's key, as texts.
     """
 
     began: Longs
@@ -76,6 +93,7 @@ class Lives:
     last_based: Flags
     previous: Longs
     ends: Ends
+    keys: list[pa.Array]
     last_base: int
     """Where the newest version of a base snapshot began; −1 without any."""
 

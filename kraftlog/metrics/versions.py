@@ -1,12 +1,13 @@
 """Rows of a history table → lives of its objects.
 
 In: rows of one lineage, part by part, each with its KEYS and VALIDITY, but for `record_offset` where
-none is null. Out: `Lives`. Versions of an object mostly lie next to each other in a part, in offset
+none is null; and what an earlier run has kept of others. Out: `Lives`. Versions of an object mostly lie next to each other in a part, in offset
 order, and follow each other without a gap: such a stretch is looked at as a whole, and only
 stretches are brought in order. Rows in any order give the same lives; the one in which histories
 are written gives them soonest.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.metrics.numbering import numbered
-from kraftlog.metrics.objects import OPEN, Ends, Lives
+from kraftlog.metrics.objects import NO_ENDS, OPEN, UNKNOWN_MS, Ends, Lives
 from kraftlog.native.sorting import ascending
 from kraftlog.quorum.evidence import Longs
 from kraftlog.state.history import SHOWN
@@ -40,11 +41,12 @@ _STRETCH = {
     "last_based": np.bool_,
 }
 """What is known of a stretch, as of a life in `Lives`; `at` is the place of its first version."""
+_NOT_HERE = -1
 
 
 class Gathered:
     """The versions of one history table's objects, and their stretches, of the parts so far; `keys`
-    numbers the values of each key column.
+    numbers the values of each key column. `known_ends` are ends of versions that are not read again.
     """
 
     def __init__(self, table: str) -> None:
@@ -56,7 +58,25 @@ class Gathered:
         self.stretches: dict[str, list[_Array]] = {
             name: [np.empty(0, kind)] for name, kind in _STRETCH.items()
         }
+        self.known_ends = NO_ENDS
         self.last_base = -1
+
+    def know(
+        self,
+        keys: Sequence[pa.Array],
+        stretches: Mapping[str, _Array],
+        ends: Ends,
+        last_base: int,
+    ) -> None:
+        """Take in what is kept of versions that ended before all others that are told: their
+        stretches, and when they ended.
+        """
+        for name, values in stretches.items():
+            self.stretches[name].append(values)
+        self.stretches["at"].append(np.full(len(stretches["began"]), _NOT_HERE))
+        for column, known, numbers in zip(keys, self.known, self.keys, strict=True):
+            numbers.append(numbered(column, known))
+        self.known_ends, self.last_base = ends, last_base
 
     def add(self, rows: pa.Table) -> None:
         """Take in one more part."""
@@ -89,8 +109,8 @@ def _gather(found: Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
         "ended": ends[last],
         "first_ended": ends[first],
         "last_began": begins[last],
-        "last_from_ms": _ms(rows.column("valid_from"), last),
-        "last_to_ms": _ms(rows.column("valid_to"), last),
+        "last_from_ms": ms_of(rows.column("valid_from").take(pa.array(last))),
+        "last_to_ms": ms_of(rows.column("valid_to").take(pa.array(last))),
         "born_based": based[first],
         "last_based": based[last],
     }
@@ -108,15 +128,17 @@ def _joined(found: Gathered) -> Lives:
     keys = [_whole(numbers) for numbers in found.keys]
     order = np.lexsort((stretches["began"], *keys))
     one = {name: values[order] for name, values in stretches.items()}
+    keys = [numbers[order] for numbers in keys]
     same = np.ones(max(len(order) - 1, 0), np.bool_)
     for numbers in keys:
-        same &= numbers[order[1:]] == numbers[order[:-1]]
+        same &= numbers[1:] == numbers[:-1]
     previous = np.full(len(order), -1, np.int64)
     previous[1:][same] = one["ended"][:-1][same]
     ends = _whole(found.ends)
     before = np.empty_like(ends)
     before[1:] = ends[:-1]  # in a stretch each version begins where the one before it ended
-    before[one["at"]] = previous
+    is_here = one["at"] != _NOT_HERE
+    before[one["at"][is_here]] = previous[is_here]
     first = np.flatnonzero(previous != one["began"])
     last = np.append(first[1:], len(order))[: len(first)] - 1
     return Lives(
@@ -129,7 +151,11 @@ def _joined(found: Gathered) -> Lives:
         born_based=one["born_based"][first],
         last_based=one["last_based"][last],
         previous=previous[first],
-        ends=_in_order(ends, before),
+        ends=found.known_ends.and_then(_in_order(ends, before)),
+        keys=[
+            _texts(known).take(pa.array(numbers[first]))
+            for known, numbers in zip(found.known, keys, strict=True)
+        ],
         last_base=found.last_base,
     )
 
@@ -177,8 +203,13 @@ def _codes(column: pa.Array) -> _Array:
     return found
 
 
-def _ms(column: pa.ChunkedArray, places: Longs) -> Longs:
-    """The times at some places, −1 for null."""
-    times = column.take(pa.array(places)).cast(pa.int64()).fill_null(-1000).to_numpy()
-    found: Longs = np.floor_divide(times, 1000)
+def _texts(known: dict[object, int]) -> pa.Array:
+    """The values of a key column, by their numbers."""
+    return pa.array(list(known)).cast(pa.string())
+
+
+def ms_of(times: pa.ChunkedArray) -> Longs:
+    """Times in ms, UNKNOWN_MS for null."""
+    micros = times.cast(pa.int64()).fill_null(UNKNOWN_MS * 1000).to_numpy()
+    found: Longs = np.floor_divide(micros, 1000)
     return found

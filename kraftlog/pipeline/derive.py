@@ -11,12 +11,20 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from kraftlog.decode.tabular import coded
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.tables.promise import Promise
-from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, TableSpec
+from kraftlog.tables.spec import CURRENT, GROWING, PER_RUN, RUN_ID, TableSpec
 
 T = TypeVar("T")
 Rows: TypeAlias = Iterable[Row] | pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Rows that come to those which a GROWING table holds; others take their place."""
+
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,7 @@ class Derived(Generic[T]):
     """One table and its rows, without `run_id`, as mappings or as Arrow."""
 
     spec: TableSpec
-    rows: Callable[[T], Rows]
+    rows: Callable[[T], Rows | Further]
 
 
 def table(
@@ -33,9 +41,9 @@ def table(
     *columns: pa.Field,
     promises: tuple[Promise, ...] = (),
     mode: str = PER_RUN,
-) -> Callable[[Callable[[T], Rows]], Derived[T]]:
+) -> Callable[[Callable[[T], Rows | Further]], Derived[T]]:
     """Declare the table that the function which follows fills. `grain` says what it has one row of,
-    per run, or of the newest run alone (CURRENT); the columns are those beside `run_id`.
+    per run, or by the newest run alone (CURRENT, GROWING); the columns are those beside `run_id`.
     """
     told = f"one row per {grain} and run" if mode == PER_RUN else f"one row per {grain}"
     spec = TableSpec(name, told, pa.schema([RUN_ID, *columns]), mode, promises=promises)
@@ -55,14 +63,15 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
     given = source() if missing else None
     for one in missing:
         assert given is not None
-        rows = of_run(one.spec, one.rows(given), run.run_id)
-        run.lake.write(one.spec, rows, run.number, overwrite=one.spec.mode == CURRENT)
+        found, is_all = one.rows(given), one.spec.mode in (CURRENT, GROWING)
+        if isinstance(found, Further):
+            found, is_all = found.rows, False
+        rows = of_run(one.spec, found, run.run_id)
+        run.lake.write(one.spec, rows, run.number, overwrite=is_all)
 
 
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
     """The rows of a run, as its table holds them."""
     if isinstance(rows, pa.Table):
-        ids = pa.repeat(pa.scalar(run_id), rows.num_rows)
-        named = rows.append_column("run_id", ids)
-        return named.select(spec.schema.names).cast(spec.schema)
+        return rows.append_column("run_id", coded(run_id, rows.num_rows))
     return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)

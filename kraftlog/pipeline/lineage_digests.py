@@ -1,4 +1,4 @@
-"""Whether the shared lineage has only grown since the history tables were written.
+"""Whether the shared lineage has only grown since tables that tell it were written.
 
 In: the stretches of a run's lineages, and the rows of `lineages` of the run that wrote the tables.
 Out: the rows of `lineages`, and the offset up to which the tables tell the same history.
@@ -34,11 +34,11 @@ def lineage_rows(found: list[Lineage]) -> list[Row]:
     ]
 
 
-def grown_from(lake: Lake, main: Lineage) -> int | None:
-    """The offset up to which the table `partitions` tells `main` as it is now; None where it tells
-    another history, or none.
+def grown_from(lake: Lake, main: Lineage, table: str) -> int | None:
+    """The offset up to which a table tells `main` as it is now; None where it tells another history,
+    or none.
     """
-    before = _told(lake)
+    before = _told(lake, table)
     now = stretches(main)
     if not before or len(before) != len(now):
         return None
@@ -52,9 +52,9 @@ def grown_from(lake: Lake, main: Lineage) -> int | None:
     return end
 
 
-def _told(lake: Lake) -> list[Row]:
-    """The rows of `main` of the run that wrote `partitions` last."""
-    number = lake.run_number("partitions")
+def _told(lake: Lake, table: str) -> list[Row]:
+    """The rows of `main` of the run that wrote a table last."""
+    number = lake.run_number(table)
     if number == 0 or lake.run_number(LINEAGES.name) < number:
         return []
     writer = run_numbered(lake, number)

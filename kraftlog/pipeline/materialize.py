@@ -34,7 +34,7 @@ def materialize(run: Run) -> Told | None:
     if not run.lacks(*state_tables(), *_PER_RUN, JUDGED.name):
         return None
     lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages
-    since = grown_from(lake, found[0]) if run.lacks("partitions") else None
+    since = grown_from(lake, found[0], "partitions") if run.lacks("partitions") else None
     since, before = goes_on_from(lake, since, quorum.thresholds)
     told = None if since is not None and before is None else _to_be_told(run)
     if told is not None and before is not None:

@@ -6,7 +6,6 @@ from functools import cache, partial
 
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
 from kraftlog.pipeline.derive import declared_in, derive
-from kraftlog.pipeline.object_lives import GatheredFiles
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
 
@@ -15,15 +14,13 @@ _MEASURED = [declared_in(one) for one in (snapshot_measures, record_measures, qu
 MEASURES = [one for some in _MEASURED for one in some]
 
 
-def looked_at(
-    run: Run, beside: Executor, before: Future[dict[str, GatheredFiles]] | None = None
-) -> Future[SharedMeasures] | None:
-    """The long looks at the lake that the measures are taken from, begun beside other work, with
-    what was gathered `before` the run; None where the newest run has been measured.
+def looked_at(run: Run, beside: Executor) -> Future[SharedMeasures] | None:
+    """The long looks at the lake that the measures are taken from, begun beside other work; None
+    where the newest run has been measured.
     """
     run.quorum  # noqa: B018 what both threads need is looked up once
     is_missing = run.lacks(*(one.spec.name for one in MEASURES))
-    return beside.submit(SharedMeasures.prepared, run, before) if is_missing else None
+    return beside.submit(SharedMeasures.prepared, run) if is_missing else None
 
 
 def metrics(

@@ -1,51 +1,119 @@
-"""The lives of the objects of a lake's history tables, file by file. Driver side.
+"""The lives of the objects of a lake's history tables. Driver side.
 
-In: a lake. Out: `Lives` per table. Files of versions that have ended stay as they are while a log
-only grows: their rows, which are nearly all, can be gathered before the run knows what is new.
+In: a lake, and the shared lineage as it is now. Out: `Lives` per table. What a run has kept of
+versions that had ended counts as long as that lineage has only grown since: the next one reads
+versions that have ended later, and those that still hold.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kraftlog.errors import LakeError
+from kraftlog.metrics.known_lives import ENDED_VERSIONS, known_lives
 from kraftlog.metrics.objects import Lives
 from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
+from kraftlog.pipeline.lineage_digests import grown_from
+from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.history import ahead
-from kraftlog.quorum.lineages import MAIN
+from kraftlog.quorum.lineages import MAIN, Lineage
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 
+LIVES_TABLE, ENDS_TABLE = "object_lives", "ended_versions"
+KEPT = (LIVES_TABLE, ENDS_TABLE)
+_RECORD, _END = "record_offset", "valid_to_offset"
+
 
 @dataclass(frozen=True, slots=True)
-class GatheredFiles:
-    """The files of one table whose rows are gathered already."""
+class ObjectLives:
+    """The lives by history table. The lake keeps those of versions that ended up to the offset
+    `known_until`; None: of none.
+    """
 
-    gathered: Gathered
-    paths: set[str] = field(default_factory=set)
-
-    def take(self, paths: Iterable[str]) -> None:
-        """Gather the rows of some files more, each read while those before are looked at."""
-        chosen = list(paths)
-        for rows in ahead(map(self._rows, chosen)):
-            self.gathered.add(rows)
-        self.paths.update(chosen)
-
-    def _rows(self, path: str) -> pa.Table:
-        """When the versions of a file held, and of what; ids that many versions share stay codes of
-        a dictionary.
-        """
-        keys = KEYS[self.gathered.table]
-        filesystem, below = filesystem_of(path)
-        coded = [one for one in keys if one == "topic_id"]
-        with pq.ParquetFile(below, filesystem=filesystem, read_dictionary=coded) as file:
-            columns = [one for one in (*VALIDITY, *keys) if one != _RECORD or _has_nulls(file)]
-            return file.read(columns=columns, use_threads=False)
+    by_table: dict[str, Lives]
+    known_until: int | None
 
 
-_RECORD = "record_offset"
+def object_lives(lake: Lake, main: Lineage) -> ObjectLives:
+    """The lives of the shared lineage's objects."""
+    known_until = grown_from(lake, main, LIVES_TABLE) if last_writer(lake, *KEPT) else None
+    if known_until is None:
+        return ObjectLives({name: _lives(lake, Gathered(name), -1) for name in KEYS}, None)
+    lives, ends = lake.read(LIVES_TABLE), _ends(lake)
+    found = {
+        name: _lives(lake, known_lives(name, _of_kind(lives, name), ends[name]), known_until)
+        for name in KEYS
+    }
+    return ObjectLives(found, known_until)
+
+
+def _of_kind(rows: pa.Table, name: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("object_kind"), name))
+
+
+def _ends(lake: Lake) -> dict[str, pa.Table]:
+    """The kept ends of versions, by history table."""
+    kind, *columns = ENDED_VERSIONS.names
+    parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in KEYS}
+    for file, _ in lake.files(ENDS_TABLE):
+        filesystem, path = filesystem_of(f"{lake.path(ENDS_TABLE)}/{file['path']}")
+        with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=[kind]) as source:
+            for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
+                for name, place in _stretches(rows.column(kind)):
+                    parts[name].append(rows.select(columns).slice(place.start, len(place)))
+    schema = pa.schema([ENDED_VERSIONS.field(one) for one in columns])
+    for some in parts.values():
+        some.sort(key=lambda one: int(one.column(0)[0].as_py()))  # as runs have written them
+    return {name: pa.Table.from_batches(some, schema) for name, some in parts.items()}
+
+
+def _stretches(coded: pa.DictionaryArray) -> Iterator[tuple[str, range]]:
+    """Which rows that follow each other have the same text."""
+    codes = coded.indices.to_numpy()
+    first = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    for start, end in pairwise(first):
+        if start < end:
+            yield coded[start].as_py(), range(start, end)
+
+
+def _lives(lake: Lake, gathered: Gathered, known_until: int) -> Lives:
+    """The lives of one table, of which versions that ended so early are gathered already."""
+    files = _files(lake, gathered.table, known_until)
+    for rows in ahead(map(partial(_rows, gathered.table, known_until), files)):
+        gathered.add(rows)
+    return gathered.lives()
+
+
+def _files(lake: Lake, name: str, known_until: int) -> Iterator[str]:
+    """The files of a table that may hold versions that are to be read."""
+    for file, values in lake.files(name):
+        last = file.get(f"max.{_END}")
+        if values["lineage"] == MAIN and (
+            values["is_current"] or last is None or last > known_until
+        ):
+            yield f"{lake.path(name)}/{file['path']}"
+
+
+def _rows(name: str, known_until: int, path: str) -> pa.Table:
+    """When the versions of a file held, and of what; ids that many versions share stay codes of a
+    dictionary.
+    """
+    keys = KEYS[name]
+    filesystem, below = filesystem_of(path)
+    coded = [one for one in keys if one == "topic_id"]
+    with pq.ParquetFile(below, filesystem=filesystem, read_dictionary=coded) as file:
+        columns = [one for one in (*VALIDITY, *keys) if one != _RECORD or _has_nulls(file)]
+        rows = file.read(columns=columns, use_threads=False)
+    if known_until < 0:
+        return rows
+    is_new = pc.greater(rows.column(_END), known_until)
+    return rows.filter(pc.fill_null(is_new, True))
 
 
 def _has_nulls(file: pq.ParquetFile) -> bool:
@@ -54,41 +122,3 @@ def _has_nulls(file: pq.ParquetFile) -> bool:
     groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
     told = [group.column(at).statistics for group in groups]
     return any(one is None or one.null_count != 0 for one in told)
-
-
-def ended_before(lake: Lake) -> dict[str, GatheredFiles]:
-    """What has ended by the newest state that a lake holds; nothing of what cannot be read: that is
-    for him to say who asks for it again.
-    """
-    found = {}
-    held = Lake(lake.root)  # what is open for the run is not for another thread
-    for name in KEYS:
-        files = GatheredFiles(Gathered(name))
-        try:
-            if held.exists(name):
-                files.take(_paths(held, name, {"lineage": MAIN, "is_current": False}))
-        except (LakeError, OSError, pa.ArrowInvalid):
-            continue
-        found[name] = files
-    return found
-
-
-def lives_in(lake: Lake, before: Mapping[str, GatheredFiles]) -> dict[str, Lives]:
-    """The lives of the shared lineage's objects, by table. What was gathered `before` counts where
-    all of its files are still there.
-    """
-    found = {}
-    for name in KEYS:
-        paths = dict.fromkeys(_paths(lake, name, {"lineage": MAIN}))
-        files = before.get(name)
-        if files is None or not files.paths <= paths.keys():
-            files = GatheredFiles(Gathered(name))
-        files.take(path for path in paths if path not in files.paths)
-        found[name] = files.gathered.lives()
-    return found
-
-
-def _paths(lake: Lake, name: str, wanted: Mapping[str, object]) -> Iterator[str]:
-    for added, values in lake.files(name):
-        if wanted.items() <= values.items():
-            yield f"{lake.path(name)}/{added['path']}"

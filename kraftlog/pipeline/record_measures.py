@@ -8,13 +8,15 @@ from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.compaction import LAST_RECORDS
 from kraftlog.metrics.compaction_rows import compaction_rows
 from kraftlog.metrics.horizons import horizon_rows
+from kraftlog.metrics.known_lives import ENDED_VERSIONS, OBJECT_LIVES, end_rows, life_rows
 from kraftlog.metrics.record_rows import growth_rows, record_size_rows
-from kraftlog.pipeline.derive import Rows, table
+from kraftlog.pipeline.derive import Further, Rows, table
 from kraftlog.pipeline.known_records import total_rows
+from kraftlog.pipeline.object_lives import ENDS_TABLE, LIVES_TABLE
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
 from kraftlog.tables.promise import among, at_least, none, not_below, unique
-from kraftlog.tables.spec import CURRENT
+from kraftlog.tables.spec import CURRENT, GROWING
 
 _TYPE = column("type", TEXT, "record type as Kafka's dump tool prints it")
 _HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by its beginning")
@@ -258,3 +260,44 @@ def last_records(run: SharedMeasures) -> Rows:
 )
 def record_totals(run: SharedMeasures) -> Rows:
     return total_rows(run.scanned, run.log)
+
+
+@table(
+    LIVES_TABLE,
+    "life of an object of the shared log, as far as its versions have ended",
+    *OBJECT_LIVES,
+    promises=(
+        none(
+            "incomplete_rows",
+            "the next run goes on from what is known of each object",
+            nulls_in=("object_kind", "key", "began_offset", "ended_offset", "first_ended_offset"),
+        ),
+        none(
+            "empty_lives",
+            "a life without an offset was never seen by anybody",
+            rows_where="ended_offset <= began_offset",
+        ),
+    ),
+    mode=CURRENT,
+)
+def object_lives(run: SharedMeasures) -> Rows:
+    return life_rows(run.lives)
+
+
+@table(
+    ENDS_TABLE,
+    "version of an object of the shared log that has ended",
+    *ENDED_VERSIONS,
+    promises=(
+        none(
+            "incomplete_rows",
+            "changes are counted by where versions end",
+            nulls_in=("object_kind", "ended_offset", "before_ended_offset"),
+        ),
+    ),
+    mode=GROWING,
+)
+def ended_versions(run: SharedMeasures) -> Rows | Further:
+    known = run.objects.known_until
+    rows = end_rows(run.lives, -1 if known is None else known)
+    return rows if known is None else Further(rows)

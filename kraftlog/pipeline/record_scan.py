@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kraftlog.decode.tabular import coded
 from kraftlog.metrics.amplification import Bursts
 from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.record_totals import (
@@ -182,13 +183,9 @@ def _read(portion: _Portion) -> pa.RecordBatch:
             file.read_row_group(at, columns=columns, use_threads=False) for at in portion.groups
         ]
     table = pa.concat_tables(groups)
-    table = table.append_column("type", _constant(kind, table.num_rows))
+    table = table.append_column("type", coded(kind, table.num_rows))
     (rows,) = table.combine_chunks().to_batches() or [_no_rows(table.schema)]
     return rows
-
-
-def _constant(text: str, count: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), [text])
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ batches of the shared log, and what is kept per object and version.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
@@ -27,7 +27,7 @@ from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
 from kraftlog.pipeline.known_records import scanned
-from kraftlog.pipeline.object_lives import GatheredFiles, lives_in
+from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Row, Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
@@ -43,17 +43,13 @@ class SharedMeasures:
     """Everything that a run's measures are taken from."""
 
     run: Run
-    before: Future[dict[str, GatheredFiles]] | None = None
-    """What was gathered of the history before the run, if anything."""
 
     @classmethod
-    def prepared(
-        cls, run: Run, before: Future[dict[str, GatheredFiles]] | None = None
-    ) -> "SharedMeasures":
+    def prepared(cls, run: Run) -> "SharedMeasures":
         """With the two long looks at the lake, which are taken side by side: at its records, and at
         its history.
         """
-        found = cls(run, before)
+        found = cls(run)
         read = partial(getattr, found)
         for name in ("log", "brokers"):  # what both of them need
             read(name)
@@ -86,9 +82,14 @@ class SharedMeasures:
         return self.scanned.offsets
 
     @cached_property
+    def objects(self) -> ObjectLives:
+        """The objects of the shared lineage."""
+        return object_lives(self.run.lake, self.run.lineages[0])
+
+    @property
     def lives(self) -> dict[str, Lives]:
         """The lives of the objects of each history table."""
-        return lives_in(self.run.lake, {} if self.before is None else self.before.result())
+        return self.objects.by_table
 
     def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
         """Versions of the shared lineage; `alive`: only those that still hold."""

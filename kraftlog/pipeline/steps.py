@@ -15,7 +15,6 @@ from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
-from kraftlog.pipeline.object_lives import GatheredFiles, ended_before
 from kraftlog.pipeline.page import get_ready, write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
@@ -76,18 +75,16 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         _run(start_spark, options, reads_input=True) as run,
         ThreadPoolExecutor(8) as beside,
     ):
-        gathered: list[Future[dict[str, GatheredFiles]]] = []
 
         def meanwhile() -> None:
             JUDGE.start()
-            gathered.append(beside.submit(ended_before, run.lake))
             beside.submit(get_ready)
 
         is_new = _decode(run, meanwhile)
         contracts = Contracts(run)
         contracts.begin(beside)
         told = _materialize(run)
-        begun = looked_at(run, beside, *gathered)
+        begun = looked_at(run, beside)
         contracts.begin(beside)
         code = _audit(run, told)
         contracts.begin(beside)

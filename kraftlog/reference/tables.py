@@ -8,11 +8,20 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.reference.markdown import code, page, table
-from kraftlog.tables.spec import CONTENT, CURRENT, PER_RUN, TableSpec, decoded_tables, state_tables
+from kraftlog.tables.spec import (
+    CONTENT,
+    CURRENT,
+    GROWING,
+    PER_RUN,
+    TableSpec,
+    decoded_tables,
+    state_tables,
+)
 
 _MODES = {
     CONTENT: "grows by what is new; rows never change",
     CURRENT: "replaced by each run with what holds now",
+    GROWING: "grows with the shared log; replaced where that has not only grown",
     PER_RUN: "one set of rows per run",
 }
 _NAMES = {

@@ -347,7 +347,7 @@ class Lake:
         table = self.ensure(spec)
         if (table.transaction_version(_APPLICATION) or 0) >= run_number:
             return int(table.version())
-        rows = rows.select(spec.schema.names).cast(spec.schema)
+        rows = _shaped(rows, spec.schema)
         actions: list[AddAction | RemoveAction] = [
             _add(write_file(self.path(spec.name), part, values))
             for values, part in _parts(rows, spec.partition_by)
@@ -390,6 +390,19 @@ def _add(file: AddedFile, is_data: bool = True) -> AddAction:
     return AddAction(
         file.path, file.size_bytes, file.partition_values, file.modified_ms, is_data, file.stats
     )
+
+
+def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with a table's columns. Texts that are codes of a dictionary stay so: Parquet writes them
+    as such, and millions of rows with the same text take no room.
+    """
+    held = [rows.schema.field(one.name).type for one in schema]
+    kinds = [
+        kind if pa.types.is_dictionary(kind) and kind.value_type == one.type else one.type
+        for kind, one in zip(held, schema, strict=True)
+    ]
+    shape = [one.with_type(kind) for one, kind in zip(schema, kinds, strict=True)]
+    return rows.select(schema.names).cast(pa.schema(shape))
 
 
 def _parts(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[dict[str, str | None], pa.Table]]:

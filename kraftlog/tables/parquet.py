@@ -110,6 +110,8 @@ def _with_own_dictionaries(group: pa.Table) -> pa.Table:
             values = column.chunk(0).dictionary
             is_used = np.zeros(len(values), np.bool_)
             is_used[codes] = True
+            if is_used.all():
+                continue
             own = pa.array((np.cumsum(is_used) - 1)[codes], column.type.index_type)
             used = values.take(pa.array(np.flatnonzero(is_used)))
             group = group.set_column(at, group.field(at), pa.DictionaryArray.from_arrays(own, used))

@@ -1,9 +1,9 @@
 """Every table of the lake, declared: name, grain, columns with comments, partitioning, and how a
 run writes it.
 
-Three ways of writing: `content` tables grow by what is new and never change a row; `current` tables
-hold what lies on the disks now, replaced file by file; `per_run` tables get one set of rows per
-run.
+Four ways of writing: `content` tables grow by what is new and never change a row; `current` tables
+hold what lies on the disks now, replaced file by file; `growing` tables hold what follows from the
+shared log, and grow while that only grows; `per_run` tables get one set of rows per run.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from kraftlog.tables.promise import (
     unique,
 )
 
-CONTENT, CURRENT, PER_RUN = "content", "current", "per_run"
+CONTENT, CURRENT, GROWING, PER_RUN = "content", "current", "growing", "per_run"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One Delta table. `mode` is CONTENT, CURRENT or PER_RUN; `promises` are what a reader may rely
+    """One Delta table. `mode` is CONTENT, CURRENT, GROWING or PER_RUN; `promises` are what a reader may rely
     on, and `suite` names the tables that are judged together.
     """
 

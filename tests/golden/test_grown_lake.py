@@ -1,20 +1,24 @@
 """What a run leaves in a lake whose input has grown, was cut, or that a killed run has begun."""
 
 import shutil
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
-from kraftlog.config import load_options
-from kraftlog.metrics.objects import Lives
-from kraftlog.pipeline.object_lives import ended_before, lives_in
+from kraftlog.config import Options, load_options
+from kraftlog.pipeline.every_table import all_tables
+from kraftlog.pipeline.keeping import compact_lake
+from kraftlog.pipeline.object_lives import ObjectLives, object_lives
+from kraftlog.pipeline.run import Run, newest_run
 from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.writing import writing
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.unit.test_metrics_objects import lives_as_told
 
 Row = dict[str, Any]
 
@@ -26,9 +30,25 @@ class Lab:
         self.root, self.lake = folder / "replicas", Lake(str(folder / "lake"))
         shutil.copytree(DATA / "isolated" / "replicas", self.root)
 
+    @property
+    def options(self) -> Options:
+        return load_options({"input": [str(self.root)], "lake": self.lake.root})
+
     def bring_up(self) -> None:
         """The two steps that others build on."""
         bring_up(self.root, self.lake)
+
+    def measure(self) -> None:
+        STEPS["metrics"](InProcess, self.options)
+
+    def lives(self) -> ObjectLives:
+        run = Run(self.options, self.lake, InProcess)
+        return object_lives(self.lake, run.lineages[0])
+
+    def lives_from_nothing(self) -> ObjectLives:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kraftlog.pipeline.object_lives.last_writer", lambda *_: None)
+            return self.lives()
 
     def rows(self, name: str) -> list[Row]:
         rows: list[Row] = self.lake.read(name).to_pylist()
@@ -81,43 +101,51 @@ def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
         assert contents(lab.lake, name) == contents(Lake(str(anew)), name), name
 
 
-def test_what_had_ended_is_gathered_before_what_is_new_is_known(tmp_path: Path) -> None:
-    """The lives of objects are the same with it; also where its files are no longer there, and
-    where they could not be read.
+def test_lives_go_on_from_what_is_kept(tmp_path: Path) -> None:
+    """Objects have the lives that they have without it; also where what is kept is of another
+    history, or lost, or where files have been merged.
     """
     lab = Lab(tmp_path)
     log = lab.log("1")
     whole = log.read_bytes()
     shutil.rmtree(lab.root / "11")
     lab.log("3").unlink()
-    log.write_bytes(whole[:20_000])
-    lab.bring_up()
-    before, lost, past = ended_before(lab.lake), ended_before(lab.lake), ended_partitions(lab)
-    assert past
-    log.write_bytes(whole)
-    lab.bring_up()
-    gathered = before["partitions"].paths
-    assert gathered == {f"{lab.lake.path('partitions')}/{one}" for one in past}
-    lost["partitions"].paths.add("no longer there")
-    alone = told(lives_in(lab.lake, {}))
-    assert told(lives_in(lab.lake, before)) == told(lives_in(lab.lake, lost)) == alone
-    for path in gathered:
-        Path(path).write_bytes(b"torn")
-    again = ended_before(lab.lake)
-    assert ("partitions" in again, "topics" in again) == (False, True)
+    for size in (20_000, 25_000, len(whole)):
+        log.write_bytes(whole[:size])
+        lab.bring_up()
+        known = lab.lives().known_until
+        assert (known is None) == (size == 20_000), "nothing was kept before the first run"
+        assert told(lab.lives()) == told(lab.lives_from_nothing())
+        lab.measure()
+    kept = lab.rows("ended_versions")
+    assert len({row["run_id"] for row in kept}) > 1, "a run adds its own to what is there"
+    is_past = (pc.field("lineage") == "main") & ~pc.field("is_current")
+    ended = lab.lake.read("partitions").filter(is_past)
+    assert [row["object_kind"] for row in kept].count("partitions") == ended.num_rows > 0
+    compact_lake(lab.options, 2)
+    assert told(lab.lives()) == told(lab.lives_from_nothing())
+    with writing(lab.options) as lake:
+        lake.empty(all_tables()["ended_versions"])
+    assert lab.lives().known_until is None
 
 
-def told(found: dict[str, Lives]) -> dict[str, Any]:
+def test_lives_of_a_log_that_was_cut_are_told_from_nothing(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    log = lab.log("1")
+    whole = log.read_bytes()
+    shutil.rmtree(lab.root / "11")
+    lab.log("3").unlink()
+    for size in (len(whole), 20_000):
+        log.write_bytes(whole[:size])
+        lab.bring_up()
+        assert lab.lives().known_until is None
+        lab.measure()
+    assert {row["run_id"] for row in lab.rows("ended_versions")} == {newest_run(lab.lake)["run_id"]}
+
+
+def told(found: ObjectLives) -> dict[str, Any]:
     """All that is known of lives, in an order that does not depend on how objects are numbered."""
-    columns = [one.name for one in fields(Lives)[:-2]]
-    return {
-        name: (
-            sorted(zip(*(getattr(one, column).tolist() for column in columns), strict=True)),
-            sorted(zip(one.ends.offsets.tolist(), one.ends.before.tolist(), strict=True)),
-            one.last_base,
-        )
-        for name, one in found.items()
-    }
+    return {name: lives_as_told(one) for name, one in found.by_table.items()}
 
 
 def ended_partitions(lab: Lab) -> set[str]:

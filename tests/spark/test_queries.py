@@ -20,7 +20,7 @@ from kraftlog.pipeline.steps import STEPS
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.query import answer
-from kraftlog.tables.spec import PER_RUN
+from kraftlog.tables.spec import GROWING, PER_RUN
 from tests.in_process import InProcess
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ class Runs:
             shutil.rmtree(self.root / node)
         log.write_bytes(whole[:20_000])
         self.measure()
-        names = [one.spec.name for one in MEASURES if one.spec.mode == PER_RUN]
+        names = [one.spec.name for one in MEASURES if one.spec.mode in (PER_RUN, GROWING)]
         self.first = {name: self.lake.read(name).to_pylist() for name in names}
         log.write_bytes(whole)
         shutil.copytree(EXAMPLE / "3", self.root / "3")

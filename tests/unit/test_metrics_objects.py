@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
+from kraftlog.metrics.known_lives import end_rows, known_lives, life_rows
 from kraftlog.metrics.objects import OPEN, Changes, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
@@ -272,14 +274,39 @@ def test_lives_are_the_same_however_their_rows_lie(
     random.shuffle(places)
     cuts = [pa.array(places[at::parts], pa.int64()) for at in range(parts)]
     shuffled = lives([rows.take(cut) for cut in cuts])
-    assert told(shuffled) == told(lives([rows]))
+    assert lives_as_told(shuffled) == lives_as_told(lives([rows]))
 
 
-def told(found: Lives) -> tuple[list[Any], list[Any], int]:
+def lives_as_told(found: Lives) -> tuple[list[Any], list[Any], int]:
     """Lives in an order that does not depend on how objects are numbered."""
-    columns = [getattr(found, field.name) for field in fields(Lives)[:-2]]
-    ends = (found.ends.offsets.tolist(), found.ends.before.tolist())
-    return sorted(zip(*map(np.ndarray.tolist, columns), strict=True)), list(ends), found.last_base
+    names = [one.name for one in fields(Lives) if one.name not in ("ends", "keys", "last_base")]
+    columns = [getattr(found, name).tolist() for name in names]
+    keys = [column.to_pylist() for column in found.keys]
+    ends = sorted(zip(found.ends.offsets.tolist(), found.ends.before.tolist(), strict=True))
+    return sorted(zip(*keys, *columns, strict=True)), ends, found.last_base
+
+
+@settings(deadline=None)
+@given(PUTS, st.lists(st.integers(0, 40), max_size=3), st.booleans(), st.booleans())
+@example([("a", False), ("a", False), ("a", True), ("a", False)], [1, 2, 3], False, True)
+def test_lives_go_on_from_what_was_kept_of_them(
+    steps: list[tuple[str, bool]], cuts: list[int], based: bool, merged: bool
+) -> None:
+    """`merged`: files of rows have been merged since, in any order."""
+    puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
+    base = ("c", "d") if based else ()
+    since, found = -1, Gathered("features")
+    ends: list[pa.Table] = []
+    for cut in [*sorted(cuts), len(puts)]:
+        rows = versions([one for one in puts if one[0] < cut], base)
+        is_new = pc.fill_null(pc.greater(rows.column("valid_to_offset"), since), True)
+        found.add(rows.filter(is_new))
+        whole = found.lives()
+        assert lives_as_told(whole) == lives_as_told(lives([rows]))
+        every = {"features": whole}
+        ends.insert(0 if merged else len(ends), end_rows(every, since))
+        found = known_lives("features", life_rows(every), pa.concat_tables(ends))
+        since = cut
 
 
 @pytest.mark.parametrize("start", [0, 1 << 40])
