@@ -16,7 +16,6 @@ from kraftlog.decode.tabular import coded, timestamps
 from kraftlog.metrics.numbering import as_lists, of_lists
 from kraftlog.metrics.objects import UNKNOWN_MS, Ends, Lives
 from kraftlog.metrics.versions import KEYS, Gathered, ms_of
-from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.history import history_tables
@@ -90,7 +89,7 @@ def _ends(name: str, ends: Ends) -> pa.Table:
     return pa.table(columns, ENDED_VERSIONS.names)
 
 
-def known_lives(name: str, lives: pa.Table, ends: pa.Table) -> Gathered:
+def known_lives(name: str, lives: pa.Table, ends: list[Ends]) -> Gathered:
     """What such rows of one table tell; those of `ended_versions` in any order."""
     found = Gathered(name)
     if not lives.num_rows:
@@ -110,15 +109,7 @@ def known_lives(name: str, lives: pa.Table, ends: pa.Table) -> Gathered:
     found.know(
         of_lists(lives.column("key"), kinds),
         {column: np.asarray(values) for column, values in stretches.items()},
-        _in_order(*(ends.column(one).to_numpy() for one in ENDED_VERSIONS.names[1:])),
+        ends,
         int(lives.column("last_base_offset")[0].as_py()),
     )
     return found
-
-
-def _in_order(offsets: Longs, before: Longs) -> Ends:
-    """Ends in the order of their offsets, in which each run has written its own."""
-    if np.any(offsets[1:] < offsets[:-1]):
-        order = order_of(offsets)
-        offsets, before = offsets[order], before[order]
-    return Ends(offsets, before)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Flags, Longs
 
 OPEN = np.iinfo(np.int64).max
@@ -53,12 +54,19 @@ class Ends:
         first = int(np.searchsorted(self.offsets, offset, "right"))
         return Ends(self.offsets[first:], self.before[first:])
 
-    def and_then(self, later: "Ends") -> "Ends":
-        """These, and others that lie behind them."""
-        if not len(self.offsets) or not len(later.offsets):
-            return self if len(self.offsets) else later
-        parts = (self.offsets, later.offsets), (self.before, later.before)
-        return Ends(*map(np.concatenate, parts))
+    @classmethod
+    def together(cls, parts: Iterable["Ends"]) -> "Ends":
+        """Several as one, in whatever order; mostly they lie in theirs."""
+        held = [one for one in parts if len(one.offsets)]
+        if len(held) == 1:
+            offsets, before = held[0].offsets, held[0].before
+        else:
+            offsets = np.concatenate([_NONE, *(one.offsets for one in held)])
+            before = np.concatenate([_NONE, *(one.before for one in held)])
+        if np.any(offsets[1:] < offsets[:-1]):
+            order = order_of(offsets)
+            offsets, before = offsets[order], before[order]
+        return cls(offsets, before)
 
     def reach(self, start: int) -> int | None:
         """An offset not far above this one, up to which some versions ended; None for the end."""
@@ -66,9 +74,6 @@ class Ends:
         if at == len(self.offsets):
             return None
         return int(self.offsets[min(at + _STEP, len(self.offsets)) - 1])
-
-
-NO_ENDS = Ends(_NONE, _NONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.metrics.numbering import numbered
-from kraftlog.metrics.objects import NO_ENDS, OPEN, UNKNOWN_MS, Ends, Lives
+from kraftlog.metrics.objects import OPEN, UNKNOWN_MS, Ends, Lives
 from kraftlog.native.sorting import ascending
 from kraftlog.quorum.evidence import Longs
 from kraftlog.state.history import SHOWN
@@ -58,18 +58,18 @@ class Gathered:
         self.stretches: dict[str, list[_Array]] = {
             name: [np.empty(0, kind)] for name, kind in _STRETCH.items()
         }
-        self.known_ends = NO_ENDS
+        self.known_ends: list[Ends] = []
         self.last_base = -1
 
     def know(
         self,
         keys: Sequence[pa.Array],
         stretches: Mapping[str, _Array],
-        ends: Ends,
+        ends: list[Ends],
         last_base: int,
     ) -> None:
         """Take in what is kept of versions that ended before all others that are told: their
-        stretches, and when they ended.
+        stretches, and when they ended, in parts.
         """
         for name, values in stretches.items():
             self.stretches[name].append(values)
@@ -151,7 +151,7 @@ def _joined(found: Gathered) -> Lives:
         born_based=one["born_based"][first],
         last_based=one["last_based"][last],
         previous=previous[first],
-        ends=found.known_ends.and_then(_in_order(ends, before)),
+        ends=Ends.together([*found.known_ends, _in_order(ends, before)]),
         keys=[
             _texts(known).take(pa.array(numbers[first]))
             for known, numbers in zip(found.known, keys, strict=True)

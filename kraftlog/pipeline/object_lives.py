@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kraftlog.metrics.known_lives import ENDED_VERSIONS, known_lives
-from kraftlog.metrics.objects import Lives
+from kraftlog.metrics.objects import Ends, Lives
 from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
 from kraftlog.pipeline.lineage_digests import grown_from
 from kraftlog.pipeline.run import last_writer
@@ -47,7 +47,7 @@ def object_lives(lake: Lake, main: Lineage) -> ObjectLives:
         return ObjectLives({name: _lives(lake, Gathered(name), -1) for name in KEYS}, None)
     lives, ends = lake.read(LIVES_TABLE), _ends(lake)
     found = {
-        name: _lives(lake, known_lives(name, _of_kind(lives, name), ends[name]), known_until)
+        name: _lives(lake, known_lives(name, _of_kind(lives, name), ends.pop(name)), known_until)
         for name in KEYS
     }
     return ObjectLives(found, known_until)
@@ -57,20 +57,20 @@ def _of_kind(rows: pa.Table, name: str) -> pa.Table:
     return rows.filter(pc.equal(rows.column("object_kind"), name))
 
 
-def _ends(lake: Lake) -> dict[str, pa.Table]:
-    """The kept ends of versions, by history table."""
+def _ends(lake: Lake) -> dict[str, list[Ends]]:
+    """The kept ends of versions, by history table, in the order in which runs have written them."""
     kind, *columns = ENDED_VERSIONS.names
-    parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in KEYS}
+    parts: dict[str, list[Ends]] = {name: [] for name in KEYS}
     for file, _ in lake.files(ENDS_TABLE):
         filesystem, path = filesystem_of(f"{lake.path(ENDS_TABLE)}/{file['path']}")
         with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=[kind]) as source:
             for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
                 for name, place in _stretches(rows.column(kind)):
-                    parts[name].append(rows.select(columns).slice(place.start, len(place)))
-    schema = pa.schema([ENDED_VERSIONS.field(one) for one in columns])
+                    numbers = (rows.column(one).to_numpy() for one in columns)
+                    parts[name].append(Ends(*(one[place.start : place.stop] for one in numbers)))
     for some in parts.values():
-        some.sort(key=lambda one: int(one.column(0)[0].as_py()))  # as runs have written them
-    return {name: pa.Table.from_batches(some, schema) for name, some in parts.items()}
+        some.sort(key=lambda one: int(one.offsets[0]))
+    return parts
 
 
 def _stretches(coded: pa.DictionaryArray) -> Iterator[tuple[str, range]]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kraftlog.metrics.amplification import BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import election_rows, elections_per_day
-from kraftlog.metrics.known_lives import end_rows, known_lives, life_rows
-from kraftlog.metrics.objects import OPEN, Changes, Lives
+from kraftlog.metrics.known_lives import ENDED_VERSIONS, end_rows, known_lives, life_rows
+from kraftlog.metrics.objects import OPEN, Changes, Ends, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
@@ -282,7 +282,7 @@ def lives_as_told(found: Lives) -> tuple[list[Any], list[Any], int]:
     names = [one.name for one in fields(Lives) if one.name not in ("ends", "keys", "last_base")]
     columns = [getattr(found, name).tolist() for name in names]
     keys = [column.to_pylist() for column in found.keys]
-    ends = sorted(zip(found.ends.offsets.tolist(), found.ends.before.tolist(), strict=True))
+    ends = [*zip(found.ends.offsets.tolist(), found.ends.before.tolist(), strict=True)]
     return sorted(zip(*keys, *columns, strict=True)), ends, found.last_base
 
 
@@ -296,7 +296,7 @@ def test_lives_go_on_from_what_was_kept_of_them(
     puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
     base = ("c", "d") if based else ()
     since, found = -1, Gathered("features")
-    ends: list[pa.Table] = []
+    ends: list[Ends] = []
     for cut in [*sorted(cuts), len(puts)]:
         rows = versions([one for one in puts if one[0] < cut], base)
         is_new = pc.fill_null(pc.greater(rows.column("valid_to_offset"), since), True)
@@ -304,9 +304,17 @@ def test_lives_go_on_from_what_was_kept_of_them(
         whole = found.lives()
         assert lives_as_told(whole) == lives_as_told(lives([rows]))
         every = {"features": whole}
-        ends.insert(0 if merged else len(ends), end_rows(every, since))
-        found = known_lives("features", life_rows(every), pa.concat_tables(ends))
+        rows = end_rows(every, since)
+        added = Ends(*(rows.column(one).to_numpy() for one in ENDED_VERSIONS.names[1:]))
+        ends = [one_of([added, *ends])] if merged else [*ends, added]
+        found = known_lives("features", life_rows(every), ends)
         since = cut
+
+
+def one_of(parts: list[Ends]) -> Ends:
+    """One after the other, as they lie."""
+    columns = ([getattr(one, name) for one in parts] for name in ("offsets", "before"))
+    return Ends(*map(np.concatenate, columns))
 
 
 @pytest.mark.parametrize("start", [0, 1 << 40])
