@@ -31,7 +31,8 @@ from tests.golden.cases import DATA
 from tests.property.engines import sealed
 
 TABLES = ("record_totals", "last_records", "record_sizes", "growth", "churn", "compaction",
-          "event_amplification", "tombstone_horizons", "snapshot_policy", "cost_models")  # fmt: skip
+          "event_amplification", "tombstone_horizons", "snapshot_policy", "cost_models",
+          "object_lives")  # fmt: skip
 
 
 def copy_until(source: Path, target: Path, end: int | None) -> None:
