@@ -20,10 +20,10 @@ from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.history import history_tables
 
-_KIND = column("object_kind", TEXT, "the history table that holds the objects")
+OBJECT_KIND = column("object_kind", TEXT, "the history table that holds the objects")
 OBJECT_LIVES = pa.schema(
     [
-        _KIND,
+        OBJECT_KIND,
         column("key", pa.list_(TEXT), "the fields of the object's key"),
         column("began_offset", LONG, "where its first version began"),
         column("ended_offset", LONG, "where its last version that has ended did"),
@@ -38,7 +38,7 @@ OBJECT_LIVES = pa.schema(
 )
 ENDED_VERSIONS = pa.schema(
     [
-        _KIND,
+        OBJECT_KIND,
         column("ended_offset", LONG, "where the version ended"),
         column(
             "before_ended_offset", LONG, "where the object's version before it did; −1: its first"

@@ -71,7 +71,7 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
 
 
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
-    """The rows of a run, as its table holds them."""
+    """The rows of a run, with its id, as its table holds them or as `Lake.write` will shape them."""
     if isinstance(rows, pa.Table):
         return rows.append_column("run_id", coded(run_id, rows.num_rows))
     return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)

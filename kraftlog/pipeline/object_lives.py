@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kraftlog.metrics.known_lives import ENDED_VERSIONS, known_lives
+from kraftlog.metrics.known_lives import ENDED_VERSIONS, OBJECT_LIVES, known_lives
 from kraftlog.metrics.objects import Ends, Lives
 from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
 from kraftlog.pipeline.lineage_digests import grown_from
@@ -45,7 +45,7 @@ def object_lives(lake: Lake, main: Lineage) -> ObjectLives:
     known_until = grown_from(lake, main, LIVES_TABLE) if last_writer(lake, *KEPT) else None
     if known_until is None:
         return ObjectLives({name: _lives(lake, Gathered(name), -1) for name in KEYS}, None)
-    lives, ends = lake.read(LIVES_TABLE), _ends(lake)
+    lives, ends = lake.read(LIVES_TABLE, OBJECT_LIVES.names), _ends(lake)
     found = {
         name: _lives(lake, known_lives(name, _of_kind(lives, name), ends.pop(name)), known_until)
         for name in KEYS
@@ -65,7 +65,7 @@ def _ends(lake: Lake) -> dict[str, list[Ends]]:
         filesystem, path = filesystem_of(f"{lake.path(ENDS_TABLE)}/{file['path']}")
         with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=[kind]) as source:
             for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
-                for name, place in _stretches(rows.column(kind)):
+                for name, place in _alike(rows.column(kind)):
                     numbers = (rows.column(one).to_numpy() for one in columns)
                     parts[name].append(Ends(*(one[place.start : place.stop] for one in numbers)))
     for some in parts.values():
@@ -73,7 +73,7 @@ def _ends(lake: Lake) -> dict[str, list[Ends]]:
     return parts
 
 
-def _stretches(coded: pa.DictionaryArray) -> Iterator[tuple[str, range]]:
+def _alike(coded: pa.DictionaryArray) -> Iterator[tuple[str, range]]:
     """Which rows that follow each other have the same text."""
     codes = coded.indices.to_numpy()
     first = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]

@@ -8,7 +8,13 @@ from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.compaction import LAST_RECORDS
 from kraftlog.metrics.compaction_rows import compaction_rows
 from kraftlog.metrics.horizons import horizon_rows
-from kraftlog.metrics.known_lives import ENDED_VERSIONS, OBJECT_LIVES, end_rows, life_rows
+from kraftlog.metrics.known_lives import (
+    ENDED_VERSIONS,
+    OBJECT_KIND,
+    OBJECT_LIVES,
+    end_rows,
+    life_rows,
+)
 from kraftlog.metrics.record_rows import growth_rows, record_size_rows
 from kraftlog.pipeline.derive import Further, Rows, table
 from kraftlog.pipeline.known_records import total_rows
@@ -71,7 +77,7 @@ def growth(run: SharedMeasures) -> Rows:
     "churn",
     "hour and kind of object in which something changed",
     _HOUR,
-    column("object_kind", TEXT, "the history table that holds the objects"),
+    OBJECT_KIND,
     column("start_count", LONG, "objects when the hour began"),
     column("added_count", LONG, "times that an object was added"),
     column("modified_count", LONG, "objects that were modified"),

@@ -31,8 +31,8 @@ CONTENT, CURRENT, GROWING, PER_RUN = "content", "current", "growing", "per_run"
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One Delta table. `mode` is CONTENT, CURRENT, GROWING or PER_RUN; `promises` are what a reader may rely
-    on, and `suite` names the tables that are judged together.
+    """One Delta table. `mode` is CONTENT, CURRENT, GROWING or PER_RUN; `promises` are what a reader
+    may rely on, and `suite` names the tables that are judged together.
     """
 
     name: str
