@@ -29,7 +29,7 @@ from kraftlog.audit.watch import MassDeletion, Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import offsets_are
-from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -98,7 +98,7 @@ class StateHistory:
 
     def __init__(self, quorum: Quorum, records: Records, told: Told | None = None) -> None:
         self.quorum, self.records, self.told = quorum, records, told
-        self.chain = chain(quorum)
+        self.chain = quorum.chain
         self.issues = Issues()
         self.compared: dict[Snapshot, Compared] = {}
         self.comparisons: list[ImageComparison] = []

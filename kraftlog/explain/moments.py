@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits
-from kraftlog.quorum.chain import Chain, chain, whole
+from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.history import FileRecords, loaded
 from kraftlog.quorum.lineages import MAIN, lineages
 from kraftlog.quorum.model import Quorum
@@ -78,7 +78,7 @@ class MomentSource:
 
     def moments(self) -> Iterator[Moment]:
         """All moments, lineage by lineage."""
-        yield from _Lineage(self, MAIN, chain(self.quorum), 0).moments()
+        yield from _Lineage(self, MAIN, self.quorum.chain, 0).moments()
         for one in lineages(self.quorum):
             if one.name != MAIN:
                 own = whole(self.quorum.by_label[one.name])

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.log.batch import content_hash
-from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Ids, Longs, id_texts
 from kraftlog.quorum.model import Quorum
 
@@ -100,7 +99,7 @@ class SharedLog:
 
 def shared_log(quorum: Quorum) -> SharedLog:
     """The main lineage of a quorum."""
-    links = chain(quorum)
+    links = quorum.chain
     order = np.argsort(links.log, kind="stable")
     back = np.argsort(order, kind="stable")
     counts = np.bincount(links.log, minlength=len(links.logs))

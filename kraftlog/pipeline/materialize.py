@@ -14,7 +14,6 @@ from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
 from kraftlog.pipeline.run import Row, Run, run_numbered
 from kraftlog.pipeline.states import States
-from kraftlog.quorum.chain import chain
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.state.outline import PARTITION_TYPES
@@ -70,7 +69,7 @@ def _to_be_told(run: Run) -> Told | None:
     """What the audit will ask of the shared history, where the lake holds all of it, in one
     piece.
     """
-    links = chain(run.quorum)
+    links = run.quorum.chain
     parts = stretches(run.lineages[0])
     if len(parts) != 1 or not run.records.tells(links):
         return None

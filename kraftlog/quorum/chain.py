@@ -1,19 +1,22 @@
 """The history that the replicas hold together: one sequence of batches, each taken from the copies
 that agree on it.
 
-In: a quorum. Out: links in offset order, with the holes between them. Uncommitted tails and
-second histories are left out; where copies differ, the majority's batch is taken. So each content
+In: the logs of a quorum, and where each leaves its history. Out: links in offset order, with the
+holes between them. Uncommitted tails and second histories are left out; where copies differ, the majority's batch is taken. So each content
 is replayed once, and one altered copy does not spoil the state of all. Source: KIP-630 "Overview",
 KAFKA-1211.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum
+
+Leaves = Callable[[str, int], int]
+"""Where a copy, by its label and its end, leaves the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,11 @@ class Chain:
         return len(self.base)
 
 
-def chain(quorum: Quorum) -> Chain:
+def chain(logs: Sequence[LogView], leaves: Leaves) -> Chain:
     """The batches in offset order. At each offset the batch that most of the copies hold counts; of
     equals that of the newest epoch. A batch below the end of the one before it is left out.
     """
-    return _without_overlaps(_chosen(*_copies(quorum)))
+    return _without_overlaps(_chosen(*_copies(logs, leaves)))
 
 
 def whole(log: LogView) -> Chain:
@@ -46,10 +49,10 @@ def whole(log: LogView) -> Chain:
     return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)
 
 
-def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
+def _copies(every: Sequence[LogView], leaves: Leaves) -> tuple[Chain, Longs]:
     """The batches of all copies, by offset and content, and the epoch of each."""
-    logs = tuple(one for one in quorum.peers if not one.is_empty)
-    parts = [_counted(quorum, log, index) for index, log in enumerate(logs)]
+    logs = tuple(one for one in every if not one.is_empty)
+    parts = [_counted(log, leaves, index) for index, log in enumerate(logs)]
     if not parts:
         nothing = np.empty(0, np.int64)
         return Chain((), nothing, nothing, np.empty((0, 2), np.uint64), nothing, nothing), nothing
@@ -61,13 +64,12 @@ def _copies(quorum: Quorum) -> tuple[Chain, Longs]:
     same = base[order[1:]] == base[order[:-1]]
     if np.any(ids[order[1:]][same] != ids[order[:-1]][same]):
         order = np.lexsort((log, ids[:, 1], ids[:, 0], base))
-    every = Chain(logs, base[order], end[order], ids[order], log[order], row[order])
-    return every, epoch[order]
+    return Chain(logs, base[order], end[order], ids[order], log[order], row[order]), epoch[order]
 
 
-def _counted(quorum: Quorum, log: LogView, index: int) -> tuple[Longs, ...]:
+def _counted(log: LogView, leaves: Leaves, index: int) -> tuple[Longs, ...]:
     """A copy's batches but those of its uncommitted tail or second history."""
-    count = int((log.base < quorum.leaves(log.label, log.end_offset or 0)).sum())
+    count = int((log.base < leaves(log.label, log.end_offset or 0)).sum())
     return (
         log.base[:count],
         log.last[:count] + 1,

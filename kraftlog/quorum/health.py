@@ -393,18 +393,15 @@ class _MinIsr:
     """
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self._of_all = self._number((BROKER_RESOURCE, "", MIN_ISR)) or KAFKAS_MIN_ISR
-        self._known: dict[str, int] = {}
+        self._own = {
+            key[:2]: int(config["value"])
+            for key, config in state.rows("configs").items()
+            if key[2] == MIN_ISR
+            and isinstance(config["value"], str)
+            and config["value"].isdecimal()
+        }
+        self._of_all = self._own.get((BROKER_RESOURCE, "")) or KAFKAS_MIN_ISR
 
     def of(self, topic: str) -> int:
         """How many replicas must be in sync for a topic."""
-        if topic not in self._known:
-            own = self._number((TOPIC_RESOURCE, topic, MIN_ISR))
-            self._known[topic] = self._of_all if own is None else own
-        return self._known[topic]
-
-    def _number(self, key: Key) -> int | None:
-        config = self._state.get("configs", key)
-        text = None if config is None else config["value"]
-        return int(text) if isinstance(text, str) and text.isdecimal() else None
+        return self._own.get((TOPIC_RESOURCE, topic), self._of_all)

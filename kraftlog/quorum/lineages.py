@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kraftlog.quorum.chain import Chain, chain, whole
+from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -58,26 +57,33 @@ class Stretch:
 
 def lineages(quorum: Quorum) -> list[Lineage]:
     """The shared lineage first, then those of replicas that contradict it."""
-    shared = _links(chain(quorum))
+    shared = _links(quorum.chain)
     snapshots = tuple(quorum.credible_snapshots)
     found = [Lineage(MAIN, 0, shared, snapshots)]
     for log in quorum.logs:
-        own = _links(whole(log))
-        known = pc.is_in(own.column("batch_id"), value_set=shared.column("batch_id"))
-        if not pc.all(known, min_count=0).as_py():
-            found.append(_forked(log.label, shared, own, known, snapshots))
+        own = whole(log)
+        departs = _departs(own, quorum.chain)
+        if departs < len(own):
+            found.append(_forked(log.label, shared, _links(own), departs, snapshots))
     return found
+
+
+def _departs(own: Chain, shared: Chain) -> int:
+    """The first batch of a log that the shared ones lack; how many it has, where they lack none."""
+    at = np.searchsorted(shared.base, own.base)
+    at[at == len(shared)] = 0
+    is_shared = (shared.ids[at] == own.ids).all(axis=1) if len(shared) else np.zeros(len(own), bool)
+    return len(own) if is_shared.all() else int(np.argmin(is_shared))
 
 
 def _forked(
     label: str,
     shared: pa.Table,
     own: pa.Table,
-    known: pa.ChunkedArray,
+    departs: int,
     snapshots: tuple[SnapshotView, ...],
 ) -> Lineage:
     """A replica's own lineage: the shared batches to where it departs from them, then its own."""
-    departs = int(pc.index(known, pa.scalar(False)).as_py())
     fork = own.column("base_offset")[departs].as_py()
     held = tuple(one for one in snapshots if one.replica == label)
     ends = shared.column("end_offset").to_numpy()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
+from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.divergence import Comparison, DifferingRun, compare, is_uncommitted_tail
 from kraftlog.quorum.ends import end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
@@ -244,6 +245,11 @@ class Quorum:
         or its second history begins, else its end.
         """
         return min(end, *(one.get(label, end) for one in (self.tail_starts, self.fork_starts)))
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The history that the copies hold together."""
+        return chain(self.peers, self.leaves)
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch

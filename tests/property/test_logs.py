@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.log.batch import HEADER_SIZE, MIN_RECORD_SIZE
-from kraftlog.quorum.chain import chain, whole
+from kraftlog.quorum.chain import whole
 from kraftlog.quorum.divergence import batches_to_describe, compare
 from kraftlog.quorum.epochs import EpochEnd, offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import (
@@ -254,7 +254,7 @@ def test_what_copies_hold_together(group: list[list[Placed]]) -> None:
         best = min(here, key=lambda one: (-counts[one], first[one]))
         if not expected or base >= expected[-1][0].end:
             expected.append((best, first[best]))
-    links = chain(found)
+    links = found.chain
     assert len(links) == len(expected)
     assert links.base.tolist() == [one.base for one, _ in expected]
     assert links.end.tolist() == [one.end for one, _ in expected]
@@ -270,7 +270,7 @@ def test_lineages_of_copies(group: list[list[Placed]]) -> None:
     """A copy that holds a batch which the shared history lacks has a lineage of its own."""
     logs = {str(number): log for number, log in enumerate(group, 1)}
     found = quorum(logs)
-    shared = chain(found)
+    shared = found.chain
     main = list(zip(shared.base.tolist(), shared.end.tolist(), shared.ids[:, 0].tolist(),
                     strict=True))  # fmt: skip
     told = lineages(found)

@@ -16,7 +16,6 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.plain import sentence
-from kraftlog.quorum.chain import chain
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.image import Image, image_at
@@ -225,7 +224,7 @@ def test_records_by_columns_give_the_same_state(tmp_path: Path) -> None:
     quorum_with(tmp_path, Batch(12, 2, records), Batch(12 + len(records), 2, (topic("last", 44),)))
     expected = image(tmp_path).state
     quorum = Quorum(collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None), replay=False))
-    links, known = chain(quorum), Known()
+    links, known = quorum.chain, Known()
     for window in FileRecords(Redactor(None), Limits()).windows(links, 0, len(links)):
         known.advance(window)
     for table in ("topics", "features"):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.chain import chain
 from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
@@ -114,7 +113,7 @@ def test_control_records_of_a_history_are_told_apart(tmp_path: Path) -> None:
     for node in quorum(tmp_path):
         node.append(voters_batch(12, 2, 1, 2, ms=LATER))
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
-    links = chain(found)
+    links = found.chain
     (window,) = FileRecords(Redactor(None), LIMITS).windows(links, 0, len(links))
     assert set(window.control) == {"KRAFT_VOTERS", "LEADER_CHANGE"}
     assert {"TOPIC_RECORD", "PARTITION_RECORD"} < set(window.records)
