@@ -29,14 +29,20 @@ from kraftlog.quorum.evidence import (
     no_batches,
 )
 
+BATCH_COLUMNS = (
+    "position", "size_bytes", "batch_id", "base_offset", "last_offset", "record_count", "crc_valid",
+    "batch_leader_epoch", "attributes", "base_timestamp", "max_timestamp",
+)  # fmt: skip
+"""What is looked at of `batches`: half of the columns, and a third of what reading all would cost."""
 _NEVER_MS = (1 << 63) - 1
 """Stands for a time that no timestamp column can hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the lake holds: the rows of `batches` and `faults` of a path, and of `contents` the ids
-    of remarkable batches and the record types of some ids (as `detect.TYPE_COUNTS`).
+    """What the lake holds: the rows of `batches` (their BATCH_COLUMNS) and `faults` of a path, and
+    of `contents` the ids of remarkable batches and the record types of some ids (as
+    `detect.TYPE_COUNTS`).
     """
 
     batches_of: Callable[[str], pa.Table]
@@ -145,4 +151,4 @@ def _times_ms(rows: pa.Table, name: str) -> Any:
     return pc.fill_null(pc.divide(micros, 1000), _NEVER_MS).to_numpy()
 
 
-__all__ = ["Recorded", "RecordedCollector", "fault_of"]
+__all__ = ["BATCH_COLUMNS", "Recorded", "RecordedCollector", "fault_of"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.audit.collect import evidence_by
-from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
+from kraftlog.audit.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica
@@ -40,7 +40,7 @@ def _recorded(lake: Lake) -> Recorded:
     odd = contents.to_table(columns=["batch_id"], filter=ds.field("remarkable"))
 
     def batches_of(path: str) -> pa.Table:
-        rows = batches.to_table(filter=ds.field("path") == path)
+        rows = batches.to_table(columns=[*BATCH_COLUMNS], filter=ds.field("path") == path)
         return rows.sort_by("position").combine_chunks()
 
     def faults_of(path: str) -> list[Fault]:

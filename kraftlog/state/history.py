@@ -85,10 +85,15 @@ class Shown:
 
     def value(self, row: Mapping[str, Any]) -> Data:
         """A row of the history as the state holds it, under Kafka's own field names."""
-        return {
-            **self.table.hides,
-            **{one.json: _held(one, row[name]) for one, name in self.columns},
-        }
+        found = {**self.table.hides, **{one.json: row[name] for one, name in self.columns}}
+        for one in self._nested:
+            found[one.json] = _held(one, found[one.json])
+        return found
+
+    @cached_property
+    def _nested(self) -> tuple[FieldSpec, ...]:
+        """The fields with fields of their own."""
+        return tuple(one for one in self.fields if one.fields)
 
 
 _AS_FEATURE: dict[str, Callable[[Data], Data]] = {
