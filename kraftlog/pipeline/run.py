@@ -30,7 +30,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import held
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import filesystem_of, make_folder_of
 from kraftlog.tables.place import KEY_FILE
 
 if TYPE_CHECKING:
@@ -147,15 +147,14 @@ def _make_key(filesystem: pafs.FileSystem, path: str) -> None:
     """Write a new key in one step: nobody sees a part of it, or may read what others may not. Where
     another run is first, its key stays.
     """
-    folder = path.rsplit("/", 1)[0]
-    filesystem.create_dir(folder, recursive=True)
+    make_folder_of(filesystem, path)
     key = os.urandom(KEY_SIZE)
     if not isinstance(filesystem, pafs.LocalFileSystem):
         # An object store shows an object when it is whole.
         with filesystem.open_output_stream(path) as stream:
             stream.write(key)
         return
-    with NamedTemporaryFile(dir=folder, prefix=KEY_FILE) as unfinished:
+    with NamedTemporaryFile(dir=path.rpartition("/")[0], prefix=KEY_FILE) as unfinished:
         unfinished.write(key)
         unfinished.flush()
         os.fsync(unfinished.fileno())

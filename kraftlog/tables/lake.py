@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
+from kraftlog.tables.lake_table import LakeTable
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
@@ -68,14 +69,15 @@ class Lake:
     """A folder of Delta tables. Pickles; executors only ask it for paths. `token` is that of the
     lease under which it is written; 0: by one that nobody else knows of.
 
-    `opened` holds the tables that have been opened under that lease. While it lasts nobody else
-    writes, and each opening reads a table's log, which on an object store takes longer than all
-    else. A commit onto what is not the newest version after all fails.
+    `opened` holds the tables that have been opened under that lease, and None for those that are not
+    there. While it lasts nobody else writes, and each opening reads a table's log, which on an
+    object store takes longer than all else. A commit onto what is not the newest version after all
+    fails.
     """
 
     root: str
     token: int = 0
-    opened: dict[str, DeltaTable] | None = field(default=None, compare=False, repr=False)
+    opened: dict[str, LakeTable | None] | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type["Lake"], tuple[str, int]]:
         return Lake, (self.root, self.token)
@@ -89,9 +91,9 @@ class Lake:
 
         Raises LakeError where something else is in its place."""
         if self.opened and name in self.opened:
-            return True
+            return self.opened[name] is not None
         try:
-            return DeltaTable.is_deltatable(self.path(name))
+            is_there = DeltaTable.is_deltatable(self.path(name))
         except OSError as error:
             found = entry_of(self.path(name))
             if found is not None and not found.is_folder:
@@ -101,15 +103,19 @@ class Lake:
             raise LakeError(
                 f"{self.path(name)}: it cannot be read ({why(self.path(name), error)})"
             ) from error
+        if not is_there and self.opened is not None:
+            self.opened.setdefault(name, None)  # another thread may have created it by now
+        return is_there
 
-    def open(self, name: str, version: int | None = None) -> DeltaTable:
+    def open(self, name: str, version: int | None = None) -> LakeTable:
         """One table, at its newest version or at another one.
 
         Raises LakeError where it is missing or unreadable."""
-        if version is None and self.opened and name in self.opened:
-            return self.opened[name]
+        known = self.opened.get(name) if version is None and self.opened else None
+        if known is not None:
+            return known
         try:
-            table = DeltaTable(self.path(name), version=version)
+            table = LakeTable(self.path(name), version=version)
         except TableNotFoundError as error:
             raise LakeError(
                 f"{self.root}: there is no table '{name}'; run the decode job first"
@@ -205,7 +211,7 @@ class Lake:
         (last,) = self.open(name).history(1)
         return int(last["timestamp"])
 
-    def ensure(self, spec: TableSpec) -> DeltaTable:
+    def ensure(self, spec: TableSpec) -> LakeTable:
         """The table, created empty with its comments where it is missing."""
         table = self.open(spec.name) if self.exists(spec.name) else self._created(spec)
         if [one.name for one in table.schema().fields] != spec.schema.names:
@@ -214,7 +220,7 @@ class Lake:
             )
         return table
 
-    def _created(self, spec: TableSpec) -> DeltaTable:
+    def _created(self, spec: TableSpec) -> LakeTable:
         path = self.path(spec.name)
         if "://" not in path:
             try:
@@ -222,7 +228,7 @@ class Lake:
             except OSError as error:
                 raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
         try:
-            table = DeltaTable.create(
+            table = LakeTable.create(
                 path,
                 spec.schema,
                 mode="ignore",
@@ -233,9 +239,11 @@ class Lake:
             )
         except OSError as error:
             raise _refused(path, error) from error
+        # It says that it makes a plain DeltaTable, and makes one of the class that it is asked of.
+        created = cast("LakeTable", table)
         if self.opened is not None:
-            self.opened[spec.name] = table
-        return table
+            self.opened[spec.name] = created
+        return created
 
     def commit(
         self,
@@ -262,7 +270,7 @@ class Lake:
     def _write(
         self,
         spec: TableSpec,
-        table: DeltaTable,
+        table: LakeTable,
         actions: list[AddAction | RemoveAction],
         run_number: int,
         *,
@@ -277,7 +285,7 @@ class Lake:
                 partition_by=list(spec.partition_by) or None,
                 commit_properties=self._properties(run_number),
             )
-            table.update_incremental()  # a commit leaves the table that it was made on as it was
+            table.take_in(self._numbers(run_number))  # a commit leaves the table as it was
         return int(table.version())
 
     @contextmanager
@@ -299,8 +307,12 @@ class Lake:
             raise _refused(table.table_uri, error) from error
 
     def _properties(self, run_number: int) -> CommitProperties:
-        marks = [Transaction(_APPLICATION, run_number), Transaction(_WRITER, self.token)]
+        marks = [Transaction(*one) for one in self._numbers(run_number).items()]
         return CommitProperties(app_transactions=marks, max_commit_retries=0)
+
+    def _numbers(self, run_number: int) -> dict[str, int]:
+        """What a commit tells of who made it."""
+        return {_APPLICATION: run_number, _WRITER: self.token}
 
     def replace(self, spec: TableSpec, done: Iterable[Replaced], *, is_data: bool = False) -> None:
         """Put files in place of others, in one commit that counts for the run before; `is_data`

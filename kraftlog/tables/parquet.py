@@ -65,11 +65,17 @@ def write_file(
     name = f"{_folders(values)}part-{uuid.uuid4()}.zstd.parquet"
     filesystem, folder = filesystem_of(table_path)
     path = f"{folder}/{name}"
-    filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+    make_folder_of(filesystem, path)
+    with filesystem.open_output_stream(path) as stream:
+        _write(stream, data, slices)
+        size = int(stream.tell())
+    return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
+
+
+def _write(stream: pa.NativeFile, data: pa.Table, slices: Sequence[int]) -> None:
     with pq.ParquetWriter(
-        path,
+        stream,
         data.schema,
-        filesystem=filesystem,
         compression="zstd",
         store_schema=False,
         # A flipped bit in the lake is met where it is read, and not as another value.
@@ -82,8 +88,6 @@ def write_file(
                 writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
         if slices:
             writer.add_key_value_metadata({_SLICES: json.dumps(_held(slices))})
-    size = int(filesystem.get_file_info(path).size)
-    return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
 
 
 def _without_empty_lists(data: pa.Table) -> pa.Table:
@@ -185,6 +189,14 @@ def _leaves(field: pa.Field) -> Iterator[str]:
 def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a lake's path, and the path inside it."""
     return stores.filesystem_of(path) if is_remote(path) else (pafs.LocalFileSystem(), path)
+
+
+def make_folder_of(filesystem: pafs.FileSystem, path: str) -> None:
+    """Make the folder that a file will lie in. Object stores have none: there it would be an object
+    of its own, and some requests.
+    """
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
 
 
 def statistics(data: pa.Table) -> dict[str, Any]:

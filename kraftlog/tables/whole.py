@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pyarrow.fs as pafs
 
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import filesystem_of, make_folder_of
 
 
 def write_whole(path: str, content: bytes) -> None:
@@ -13,7 +13,7 @@ def write_whole(path: str, content: bytes) -> None:
     store shows an object when it is whole.
     """
     filesystem, inner = filesystem_of(path)
-    filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+    make_folder_of(filesystem, inner)
     if not isinstance(filesystem, pafs.LocalFileSystem):
         with filesystem.open_output_stream(inner) as stream:
             stream.write(content)

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake_table import LakeTable
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
 from kraftlog.tables.spec import decoded_tables, state_tables
 
@@ -65,14 +66,15 @@ def test_under_a_lease_a_table_is_opened_once(
     """It shows what this lake commits; what another one does fails the next commit."""
     opened: list[str] = []
 
-    class Counted(DeltaTable):
+    class Counted(LakeTable):
         def __init__(self, table_uri: str, version: int | None = None, **options: Any) -> None:
             opened.append(table_uri)
             super().__init__(table_uri, version=version, **options)
 
-    monkeypatch.setattr("kraftlog.tables.lake.DeltaTable", Counted)
+    monkeypatch.setattr("kraftlog.tables.lake.LakeTable", Counted)
     lake = Lake(str(tmp_path / "lake"), 1, {})
     assert lake.commit(BATCHES, [added(lake, "/a", 3)], 1) == 1
+    assert opened == [lake.path("batches")]
     del opened[:]
     assert lake.commit(BATCHES, [added(lake, "/b", 2)], 2) == 2
     assert (count_by_path(lake), lake.run_number("batches")) == ({"/a": 3, "/b": 2}, 2)
@@ -84,6 +86,58 @@ def test_under_a_lease_a_table_is_opened_once(
     with pytest.raises(LakeError, match="another writer has committed"):
         lake.commit(BATCHES, [added(lake, "/d", 4)], 3)
     assert count_by_path(lake) == {"/a": 3, "/b": 2, "/c": 1}, "it has looked again"
+
+
+def test_of_an_open_table_its_writers_are_read_once_per_version(
+    two_paths: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours are not read at all: we know what we have committed. What another one has committed is
+    read where its commit is.
+    """
+    read: list[int] = []
+    reading = DeltaTable.transaction_version
+
+    def noted(self: DeltaTable, app_id: str) -> int | None:
+        read.append(self.version())
+        return reading(self, app_id)
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", noted)
+    lake = replace(two_paths, token=5, opened={})
+    for number in (2, 3):
+        lake.commit(BATCHES, [added(lake, "/a", number)], number)
+        assert lake.run_number("batches") == number
+        assert lake.newest_token(["batches"]) == 5
+    assert read == [1, 1]
+    Lake(lake.root, token=6).fence([BATCHES])
+    table = lake.open("batches")
+    table.update_incremental()
+    assert lake.newest_token(["batches"]) == 6
+    assert lake.run_number("batches") == 3
+    Lake(lake.root, token=7).commit(BATCHES, [], 4)
+    with pytest.raises(LakeError, match="taken the lake over"):
+        lake.commit(BATCHES, [], 5)
+
+
+def test_under_a_lease_a_table_that_is_not_there_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    asking = DeltaTable.is_deltatable
+
+    def noted(path: str) -> bool:
+        asked.append(path)
+        return asking(path)
+
+    monkeypatch.setattr(DeltaTable, "is_deltatable", noted)
+    lake = Lake(str(tmp_path), 1, {})
+    assert [lake.exists("runs"), lake.run_number("runs"), lake.exists("runs")] == [False, 0, False]
+    assert asked == [lake.path("runs")]
+    with pytest.raises(LakeError, match="there is no table 'runs'"):
+        lake.open("runs")
+    lake.mark(RUNS, 1)
+    assert lake.exists("runs")
+    assert lake.run_number("runs") == 1
+    assert lake.read("runs").num_rows == 0
 
 
 def test_a_path_is_replaced_and_the_others_stay(two_paths: Lake) -> None:
