@@ -5,7 +5,9 @@ In: a run, and what its rows are taken from. Out: one commit per table, once per
 """
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -56,18 +58,24 @@ def declared_in(*modules: ModuleType) -> list[Derived[Any]]:
 
 
 def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> None:
-    """Write the tables that this run does not hold yet; `source` is asked once, where one is
-    missing.
+    """Write the tables that this run does not hold yet, each while the rows of the next one are
+    found; `source` is asked once, where one is missing.
     """
     missing = [one for one in tables if run.lacks(one.spec.name)]
-    given = source() if missing else None
-    for one in missing:
-        assert given is not None
-        found, is_all = one.rows(given), one.spec.mode in (CURRENT, GROWING)
-        if isinstance(found, Further):
-            found, is_all = found.rows, False
-        rows = of_run(one.spec, found, run.run_id)
-        run.lake.write(one.spec, rows, run.number, overwrite=is_all)
+    if not missing:
+        return
+    given, written = source(), Future[int]()
+    written.set_result(0)
+    with ThreadPoolExecutor(1) as writer:
+        for one in missing:
+            found, is_all = one.rows(given), one.spec.mode in (CURRENT, GROWING)
+            if isinstance(found, Further):
+                found, is_all = found.rows, False
+            rows = of_run(one.spec, found, run.run_id)
+            written.result()
+            write = partial(run.lake.write, one.spec, rows, run.number, overwrite=is_all)
+            written = writer.submit(write)
+        written.result()
 
 
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:

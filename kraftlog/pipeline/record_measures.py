@@ -1,5 +1,6 @@
 """The tables of measures of records, each with what fills it: sizes, growth, churn, what events
-cost, what compaction would keep; and what the next run goes on from.
+cost, what compaction would keep; and what the next run goes on from. The one that takes longest to
+write comes first: others are found meanwhile.
 """
 
 from kraftlog import relations
@@ -26,6 +27,47 @@ from kraftlog.tables.spec import CURRENT, GROWING
 
 _TYPE = column("type", TEXT, "record type as Kafka's dump tool prints it")
 _HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by its beginning")
+
+
+@table(
+    ENDS_TABLE,
+    "version of an object of the shared log that has ended",
+    *ENDED_VERSIONS,
+    promises=(
+        none(
+            "incomplete_rows",
+            "changes are counted by where versions end",
+            nulls_in=("object_kind", "ended_offset", "before_ended_offset"),
+        ),
+    ),
+    mode=GROWING,
+)
+def ended_versions(run: SharedMeasures) -> Rows | Further:
+    known = run.objects.known_until
+    rows = end_rows(run.lives, -1 if known is None else known)
+    return rows if known is None else Further(rows)
+
+
+@table(
+    LIVES_TABLE,
+    "life of an object of the shared log, as far as its versions have ended",
+    *OBJECT_LIVES,
+    promises=(
+        none(
+            "incomplete_rows",
+            "the next run goes on from what is known of each object",
+            nulls_in=("object_kind", "key", "began_offset", "ended_offset", "first_ended_offset"),
+        ),
+        none(
+            "empty_lives",
+            "a life without an offset was never seen by anybody",
+            rows_where="ended_offset <= began_offset",
+        ),
+    ),
+    mode=CURRENT,
+)
+def object_lives(run: SharedMeasures) -> Rows:
+    return life_rows(run.lives)
 
 
 @table(
@@ -266,44 +308,3 @@ def last_records(run: SharedMeasures) -> Rows:
 )
 def record_totals(run: SharedMeasures) -> Rows:
     return total_rows(run.scanned, run.log)
-
-
-@table(
-    LIVES_TABLE,
-    "life of an object of the shared log, as far as its versions have ended",
-    *OBJECT_LIVES,
-    promises=(
-        none(
-            "incomplete_rows",
-            "the next run goes on from what is known of each object",
-            nulls_in=("object_kind", "key", "began_offset", "ended_offset", "first_ended_offset"),
-        ),
-        none(
-            "empty_lives",
-            "a life without an offset was never seen by anybody",
-            rows_where="ended_offset <= began_offset",
-        ),
-    ),
-    mode=CURRENT,
-)
-def object_lives(run: SharedMeasures) -> Rows:
-    return life_rows(run.lives)
-
-
-@table(
-    ENDS_TABLE,
-    "version of an object of the shared log that has ended",
-    *ENDED_VERSIONS,
-    promises=(
-        none(
-            "incomplete_rows",
-            "changes are counted by where versions end",
-            nulls_in=("object_kind", "ended_offset", "before_ended_offset"),
-        ),
-    ),
-    mode=GROWING,
-)
-def ended_versions(run: SharedMeasures) -> Rows | Further:
-    known = run.objects.known_until
-    rows = end_rows(run.lives, -1 if known is None else known)
-    return rows if known is None else Further(rows)
