@@ -92,8 +92,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
-        f"The log ends at offset {end}, but it once went on: {furthest.words}. "
-        f"At least {offsets_are(end, until)} lost here. "
+        f"{_ends_before(log, end, found)} "
         f"{_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
@@ -105,6 +104,20 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
             "committed_lower": quorum.bounds.lower,
             "role": role,
         },
+    )
+
+
+def _ends_before(log: LogView, end: int, found: list[Witness]) -> str:
+    """What the log lacks, and what says so."""
+    words = found[0].words
+    if _is_only_noted(log, end, found):
+        return (
+            f"The log ends at offset {end}, but {words}. "
+            "Kafka notes that before it writes there: the record is lost here, or was never written here."
+        )
+    return (
+        f"The log ends at offset {end}, but it once went on: {words}. "
+        f"At least {offsets_are(end, found[0].end_offset)} lost here."
     )
 
 
@@ -132,7 +145,6 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
     With all voters at hand, such a record is on no majority.
     """
     state = log.evidence.state_file
-    files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
     epochs = {epoch for epoch, start in _entries(log) if start >= end}
     if state is not None and state.leader_id == log.evidence.node_id:
         epochs.add(state.leader_epoch)
@@ -150,10 +162,16 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
         and not quorum.bounds.missing_voters
         and state is not None
         and state.leader_epoch >= max(epochs, default=state.leader_epoch + 1)
-        and all(one.end_offset == end + 1 for one in found)
-        and {one.path for one in found} <= {file.path for file in files if file is not None}
+        and _is_only_noted(log, end, found)
         and not epochs & known
     )
+
+
+def _is_only_noted(log: LogView, end: int, found: list[Witness]) -> bool:
+    """Whether nothing tells of more than an epoch that begins where the log ends."""
+    files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
+    noted = {file.path for file in files if file is not None}
+    return all(one.end_offset == end + 1 and one.path in noted for one in found)
 
 
 def _entries(log: LogView) -> list[tuple[int, int]]:
