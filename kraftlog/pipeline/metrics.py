@@ -18,9 +18,10 @@ def looked_at(run: Run, beside: Executor) -> Future[SharedMeasures] | None:
     """The long looks at the lake that the measures are taken from, begun beside other work; None
     where the newest run has been measured.
     """
+    if not run.lacks(*(one.spec.name for one in MEASURES)):
+        return None
     run.quorum  # noqa: B018 what both threads need is looked up once
-    is_missing = run.lacks(*(one.spec.name for one in MEASURES))
-    return beside.submit(SharedMeasures.prepared, run) if is_missing else None
+    return beside.submit(SharedMeasures.prepared, run)
 
 
 def metrics(

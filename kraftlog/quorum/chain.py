@@ -2,9 +2,9 @@
 that agree on it.
 
 In: the logs of a quorum, and where each leaves its history. Out: links in offset order, with the
-holes between them. Uncommitted tails and second histories are left out; where copies differ, the majority's batch is taken. So each content
-is replayed once, and one altered copy does not spoil the state of all. Source: KIP-630 "Overview",
-KAFKA-1211.
+holes between them. Uncommitted tails and second histories are left out; where copies differ, the
+majority's batch is taken. So each content is replayed once, and one altered copy does not spoil the
+state of all. Source: KIP-630 "Overview", KAFKA-1211.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """A Delta table that remembers what its log says of those who have written it.
 
 In: a table's path. Out: the same answers as delta-rs' own, which reads the whole log for each of
-them, commit by commit: of a lake on an object store that was most of what a run asked for.
+them, commit by commit.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kraftlog.config import Options, load_options
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import LakeError
-from kraftlog.pipeline import states
+from kraftlog.pipeline import run, states
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.steps import STEPS
 from kraftlog.tables.lake import Lake
@@ -167,10 +167,14 @@ def test_no_secret_reaches_a_table(isolated: Lab) -> None:
             assert value.startswith(MASK_PREFIX)
 
 
-def test_a_second_run_writes_nothing(isolated: Lab) -> None:
+def test_a_second_run_writes_nothing(isolated: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it look at the quorum once more: that takes a second for each gigabyte."""
+    asked: list[Lake] = []
+    monkeypatch.setattr(run, "quorum_of", lambda lake, *_: asked.append(lake))
     before = isolated.versions()
     assert isolated.run() == 0
     assert isolated.versions() == before
+    assert not asked
 
 
 def test_every_table_has_comments_for_spark(isolated: Lab) -> None:

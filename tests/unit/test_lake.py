@@ -211,7 +211,9 @@ def test_lists_that_no_row_has_are_not_in_the_file_and_read_as_null(tmp_path: Pa
     rows = pa.Table.from_pylist([{"type": "X", "offset": 1}], spec.schema)
     tagged = pa.Table.from_pylist([{"offset": 2, "unknown_tagged_fields": []}], spec.schema)
     files = [write_file(lake.path(spec.name), one, {"type": "X"}) for one in (rows, tagged)]
-    names = [pq.read_schema(tmp_path / spec.name / one.path).names for one in files]
+    written = [tmp_path / spec.name / one.path for one in files]
+    assert [one.size_bytes for one in files] == [one.stat().st_size for one in written]
+    names = [pq.read_schema(one).names for one in written]
     assert ["unknown_tagged_fields" in one for one in names] == [False, True]
     lake.commit(spec, files, 1)
     columns = ["offset", "unknown_tagged_fields"]
