@@ -92,8 +92,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} "
-        f"{_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
