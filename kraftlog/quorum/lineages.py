@@ -70,10 +70,11 @@ def lineages(quorum: Quorum) -> list[Lineage]:
 
 def _departs(own: Chain, shared: Chain) -> int:
     """The first batch of a log that the shared ones lack; how many it has, where they lack none."""
-    at = np.searchsorted(shared.base, own.base)
-    at[at == len(shared)] = 0
-    is_shared = (shared.ids[at] == own.ids).all(axis=1) if len(shared) else np.zeros(len(own), bool)
-    return len(own) if is_shared.all() else int(np.argmin(is_shared))
+    if len(shared) == 0:
+        return 0
+    at = np.minimum(np.searchsorted(shared.base, own.base), len(shared) - 1)
+    differs = (shared.ids[at] != own.ids).any(axis=1)
+    return int(np.argmax(differs)) if differs.any() else len(own)
 
 
 def _forked(
