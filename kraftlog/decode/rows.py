@@ -92,7 +92,7 @@ class Gathering:
         self._window = window
         self._indexes = indexes
         self.slices = slices
-        self.batch_ids = ids_of(window)
+        self.batch_ids = ids_of(window.batches)
         self._rows: dict[tuple[bool, str], list[tuple[int, Record]]] = {}
         self._pieces: dict[str, list[_Piece]] = {}
         self._faults: list[tuple[int, int, Fault]] = []

@@ -1,6 +1,6 @@
-"""Windows of record batches and faults → rows of the `batches` and `faults` relations.
+"""Record batches and faults → rows of the `batches` and `faults` relations.
 
-In: what `log.segment.walk` yields for one file. Out: Arrow record batches with the relations'
+In: batches and faults that `log.segment.walk` finds in one file. Out: Arrow record batches with the relations'
 schemas.
 """
 
@@ -19,11 +19,12 @@ from kraftlog.log.batch import (
     ID_SIZE,
     PREFIX_SIZE,
     TRANSACTIONAL,
+    Batches,
     codec_name,
 )
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault
-from kraftlog.log.segment import Limits, Window
+from kraftlog.log.segment import Limits
 from kraftlog.wire import Buffer
 
 _MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
@@ -66,9 +67,9 @@ def texts_of(letters: Buffer | npt.NDArray[np.uint8], size: int) -> pa.StringArr
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
 
 
-def ids_of(window: Window) -> pa.StringArray:
-    """The ids of a window's batches."""
-    return texts_of(window.batches.id_letters, ID_SIZE)
+def ids_of(batches: Batches) -> pa.StringArray:
+    """The ids of some batches."""
+    return texts_of(batches.id_letters, ID_SIZE)
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
@@ -92,11 +93,11 @@ def coded(value: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), [value])
 
 
-def batch_table(file: LogFile, window: Window, limits: Limits) -> pa.RecordBatch:
-    """The rows of `batches` for the batches of one window. Where batches are named under a key, the
-    CRC is left out: it would let secrets be guessed.
+def batch_table(file: LogFile, batches: Batches, limits: Limits) -> pa.RecordBatch:
+    """The rows of `batches` for some of a file. Where batches are named under a key, the CRC is
+    left out: it would let secrets be guessed.
     """
-    headers, count = window.batches.headers, len(window.batches)
+    headers, count = batches.headers, len(batches)
 
     def wide(name: str) -> npt.NDArray[np.int64]:
         return headers[name].astype(np.int64)
@@ -110,13 +111,13 @@ def batch_table(file: LogFile, window: Window, limits: Limits) -> pa.RecordBatch
         "replica": constant(file.replica, count),
         "path": constant(file.path, count),
         "file_kind": constant(file.kind, count),
-        "position": pa.array(window.batches.positions),
-        "batch_id": ids_of(window),
+        "position": pa.array(batches.positions),
+        "batch_id": ids_of(batches),
         "base_offset": pa.array(base),
         "last_offset": pa.array(base + wide("last_offset_delta")),
         "size_bytes": pa.array(wide("length") + PREFIX_SIZE),
         "crc": pa.array(wide("crc")) if limits.id_key is None else pa.nulls(count, pa.int64()),
-        "crc_valid": pa.array(window.batches.crc_valid),
+        "crc_valid": pa.array(batches.crc_valid),
         "compression": compression.cast(pa.string()),
         "is_control": pa.array((attributes & CONTROL) != 0),
         "is_transactional": pa.array((attributes & TRANSACTIONAL) != 0),

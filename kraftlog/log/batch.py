@@ -5,7 +5,7 @@ DefaultRecordBatch; KIP-98.
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
@@ -84,6 +84,18 @@ class Batches:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @classmethod
+    def together(cls, parts: Sequence["Batches"]) -> "Batches":
+        """Those of several windows of one file, one after the other; there must be some."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([one.positions for one in parts]),
+            np.concatenate([one.headers for one in parts]),
+            np.concatenate([one.crc_valid for one in parts]),
+            b"".join(one.hashes for one in parts),
+        )
 
 
 def codec_name(attributes: int) -> str:

@@ -83,7 +83,7 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
     deleted = hours.counts(ended)
     counts = {
         "added_count": hours.counts(np.sort(lives.began[~lives.born_based])),
-        "modification_count": hours.counts(lives.ends.offsets) - deleted,
+        "modification_count": sum(hours.counts(one.offsets) for one in lives.ends) - deleted,
         "modified_count": _modified(lives, hours),
         "deleted_count": deleted,
     }
@@ -110,7 +110,7 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
 def _firsts(lives: Lives, hours: _Hours, since: Longs) -> Longs:
     """Objects that ended a version in each hour, and none after `since` before that."""
     spans = zip(since.tolist(), *(one.tolist() for one in hours.spans), strict=True)
-    return np.array([lives.ends.count(*one) for one in spans], np.int64)
+    return np.array([sum(part.count(*one) for part in lives.ends) for one in spans], np.int64)
 
 
 def _touched(lives: Lives, hours: _Hours) -> Longs:

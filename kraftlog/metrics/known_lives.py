@@ -81,7 +81,9 @@ def end_rows(every: Mapping[str, Lives], since: int) -> pa.Table:
     """Rows of `ended_versions`: of versions that ended behind an offset, in the order of their ends
     in each kind. The kinds are dictionaries, so that none is written out for each row.
     """
-    return pa.concat_tables(_ends(name, one.ends.after(since)) for name, one in every.items())
+    return pa.concat_tables(
+        _ends(name, part.after(since)) for name, one in every.items() for part in one.ends
+    )
 
 
 def _ends(name: str, ends: Ends) -> pa.Table:
@@ -90,7 +92,7 @@ def _ends(name: str, ends: Ends) -> pa.Table:
 
 
 def known_lives(name: str, lives: pa.Table, ends: list[Ends]) -> Gathered:
-    """What such rows of one table tell; those of `ended_versions` in any order."""
+    """What such rows of one table tell."""
     found = Gathered(name)
     if not lives.num_rows:
         return found

@@ -55,14 +55,8 @@ class Ends:
         return Ends(self.offsets[first:], self.before[first:])
 
     @classmethod
-    def together(cls, parts: Iterable["Ends"]) -> "Ends":
-        """Several as one, in whatever order; mostly they lie in theirs."""
-        held = [one for one in parts if len(one.offsets)]
-        if len(held) == 1:
-            offsets, before = held[0].offsets, held[0].before
-        else:
-            offsets = np.concatenate([_NONE, *(one.offsets for one in held)])
-            before = np.concatenate([_NONE, *(one.before for one in held)])
+    def in_order(cls, offsets: Longs, before: Longs) -> "Ends":
+        """Of such columns in any order; mostly they lie in theirs."""
         if np.any(offsets[1:] < offsets[:-1]):
             order = order_of(offsets)
             offsets, before = offsets[order], before[order]
@@ -85,7 +79,8 @@ class Lives:
     where its last one began; `last_from_ms` and `last_to_ms` are times of the last one, UNKNOWN_MS
     where they are not known. `born_based` and `last_based` say that its first and its last version stand
     in a base snapshot, so that no record of the log began them. `previous` is where the object's
-    life before ended, −1 for its first. `keys` are the fields of the object's key, as texts.
+    life before ended, −1 for its first. `ends` lie in parts, each in order. `keys` are the fields of
+    the object's key, as texts.
     """
 
     began: Longs
@@ -97,7 +92,7 @@ class Lives:
     born_based: Flags
     last_based: Flags
     previous: Longs
-    ends: Ends
+    ends: list[Ends]
     keys: list[pa.Array]
     last_base: int
     """Where the newest version of a base snapshot began; −1 without any."""
@@ -120,7 +115,7 @@ class Changes:
 
     def __init__(self, tables: Iterable[Lives], first_offset: int = 0) -> None:
         every = list(tables)
-        self._ends = [one.ends for one in every]
+        self._ends = [part for one in every for part in one.ends]
         self._first = first_offset
         self._began = _sorted(one.began for one in every)
         self._ended = _sorted(one.ended[one.gone] for one in every)
@@ -156,7 +151,7 @@ class Changes:
         return np.concatenate([_NONE, *(one.firsts(since, start, end) for one in self._ends)])
 
     def _reaches(self, start: int) -> Iterator[int]:
-        """For each table that changes after an offset, a later one that is not far."""
+        """For each part that changes after an offset, a later one that is not far."""
         for one in self._ends:
             if (reach := one.reach(start)) is not None:
                 yield reach

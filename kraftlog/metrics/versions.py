@@ -151,7 +151,7 @@ def _joined(found: Gathered) -> Lives:
         born_based=one["born_based"][first],
         last_based=one["last_based"][last],
         previous=previous[first],
-        ends=Ends.together([*found.known_ends, _in_order(ends, before)]),
+        ends=[*found.known_ends, _in_order(ends, before)],
         keys=[
             _texts(known).take(pa.array(numbers[first]))
             for known, numbers in zip(found.known, keys, strict=True)

@@ -58,7 +58,7 @@ def _of_kind(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _ends(lake: Lake) -> dict[str, list[Ends]]:
-    """The kept ends of versions, by history table, in the order in which runs have written them."""
+    """The kept ends of versions, by history table, each part in order."""
     kind, *columns = ENDED_VERSIONS.names
     parts: dict[str, list[Ends]] = {name: [] for name in KEYS}
     for file, _ in lake.files(ENDS_TABLE):
@@ -67,9 +67,8 @@ def _ends(lake: Lake) -> dict[str, list[Ends]]:
             for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
                 for name, place in _alike(rows.column(kind)):
                     numbers = (rows.column(one).to_numpy() for one in columns)
-                    parts[name].append(Ends(*(one[place.start : place.stop] for one in numbers)))
-    for some in parts.values():
-        some.sort(key=lambda one: int(one.offsets[0]))
+                    held = (one[place.start : place.stop] for one in numbers)
+                    parts[name].append(Ends.in_order(*held))
     return parts
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.tabular import batch_table, fault_table
+from kraftlog.log.batch import Batches
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
@@ -20,6 +21,8 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 
 _FLUSH_ROWS = 1_000_000
+_TABLE_ROWS = 1 << 16
+"""A window has some hundred batches, and a table its price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,22 @@ def scan_bin(
 
 def _scan_split(split: Split, limits: Limits, lake: Lake) -> Iterator[WrittenFile]:
     tables: list[pa.RecordBatch] = []
+    windows: list[Batches] = []
     faults: list[Fault] = []
     for found in walk_file(split.file, limits, split.start, split.end):
         if isinstance(found, Fault):
             faults.append(found)
             continue
-        tables.append(batch_table(split.file, found, limits))
+        windows.append(found.batches)
         faults += [bad_crc(found, int(bad)) for bad in (~found.batches.crc_valid).nonzero()[0]]
+        if sum(map(len, windows)) >= _TABLE_ROWS:
+            tables.append(batch_table(split.file, Batches.together(windows), limits))
+            windows = []
         if sum(one.num_rows for one in tables) >= _FLUSH_ROWS:
             yield _written("batches", tables, split, lake)
             tables = []
+    if windows:
+        tables.append(batch_table(split.file, Batches.together(windows), limits))
     if tables:
         yield _written("batches", tables, split, lake)
     if faults:

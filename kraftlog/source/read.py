@@ -48,7 +48,7 @@ def read_split(split: Split, reading: Reading) -> Iterator[pa.RecordBatch]:
             if reading.relation == "faults":
                 yield _conform(fault_table(split.file, [found]), reading.schema)
         elif reading.relation == "batches":
-            yield _conform(batch_table(split.file, found, reading.limits), reading.schema)
+            yield _conform(batch_table(split.file, found.batches, reading.limits), reading.schema)
         else:
             yield from _decoded(split, found, reading)
 

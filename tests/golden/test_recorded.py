@@ -40,7 +40,7 @@ def recorded(replicas: list[Replica]) -> Recorded:
             if isinstance(found, Fault):
                 found_faults.append(found)
                 continue
-            tables.append(batch_table(file, found, LIMITS))
+            tables.append(batch_table(file, found.batches, LIMITS))
             valid = np.flatnonzero(found.batches.crc_valid).tolist()
             bad = np.flatnonzero(~found.batches.crc_valid).tolist()
             found_faults += [bad_crc(found, index) for index in bad]

@@ -105,7 +105,7 @@ def stored(path: Path, lake: Lake) -> str:
             tables.append(fault_table(file, [found]))
             continue
         (decoded,) = decode_window(found, None, redactor, limits.decompressed_size_bytes)
-        tables += [batch_table(file, found, limits), *decoded.records.values()]
+        tables += [batch_table(file, found.batches, limits), *decoded.records.values()]
         tables.append(fault_table(file, decoded.faults))
     return repr([one.to_pylist() for one in tables])
 

@@ -1,6 +1,8 @@
 """Lives of objects: the counting rule of the dirty ratio, churn per hour, spans of tombstones."""
 
 from dataclasses import fields, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -282,8 +284,9 @@ def lives_as_told(found: Lives) -> tuple[list[Any], list[Any], int]:
     names = [one.name for one in fields(Lives) if one.name not in ("ends", "keys", "last_base")]
     columns = [getattr(found, name).tolist() for name in names]
     keys = [column.to_pylist() for column in found.keys]
-    ends = [*zip(found.ends.offsets.tolist(), found.ends.before.tolist(), strict=True)]
-    return sorted(zip(*keys, *columns, strict=True)), ends, found.last_base
+    ends = [[*zip(part.offsets.tolist(), part.before.tolist(), strict=True)] for part in found.ends]
+    assert all(one == sorted(one, key=itemgetter(0)) for one in ends)
+    return sorted(zip(*keys, *columns, strict=True)), sorted(chain(*ends)), found.last_base
 
 
 @settings(deadline=None)
@@ -314,7 +317,7 @@ def test_lives_go_on_from_what_was_kept_of_them(
 def one_of(parts: list[Ends]) -> Ends:
     """One after the other, as they lie."""
     columns = ([getattr(one, name) for one in parts] for name in ("offsets", "before"))
-    return Ends(*map(np.concatenate, columns))
+    return Ends.in_order(*map(np.concatenate, columns))
 
 
 @pytest.mark.parametrize("start", [0, 1 << 40])
