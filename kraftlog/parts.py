@@ -14,11 +14,11 @@ from types import ModuleType
 from kraftlog.errors import PlatformError
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "page": ("altair", "jinja2", "vl_convert"),
+    "page": ("jinja2", "vl_convert"),
     "pull": ("kafka", "cryptography"),
     "sql": ("duckdb",),
     "connect": ("grpc", "grpc_status", "zstandard"),
-    "notebook": ("ipykernel", "nbclient"),
+    "notebook": ("altair", "ipykernel", "nbclient"),
 }
 """The modules that each extra brings; what no extra names is a plain dependency."""
 

@@ -9,12 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import altair as alt
 
 from kraftlog.plain import counted, sentence
-from kraftlog.report.svg import drawn, layer
+from kraftlog.report.svg import Spec, drawn, marks, of
 from kraftlog.report.view import PageData, Row
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
@@ -24,8 +21,8 @@ LEAST_POINTS = 3
 
 _NEEDS_LAKE = "`kraftlog run` shows it: an audit without a lake decodes no state for it."
 
-Draw = Callable[[PageData, int], Any]
-"""(data, width in pixels) → a chart of Altair, or None where there is nothing to draw."""
+Draw = Callable[[PageData, int], Spec | None]
+"""(data, width in pixels) → a chart, or None where there is nothing to draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +64,9 @@ def chart(
     return lambda draw: Chart(title, note, nothing, draw, needs_lake, words, legend)
 
 
-_LABEL = alt.Description("label:N")
-_COLOUR = alt.Color("colour:N", scale=None)
-_BY_TIME = alt.Scale(type="utc")
+_LABEL = of("label:N")
+_COLOUR = of("colour:N", scale=None)
+_BY_TIME = {"type": "utc"}
 _CLOCK = {
     "year": "%Y", "quarter": "%Y-%m", "month": "%Y-%m", "week": "%m-%d", "date": "%m-%d",
     "day": "%m-%d", "hours": "%H:%M", "minutes": "%H:%M", "seconds": ":%S",
@@ -82,20 +79,20 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _time(field: str, width: int, first: datetime) -> Any:
-    axis = alt.Axis(
-        title=f"time (UTC), from {first:%Y-%m-%d} on", grid=False, tickCount=max(2, width // 120), format=_CLOCK,
-        formatType="time",
-    )  # fmt: skip
-    return alt.X(f"{field}:T", scale=_BY_TIME, axis=axis)
+def _time(column: str, width: int, first: datetime) -> Spec:
+    axis = {
+        "title": f"time (UTC), from {first:%Y-%m-%d} on", "grid": False,
+        "tickCount": max(2, width // 120), "format": _CLOCK, "formatType": "time",
+    }  # fmt: skip
+    return of(f"{column}:T", scale=_BY_TIME, axis=axis)
 
 
-def _count(field: str, title: str, form: str = ",d") -> Any:
-    axis = alt.Axis(
-        title=title, titlePadding=14, format=form, tickMinStep=1, tickCount=4, domain=False,
-        labelExpr="datum.value ? datum.label : '0'",
-    )  # fmt: skip
-    return alt.Y(f"{field}:Q", axis=axis)
+def _count(column: str, title: str, form: str = ",d") -> Spec:
+    axis = {
+        "title": title, "titlePadding": 14, "format": form, "tickMinStep": 1, "tickCount": 4,
+        "domain": False, "labelExpr": "datum.value ? datum.label : '0'",
+    }  # fmt: skip
+    return of(f"{column}:Q", axis=axis)
 
 
 @chart(
@@ -104,7 +101,7 @@ def _count(field: str, title: str, form: str = ",d") -> Any:
     "The state holds no partition.",
     needs_lake=True,
 )
-def loads(data: PageData, width: int) -> Any:
+def loads(data: PageData, width: int) -> Spec | None:
     """Partitions per broker: those that it leads, those that it follows, those without a leader."""
     shown = sorted(data.loads, key=lambda one: -(one.leads + one.follows))[:BROKER_LIMIT]
     if not shown:
@@ -125,16 +122,17 @@ def loads(data: PageData, width: int) -> Any:
                 }
             )  # fmt: skip
             start += count
-    axis = alt.Axis(title="partitions", format=",d", tickMinStep=1, tickCount=5)
-    bars = layer(rows).mark_bar(
-        height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions"
-    )
-    names = alt.Axis(title=None, ticks=False, domain=False, labelPadding=6)
-    found = bars.encode(
-        x=alt.X("start:Q", axis=axis), x2="end:Q",
-        y=alt.Y("broker:N", sort=None, axis=names), color=_COLOUR, description=_LABEL,
+    axis = {"title": "partitions", "format": ",d", "tickMinStep": 1, "tickCount": 5}
+    names = {"title": None, "ticks": False, "domain": False, "labelPadding": 6}
+    encoding = {
+        "x": of("start:Q", axis=axis), "x2": of("end"), "y": of("broker:N", sort=None, axis=names),
+        "color": _COLOUR, "description": _LABEL,
+    }  # fmt: skip
+    bars = marks(
+        "bar", rows, encoding,
+        height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions",
     )  # fmt: skip
-    return found.properties(width=width - 70, height={"step": 24})
+    return bars | {"width": width - 70, "height": {"step": 24}}
 
 
 def _all_at_once(data: PageData) -> str | None:
@@ -164,7 +162,7 @@ def type_colours(data: PageData) -> dict[str, str]:
     words=_all_at_once,
     legend=type_colours,
 )
-def types(data: PageData, width: int) -> Any:
+def types(data: PageData, width: int) -> Spec | None:
     """Records over time, stacked by type."""
     colours = type_colours(data)
     slices: dict[tuple[datetime, datetime], Counter[str]] = {}
@@ -186,14 +184,15 @@ def types(data: PageData, width: int) -> Any:
                 base += counts[name]
     if len(slices) < 2:
         return None
-    bars = layer(rows).mark_rect(
-        stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records"
-    )
-    found = bars.encode(
-        x=_time("start", width, min(slices)[0]), x2="end:T",
-        y=_count("low", "records"), y2="high:Q", color=_COLOUR, description=_LABEL,
+    encoding = {
+        "x": _time("start", width, min(slices)[0]), "x2": of("end"),
+        "y": _count("low", "records"), "y2": of("high"), "color": _COLOUR, "description": _LABEL,
+    }  # fmt: skip
+    bars = marks(
+        "rect", rows, encoding,
+        stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records",
     )  # fmt: skip
-    return found.properties(width=width - 60, height=180)
+    return bars | _size(width)
 
 
 def _few_snapshots(data: PageData) -> str | None:
@@ -216,7 +215,7 @@ def _below(end: int) -> str:
     "No replica holds a snapshot.",
     words=_few_snapshots,
 )
-def snapshots(data: PageData, width: int) -> Any:
+def snapshots(data: PageData, width: int) -> Spec | None:
     """Sizes of the snapshots by their end offset; equal ones of several replicas are one mark."""
     found: dict[tuple[int, int], list[Row]] = {}
     for one in data.snapshots:
@@ -231,16 +230,18 @@ def snapshots(data: PageData, width: int) -> Any:
         told = "" if records is None else f", {records:,} records"
         label = f"snapshot of the offsets below {end:,}: {size:,} bytes{told}, on {names}"
         rows.append({"at": end, "size": size, "label": label})
-    points = layer(rows).mark_point(
+    ticks = max(2, width // 110)
+    axis = {"title": "end offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
+    encoding = {
+        "x": of("at:Q", axis=axis, scale={"zero": False}),
+        "y": _count("size", "bytes", "~s"), "description": _LABEL,
+    }  # fmt: skip
+    points = marks(
+        "point", rows, encoding,
         shape="diamond", filled=True, size=80, opacity=1, color="var(--e0)",
         ariaRoleDescription="snapshot size",
     )  # fmt: skip
-    axis = alt.Axis(title="end offset", format=",d", tickMinStep=1, tickCount=max(2, width // 110))
-    sizes = points.encode(
-        x=alt.X("at:Q", axis=axis, scale=alt.Scale(zero=False)),
-        y=_count("size", "bytes", "~s"), description=_LABEL,
-    )  # fmt: skip
-    return sizes.properties(width=width - 60, height=180)
+    return points | _size(width)
 
 
 def _epochs(data: PageData) -> list[Row]:
@@ -277,7 +278,7 @@ def _leader(one: Row) -> str:
     "No log tells when an epoch began.",
     words=_few_epochs,
 )
-def elections(data: PageData, width: int) -> Any:
+def elections(data: PageData, width: int) -> Spec | None:
     """Leader epochs over time, as steps; each point is an election."""
     found = _epochs(data)
     if len(found) < LEAST_POINTS:
@@ -292,20 +293,26 @@ def elections(data: PageData, width: int) -> Any:
     ]  # fmt: skip
     low, high = rows[0]["epoch"], rows[-1]["epoch"]
     ticks = list(range(low, high + 1, max(1, -(-(high - low) // 5))))
-    axis = alt.Axis(title="epoch", values=ticks, format=",d", domain=False)
-    x = _time("when", width, found[0]["when"])
-    y = alt.Y("epoch:Q", axis=axis, scale=alt.Scale(zero=False, nice=False))
-    steps = layer(rows).mark_line(interpolate="step-after", color="var(--e0)", aria=False)
-    points = layer(rows).mark_point(
-        filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election"
-    )
-    texts = layer(rows).mark_text(dy=-11, fontSize=11, color="var(--ink)", aria=False)
-    layers = alt.layer(
-        steps.encode(x=x, y=y),
-        points.encode(x=x, y=y, description=_LABEL),
-        texts.encode(x=x, y=y, text=alt.Text("text:N")),
-    )
-    return layers.properties(width=width - 60, height=180)
+    axis = {"title": "epoch", "values": ticks, "format": ",d", "domain": False}
+    at = {
+        "x": _time("when", width, found[0]["when"]),
+        "y": of("epoch:Q", axis=axis, scale={"zero": False, "nice": False}),
+    }
+    steps = marks("line", rows, at, interpolate="step-after", color="var(--e0)", aria=False)
+    points = marks(
+        "point", rows, at | {"description": _LABEL},
+        filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election",
+    )  # fmt: skip
+    texts = marks(
+        "text", rows, at | {"text": of("text:N")},
+        dy=-11, fontSize=11, color="var(--ink)", aria=False,
+    )  # fmt: skip
+    return {"layer": [steps, points, texts]} | _size(width)
+
+
+def _size(width: int) -> Spec:
+    """What is left of a width beside the labels of an axis of numbers."""
+    return {"width": width - 60, "height": 180}
 
 
 def charts() -> list[Chart]:

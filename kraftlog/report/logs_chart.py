@@ -5,9 +5,6 @@ findings, below it snapshots; the committed bounds are lines across all bars.
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import altair as alt
 
 from kraftlog.report.marks import (
     bound_marks,
@@ -18,7 +15,7 @@ from kraftlog.report.marks import (
     snapshot_marks,
     start_marks,
 )
-from kraftlog.report.svg import drawn, layer
+from kraftlog.report.svg import Spec, drawn, marks, of
 from kraftlog.report.view import PageData
 from kraftlog.report.windows import OffsetWindow
 
@@ -62,61 +59,55 @@ def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> st
         *_bounds(data, window),
     ]
     low, high = window.low, window.high
-    x = alt.X(
-        "low:Q",
-        scale=alt.Scale(domain=[low, high], nice=False, zero=False, clamp=True),
-        axis=alt.Axis(
-            title="offset", format=",d", tickMinStep=1, tickCount=max(2, size.axis // 110)
-        ),
-    )
-    frame = layer([{"low": low, "row": 0, "name": ""}]).mark_point(opacity=0, aria=False)
-    chart = alt.layer(frame.encode(x=x, y=_y(data)), *layers)
     rows = max(1, len(data.replicas))
-    padding = {"left": 14, "right": 14, "top": 8, "bottom": 4}
-    return drawn(chart.properties(width=size.axis, height=rows * size.row, padding=padding), title)
+    ticks = max(2, size.axis // 110)
+    axis = {"title": "offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
+    scale = {"domain": [low, high], "nice": False, "zero": False, "clamp": True}
+    frame = {
+        "x": of("low:Q", scale=scale, axis=axis),
+        "y": of("row:O", axis=None, scale={"domain": [*range(rows)], "padding": 0}),
+    }
+    first = marks("point", [{"low": low, "row": 0}], frame, opacity=0, aria=False)
+    chart = {
+        "layer": [first, *layers], "width": size.axis, "height": rows * size.row,
+        "padding": {"left": 14, "right": 14, "top": 8, "bottom": 4},
+    }  # fmt: skip
+    return drawn(chart, title)
 
 
-def _y(data: PageData) -> Any:
-    domain = list(range(max(1, len(data.replicas))))
-    return alt.Y("row:O", axis=None, scale=alt.Scale(domain=domain, padding=0))
-
-
-def _x(field: str) -> Any:
-    return alt.X(f"{field}:Q")
-
-
-def _fixed(channel: Any, pixels: int) -> Any:
+def _fixed(pixels: int) -> Spec:
     """A place that no row of data names."""
-    return channel(pixels)
+    return {"value": pixels}
 
 
-_ROW, _LABEL = alt.Y("row:O"), alt.Description("label:N")
-# Altair looks all its classes through for a channel that is given as a text, or as a value.
-_TEXT = alt.Text("text:N")
-_COLOUR = alt.Color("colour:N", scale=None)
+_ROW, _LABEL, _TEXT, _COLOUR = (
+    {"y": of("row:O")},
+    {"description": of("label:N")},
+    {"text": of("text:N")},
+    {"color": of("colour:N", scale=None)},
+)
+_AT, _SPREAD = {"x": of("at:Q")} | _ROW, {"x": of("start:Q"), "x2": of("end")} | _ROW
+_STROKE, _FILL = {"stroke": of("colour:N", scale=None)}, {"fill": of("fill:N", scale=None)}
 
 
-def _rows(data: PageData, size: Size) -> list[Any]:
+def _rows(data: PageData, size: Size) -> list[Spec]:
     """Names, and a field over the whole row that the keyboard reaches."""
-    marks = replica_marks(data)
+    rows = replica_marks(data)
     room = int((size.names or size.axis) / _BOLD_LETTER)
-    for one in marks:
+    for one in rows:
         one["name"] = _shortened(one["name"], room)
-    names = layer(marks).mark_text(
+    across = {"x": _fixed(0), "x2": _fixed(size.axis)} | _ROW | _LABEL
+    fields = marks(
+        "rect", rows, across,
+        fill="var(--row)", fillOpacity=0, ariaRoleDescription="replica", cornerRadius=4,
+    )  # fmt: skip
+    names = marks(
+        "text", rows, {"x": _fixed(-12 if size.names else 0), "text": of("name:N")} | _ROW,
         align="right" if size.names else "left",
         baseline="middle", fontSize=13, fontWeight=600, color="var(--ink)", aria=False,
         yOffset=0 if size.names else -size.row // 2 + 8,
     )  # fmt: skip
-    fields = layer(marks).mark_rect(
-        fill="var(--row)", fillOpacity=0, ariaRoleDescription="replica", cornerRadius=4
-    )
-    at = _fixed(alt.XValue, -12 if size.names else 0)
-    return [
-        fields.encode(
-            x=_fixed(alt.XValue, 0), x2=_fixed(alt.X2Value, size.axis), y=_ROW, description=_LABEL
-        ),
-        names.encode(x=at, y=_ROW, text=alt.Text("name:N")),
-    ]
+    return [fields, names]
 
 
 def _shortened(text: str, room: int) -> str:
@@ -124,101 +115,94 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"…{text[1 - room :]}"
 
 
-def _epochs(data: PageData, window: OffsetWindow) -> list[Any]:
-    bars = layer(epoch_marks(data, window)).mark_bar(
-        height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch"
-    )
-    return [bars.encode(x=_x("start"), x2="end:Q", y=_ROW, color=_COLOUR, description=_LABEL)]
+def _epochs(data: PageData, window: OffsetWindow) -> list[Spec]:
+    return [
+        marks(
+            "bar", epoch_marks(data, window), _SPREAD | _COLOUR | _LABEL,
+            height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch",
+        )
+    ]  # fmt: skip
 
 
-def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Any:
+def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Spec:
     """At the left of their bars, where there is room."""
-    marks = [
+    named = [
         one for one in epoch_marks(data, window)
         if (one["end"] - one["start"]) / window.size * size.axis > len(one["text"]) * _LETTER + 8
     ]  # fmt: skip
-    texts = layer(marks).mark_text(
-        align="left", dx=6, baseline="middle", fontSize=11, color="var(--on-bar)", aria=False
-    )
-    return texts.encode(x=_x("start"), y=_ROW, text=_TEXT)
+    return marks(
+        "text", named, {"x": of("start:Q")} | _ROW | _TEXT,
+        align="left", dx=6, baseline="middle", fontSize=11, color="var(--on-bar)", aria=False,
+    )  # fmt: skip
 
 
-def _edges(data: PageData, window: OffsetWindow) -> list[Any]:
-    marks = edge_marks(data, window)
-    ticks = []
-    for kind in ("log start", "log end"):
-        held = [one for one in marks if one["kind"] == kind]
-        tick = layer(held).mark_tick(
-            orient="vertical", size=_SPAN, thickness=2, color="var(--ink)", ariaRoleDescription=kind
+def _edges(data: PageData, window: OffsetWindow) -> list[Spec]:
+    edges = edge_marks(data, window)
+    return [
+        marks(
+            "tick", [one for one in edges if one["kind"] == kind], _AT | _LABEL,
+            orient="vertical", size=_SPAN, thickness=2, color="var(--ink)",
+            ariaRoleDescription=kind,
         )
-        ticks.append(tick.encode(x=_x("at"), y=_ROW, description=_LABEL))
-    return ticks
+        for kind in ("log start", "log end")
+    ]  # fmt: skip
 
 
-def _ends(data: PageData, window: OffsetWindow) -> Any:
+def _ends(data: PageData, window: OffsetWindow) -> Spec:
     """The offsets of the edges, above the frames of findings."""
-    label = layer(edge_marks(data, window)).mark_text(
-        align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False
-    )
-    return label.encode(x=_x("at"), y=_ROW, text=_TEXT)
+    return marks(
+        "text", edge_marks(data, window), _AT | _TEXT,
+        align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False,
+    )  # fmt: skip
 
 
-def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Any]:
+def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Spec]:
     """What is wrong where: a frame over the offsets, a mark and its offset above their start."""
-    marks = finding_marks(data, window)
-    starts = start_marks(marks, window, size.axis // 70)
-    spans = layer(marks).mark_bar(height=_SPAN, strokeWidth=2, ariaRoleDescription="finding")
-    shapes = layer(starts).mark_point(
+    found = finding_marks(data, window)
+    starts = start_marks(found, window, size.axis // 70)
+    cover = {"fillOpacity": of("cover:Q", scale=None)}
+    spans = marks(
+        "bar", found, _SPREAD | _FILL | cover | _STROKE | _LABEL,
+        height=_SPAN, strokeWidth=2, ariaRoleDescription="finding",
+    )  # fmt: skip
+    shapes = marks(
+        "point", starts, _AT | _COLOUR | {"shape": of("shape:N", scale=None)} | _LABEL,
         size=90, yOffset=_ABOVE, filled=True, opacity=1, ariaRoleDescription="finding start",
         stroke="var(--card)", strokeWidth=1,
     )  # fmt: skip
-    texts = layer(starts).mark_text(
+    texts = marks(
+        "text", starts, _AT | _COLOUR | _TEXT,
         align="left", baseline="middle", dx=9, yOffset=_ABOVE, fontSize=12, fontWeight=600,
         aria=False,
     )  # fmt: skip
-    stroke = alt.Stroke("colour:N", scale=None)
-    fill, cover = alt.Fill("fill:N", scale=None), alt.FillOpacity("cover:Q", scale=None)
-    shape = alt.Shape("shape:N", scale=None)
+    return [spans, shapes, texts]
+
+
+def _snapshots(data: PageData, window: OffsetWindow) -> list[Spec]:
     return [
-        spans.encode(
-            x=_x("start"),
-            x2="end:Q",
-            y=_ROW,
-            fill=fill,
-            fillOpacity=cover,
-            stroke=stroke,
-            description=_LABEL,
-        ),
-        shapes.encode(x=_x("at"), y=_ROW, color=_COLOUR, shape=shape, description=_LABEL),
-        texts.encode(x=_x("at"), y=_ROW, color=_COLOUR, text=_TEXT),
-    ]
+        marks(
+            "point", snapshot_marks(data, window), _AT | _FILL | _STROKE | _LABEL,
+            shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
+            ariaRoleDescription="snapshot",
+        )
+    ]  # fmt: skip
 
 
-def _snapshots(data: PageData, window: OffsetWindow) -> list[Any]:
-    diamonds = layer(snapshot_marks(data, window)).mark_point(
-        shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
-        ariaRoleDescription="snapshot",
-    )  # fmt: skip
-    fill, stroke = alt.Fill("fill:N", scale=None), alt.Stroke("colour:N", scale=None)
-    return [diamonds.encode(x=_x("at"), y=_ROW, fill=fill, stroke=stroke, description=_LABEL)]
-
-
-def _bounds(data: PageData, window: OffsetWindow) -> list[Any]:
+def _bounds(data: PageData, window: OffsetWindow) -> list[Spec]:
     found = []
-    marks = bound_marks(data, window)
-    for place, one in enumerate(marks):
+    bounds = bound_marks(data, window)
+    for place, one in enumerate(bounds):
         right = one["at"] - window.low > window.size / 2
-        rule = layer([one]).mark_rule(
+        x, above = {"x": of("at:Q")}, {"y": _fixed(-4 - 15 * (len(bounds) - 1 - place))}
+        rule = marks(
+            "rule", [one], x | _LABEL,
             strokeWidth=2, strokeDash=[6, 4] if one["line"] == "dashed" else [1, 0],
             color="var(--ok)", ariaRoleDescription="committed bound",
         )  # fmt: skip
-        text = layer([one]).mark_text(
+        text = marks(
+            "text", [one], x | above | _TEXT,
             align="right" if right else "left", baseline="bottom", dx=-4 if right else 4,
             fontSize=12, fontWeight=600, color="var(--ok)", aria=False,
         )  # fmt: skip
-        above = _fixed(alt.YValue, -4 - 15 * (len(marks) - 1 - place))
-        found += [
-            rule.encode(x=_x("at"), description=_LABEL),
-            text.encode(x=_x("at"), y=above, text=_TEXT),
-        ]
+        found += [rule, text]
     return found

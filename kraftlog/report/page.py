@@ -1,7 +1,7 @@
 """The page: `PageData` → one HTML file that needs nothing else, no script and no network.
 
 In: `PageData`. Out: text. Every value is escaped; characters that neither HTML nor SVG can hold are
-replaced. Altair and Jinja are slow to import: import this module late.
+replaced. vl-convert and Jinja are slow to import: import this module late.
 """
 
 import json

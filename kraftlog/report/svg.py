@@ -1,17 +1,19 @@
 """Charts as SVG that needs no script: drawn by Vega when the page is written, and made readable for
 keyboards and screen readers.
 
-In: an Altair chart. Out: one `<svg>` element as text, safe to put into HTML. Colours are CSS
-variables of the page, so that one drawing serves light, dark and print. Nothing is fetched.
+In: a specification of Vega-Lite. Out: one `<svg>` element as text, safe to put into HTML. Colours
+are CSS variables of the page, so that one drawing serves light, dark and print. Nothing is fetched.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
-import altair as alt
 import vl_convert
-from altair.utils import schemapi
+
+Spec = dict[str, Any]
+"""A Vega-Lite specification, or a part of one."""
 
 _SVG = "http://www.w3.org/2000/svg"
 _LONG_NUMBER = re.compile(r"(\.\d\d)\d+")
@@ -19,13 +21,9 @@ _FOCUSED = frozenset({"replica"})
 """What the Tab key stops at: one stop per replica; its parts have labels, and titles to point at.
 """
 
-alt.data_transformers.disable_max_rows()
-# The charts are declared in this package: to hold each of their parts against Vega-Lite's schema
-# whenever a page is written took a sixth of the time of drawing.
-schemapi.disable_debug_mode()
-
+_KINDS = {"N": "nominal", "O": "ordinal", "Q": "quantitative", "T": "temporal"}
 _TEXT = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 12}
-_CONFIG: dict[str, Any] = {
+_CONFIG: Spec = {
     "background": "transparent",
     "font": "sans-serif",
     "view": {"stroke": None},
@@ -41,20 +39,28 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def layer(rows: list[dict[str, Any]]) -> Any:
-    """A chart of some rows, to which a mark and its encodings are added."""
-    return alt.Chart(alt.InlineData(values=rows))
+def marks(kind: str, rows: Iterable[Spec], encoding: Spec, **looks: Any) -> Spec:
+    """A mark of a kind for each row: which channels the rows' values go to, and how all look."""
+    held = {"data": {"values": [*rows]}}
+    return {**held, "mark": {"type": kind, **looks}, "encoding": encoding}
+
+
+def of(column: str, **more: Any) -> Spec:
+    """A channel that shows a column of the rows: `start:Q`, by its name and the letter of its kind,
+    which the second end of a mark goes without.
+    """
+    name, _, kind = column.partition(":")
+    return {"field": name, **({"type": _KINDS[kind]} if kind else {}), **more}
 
 
 def get_ready() -> None:
     """Load what the first drawing needs, some of it in a thread of its own: half of a page's time."""
-    drawn(layer([{}]).mark_point(), "")
+    drawn(marks("point", [{}], {}), "")
 
 
-def drawn(chart: Any, title: str) -> str:
+def drawn(chart: Spec, title: str) -> str:
     """The chart as an SVG element; `title` names it for those who cannot see it."""
-    spec = chart.to_dict(validate=False) | {"config": _CONFIG}
-    text = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    text = vl_convert.vegalite_to_svg(chart | {"config": _CONFIG}, allowed_base_urls=[])
     root = ElementTree.fromstring(text)
     root.attrib.pop("height", None)
     width = root.attrib.pop("width", "600")

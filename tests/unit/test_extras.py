@@ -174,7 +174,7 @@ def test_the_command_for_auditors_is_in_their_guide() -> None:
 
 
 def test_sentences_of_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "'kraftlog[page]'" in missing("altair.utils")
+    assert "'kraftlog[page]'" in missing("jinja2.sandbox")
     assert missing("pyspark").endswith("python -m pip install kraftlog brings it")
     require("page")
     monkeypatch.setitem(EXTRAS, "page", ("no_such_module",))
