@@ -160,8 +160,7 @@ def _config_of(kind: int, name: str | None) -> ds.Expression:
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
     rows = lake.dataset(SHOWN[table].history).to_table(filter=chosen)
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
-    for row in rows.to_pylist():
-        value = SHOWN[table].value(row)
+    for row, value in zip(rows.to_pylist(), SHOWN[table].values(rows), strict=True):
         key = row["lineage"], TABLE[table].key_of(value)
         versions.setdefault(key, []).append((row, value))
     for (lineage, key), held in versions.items():

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from kraftlog.decode.tabular import timestamps
 from kraftlog.quorum.lineages import MAIN
-from kraftlog.state.history import HeldVersions, history_tables, versions_of
+from kraftlog.state.history import HeldVersions, history_tables
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, write_file
@@ -68,7 +68,7 @@ class SmallTables(Mapping[str, HeldVersions]):
         if name not in self._known:
             held = (ds.field("lineage") == MAIN) & holds_at(self._offset)
             rows = self._lake.dataset(name).to_table(filter=held)
-            self._known[name] = HeldVersions(rows, list(versions_of(name, rows)))
+            self._known[name] = HeldVersions(name, rows)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -26,9 +26,9 @@ from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
 from kraftlog.state.declare import Data, Key, Replace, StateTable
-from kraftlog.state.replay import Origin, Visible
+from kraftlog.state.replay import Visible
 from kraftlog.state.shapes import KRAFT_VERSION
-from kraftlog.state.state import Change, State
+from kraftlog.state.state import State
 from kraftlog.state.tables import TABLE, TABLES
 
 VALIDITY = [
@@ -83,11 +83,17 @@ class Shown:
         names = {one.json: name for one, name in self.columns}
         return tuple(names[field] for field in self.table.key)
 
-    def value(self, row: Mapping[str, Any]) -> Data:
-        """A row of the history as the state holds it, under Kafka's own field names."""
-        found = {**self.table.hides, **{one.json: row[name] for one, name in self.columns}}
+    def values(self, rows: pa.Table) -> list[dict[str, Any]]:
+        """Rows of the history as the state holds them, under Kafka's own field names."""
+        names = [one.json for one, _ in self.columns]
+        columns = [rows.column(name).to_pylist() for _, name in self.columns]
+        found = [
+            {**self.table.hides, **dict(zip(names, row, strict=True))}
+            for row in zip(*columns, strict=True)
+        ]
         for one in self._nested:
-            found[one.json] = _held(one, found[one.json])
+            for value in found:
+                value[one.json] = _held(one, value[one.json])
         return found
 
     @cached_property
@@ -135,7 +141,6 @@ class _Open(NamedTuple):
     record_type: str
     batch_leader_epoch: int
     value: Data
-    place: int | None = None
 
 
 class _Ended(NamedTuple):
@@ -144,32 +149,80 @@ class _Ended(NamedTuple):
     timestamp: int | None
 
 
-class HeldVersions(NamedTuple):
-    """The versions of one history table that hold at an offset: its rows, and the same row by row
-    as what became visible.
+class HeldObject(NamedTuple):
+    """An object that holds at an offset, as the state has it."""
+
+    table: str
+    key: Key
+    value: Data
+
+
+class HeldVersions:
+    """The versions of one history table that hold at an offset: its rows, and what a replay and a
+    `History` go on from.
     """
 
-    rows: pa.Table
-    seen: list[Visible]
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        self.name, self.rows = name, rows
+
+    @cached_property
+    def objects(self) -> list[HeldObject]:
+        """The object of each row."""
+        return [self._object(value) for value in self._values]
+
+    def version(self, place: int) -> _Open:
+        """A row as what has not ended yet."""
+        return _Open(*self._begins[place], self._values[place])
+
+    @cached_property
+    def _values(self) -> Sequence[Data]:
+        return SHOWN[self.name].values(self.rows)
+
+    @cached_property
+    def _begins(self) -> list[tuple[int, int, int | None, str, int]]:
+        """How versions began, as in `_Open`."""
+        rows = self.rows
+        return list(
+            zip(
+                rows.column("valid_from_offset").to_pylist(),
+                milliseconds(rows.column("valid_from")).to_pylist(),
+                rows.column("record_offset").to_pylist(),
+                rows.column("record_type").to_pylist(),
+                rows.column("batch_leader_epoch").to_pylist(),
+                strict=True,
+            )
+        )
+
+    def _object(self, value: Data) -> HeldObject:
+        table = self.name
+        if table == "features" and value["name"] in _FROM_FEATURE:
+            table, as_held = _FROM_FEATURE[value["name"]]
+            value = as_held(value)
+        return HeldObject(table, TABLE[table].key_of(value), value)
 
 
 class History:
     """Gathers the versions of every object; finished rows are handed out as they come, open ones at
-    the end.
+    the end. Of those that were held when it began, and that nothing has changed, it knows the places
+    of their rows alone.
     """
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, Key], _Open] = {}
         self._ended: dict[str, list[_Ended]] = {name: [] for name in history_tables()}
-        self._held: dict[str, pa.Table] = {}
+        self._held: dict[str, HeldVersions] = {}
+        self._places: dict[tuple[str, Key], int] = {}
         self._still: dict[str, list[int]] = defaultdict(list)
 
     def take(self, seen: Iterable[Visible]) -> None:
         """Take in changes in the order in which they became visible."""
         for one in seen:
-            ended = self._open.pop((one.change.table, one.change.key), None)
+            table, key = one.change.table, one.change.key
+            ended, place = self._open.pop((table, key), None), self._places.pop((table, key), None)
+            if place is not None:
+                ended = self._held[_shown(table).history].version(place)
             if ended is not None:
-                self._finish(one.change.table, ended, one.since_offset, one.since_timestamp)
+                self._finish(table, ended, one.since_offset, one.since_timestamp)
             self._begin(one)
 
     def goes_on(self, held: Mapping[str, HeldVersions]) -> None:
@@ -177,11 +230,11 @@ class History:
         are.
         """
         for name, versions in held.items():
-            self._held[name] = versions.rows
-            for place, seen in enumerate(versions.seen):
-                self._begin(seen, place)
+            self._held[name] = versions
+            for place, one in enumerate(versions.objects):
+                self._places[one.table, one.key] = place
 
-    def _begin(self, seen: Visible, place: int | None = None) -> None:
+    def _begin(self, seen: Visible) -> None:
         change, origin, since_offset, since_timestamp = seen
         if change.after is not None:
             shown = _AS_FEATURE.get(change.table)
@@ -192,13 +245,12 @@ class History:
                 origin.type,
                 origin.batch_leader_epoch,
                 change.after if shown is None else shown(change.after),
-                place,
             )
 
     def fork(self) -> "History":
         """A history of its own that goes on from the versions that are open."""
         twin = History()
-        twin._open = self._open.copy()
+        twin._open, twin._places = self._open.copy(), self._places.copy()
         twin._held = self._held
         return twin
 
@@ -206,12 +258,15 @@ class History:
         """End every open version at an offset, where the log breaks off; None: they hold
         until now.
         """
-        for (table, _), version in self._open.items():
-            if offset is None and version.place is not None:
-                self._still[_shown(table).history].append(version.place)
+        for (table, _), place in self._places.items():
+            name = _shown(table).history
+            if offset is None:
+                self._still[name].append(place)
             else:
-                self._finish(table, version, offset, timestamp)
-        self._open = {}
+                self._finish(table, self._held[name].version(place), offset, timestamp)
+        for (table, _), version in self._open.items():
+            self._finish(table, version, offset, timestamp)
+        self._open, self._places = {}, {}
 
     def rows(self, least: int = 0) -> Iterator[tuple[str, pa.Table]]:
         """Hand out the finished rows of every table that has at least so many; each row once."""
@@ -226,9 +281,10 @@ class History:
     def _still_held(self, name: str, places: list[int]) -> pa.Table:
         """Rows of those that were held, which go on."""
         schema = history_tables()[name].schema
-        is_chosen = np.zeros(self._held[name].num_rows, np.bool_)
+        held = self._held[name].rows
+        is_chosen = np.zeros(held.num_rows, np.bool_)
         is_chosen[places] = True
-        rows = self._held[name].filter(pa.array(is_chosen)).select(schema.names).cast(schema)
+        rows = held.filter(pa.array(is_chosen)).select(schema.names).cast(schema)
         for one in map(schema.field, ("valid_to_offset", "valid_to")):
             at = schema.get_field_index(one.name)
             rows = rows.set_column(at, one, pa.nulls(rows.num_rows, one.type))
@@ -298,20 +354,6 @@ def _held(field: FieldSpec, value: Any) -> Any:
     if field.element is None:
         return {one.json: _held(one, value[one.name]) for one in field.fields}
     return [{one.json: _held(one, item[one.name]) for one in field.fields} for item in value]
-
-
-def versions_of(name: str, rows: pa.Table) -> Iterator[Visible]:
-    """Rows of a history table as what became visible: a replay and a `History` go on from them."""
-    times = milliseconds(rows.column("valid_from")).to_pylist()
-    held = rows.drop_columns(["valid_from", "valid_to"]).to_pylist()
-    for row, time in zip(held, times, strict=True):
-        table, value = name, SHOWN[name].value(row)
-        if name == "features" and value["name"] in _FROM_FEATURE:
-            table, as_held = _FROM_FEATURE[value["name"]]
-            value = as_held(value)
-        origin = Origin(row["record_offset"], time, row["batch_leader_epoch"], row["record_type"])
-        change = Change(table, TABLE[table].key_of(value), None, value)
-        yield Visible(change, origin, row["valid_from_offset"], time)
 
 
 def tells_whole(state: State) -> bool:

@@ -172,9 +172,10 @@ class Outliner:
 
     def goes_on(self, held: Mapping[str, HeldVersions]) -> None:
         """Take in what some tables held at the start."""
-        for change in (one.change for table in held.values() for one in table.seen):
-            self.replay.state.set(change.table, change.key, change.after)
-            self._lives(change)
+        for one in (one for versions in held.values() for one in versions.objects):
+            change = self.replay.state.set(one.table, one.key, one.value)
+            if change is not None:
+                self._lives(change)
         if not self.is_outline:
             self.history.goes_on(held)
 

@@ -29,8 +29,7 @@ def held(lake: Lake, shown: Shown) -> list[Row]:
     """The objects of one history table, under Kafka's own field names."""
     wanted = (ds.field("lineage") == MAIN) & ds.field("is_current")
     columns = [name for _, name in shown.columns]
-    rows = lake.dataset(shown.history).to_table(columns, wanted).to_pylist()
-    return [shown.value(row) for row in rows]
+    return shown.values(lake.dataset(shown.history).to_table(columns, wanted))
 
 
 def in_order(rows: Iterable[Row], fields: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.history import tells_whole, versions_of
+from kraftlog.state.history import HeldVersions, tells_whole
 from kraftlog.state.image import image_at, image_of, offset_at_time, read_log
 from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import LogBatch
@@ -80,8 +80,8 @@ def test_a_replay_goes_on_from_what_the_history_tells(replica: Replica) -> None:
     for offset in range(start, end + 1, max(1, (end - start) // 6)):
         state, image = State(), image_at(coverage, offset, CLEAR)
         for name, rows in tables_of(replica).items():
-            for one in versions_of(name, holding_at(rows, offset)):
-                state.set(one.change.table, one.change.key, one.change.after)
+            for one in HeldVersions(name, holding_at(rows, offset)).objects:
+                state.set(one.table, one.key, one.value)
         assert tells_whole(image.state)
         assert state == image.state, offset
 

@@ -25,7 +25,7 @@ from kraftlog.pipeline.histories import since
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.history import HeldVersions, History, history_tables, versions_of
+from kraftlog.state.history import HeldVersions, History, history_tables
 from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import scan
 from kraftlog.state.outline import (
@@ -387,7 +387,7 @@ def test_the_filter_at_an_offset_is_the_state_there(replica: Replica) -> None:
 def as_known_again(parts: Iterable[tuple[str, pa.Table]], at: int) -> dict[str, HeldVersions]:
     """What a history tells of an offset, for a replay to go on from."""
     held = {name: holding_at(rows, at) for name, rows in parts}
-    return {name: HeldVersions(rows, list(versions_of(name, rows))) for name, rows in held.items()}
+    return {name: HeldVersions(name, rows) for name, rows in held.items()}
 
 
 @given(histories, st.integers(0, 40), st.integers(0, 40))
