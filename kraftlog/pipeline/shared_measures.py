@@ -6,10 +6,9 @@ batches of the shared log, and what is kept per object and version.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -43,19 +42,6 @@ class SharedMeasures:
     """Everything that a run's measures are taken from."""
 
     run: Run
-
-    @classmethod
-    def prepared(cls, run: Run) -> "SharedMeasures":
-        """With the two long looks at the lake, which are taken side by side: at its records, and at
-        its history.
-        """
-        found = cls(run)
-        read = partial(getattr, found)
-        for name in ("log", "brokers"):  # what both of them need
-            read(name)
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(read, ("scanned", "simulator")))
-        return found
 
     @cached_property
     def quorum(self) -> Quorum:
