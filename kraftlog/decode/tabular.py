@@ -1,7 +1,7 @@
 """Record batches and faults → rows of the `batches` and `faults` relations.
 
-In: batches and faults that `log.segment.walk` finds in one file. Out: Arrow record batches with the relations'
-schemas.
+In: batches and faults that `log.segment.walk` finds in one file. Out: Arrow record batches with the
+relations' schemas.
 """
 
 from collections.abc import Iterable

@@ -8,7 +8,6 @@ versions that have ended later, and those that still hold.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from kraftlog.metrics.objects import Ends, Lives
 from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
 from kraftlog.pipeline.lineage_digests import grown_from
 from kraftlog.pipeline.run import last_writer
+from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.history import ahead
 from kraftlog.quorum.lineages import MAIN, Lineage
 from kraftlog.tables.lake import Lake
@@ -58,27 +58,29 @@ def _of_kind(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _ends(lake: Lake) -> dict[str, list[Ends]]:
-    """The kept ends of versions, by history table, each part in order."""
+    """The kept ends of versions, by history table, each part in order: one for a row group's worth
+    of rows, whatever many runs' rows were merged there.
+    """
     kind, *columns = ENDED_VERSIONS.names
     parts: dict[str, list[Ends]] = {name: [] for name in KEYS}
     for file, _ in lake.files(ENDS_TABLE):
         filesystem, path = filesystem_of(f"{lake.path(ENDS_TABLE)}/{file['path']}")
         with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=[kind]) as source:
             for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
-                for name, place in _alike(rows.column(kind)):
+                for name, places in _by_text(rows.column(kind)):
                     numbers = (rows.column(one).to_numpy() for one in columns)
-                    held = (one[place.start : place.stop] for one in numbers)
-                    parts[name].append(Ends.in_order(*held))
+                    parts[name].append(Ends.in_order(*(one[places] for one in numbers)))
     return parts
 
 
-def _alike(coded: pa.DictionaryArray) -> Iterator[tuple[str, range]]:
-    """Which rows that follow each other have the same text."""
+def _by_text(coded: pa.DictionaryArray) -> Iterator[tuple[str, slice | Longs]]:
+    """The places of each text; a slice, where they follow each other."""
     codes = coded.indices.to_numpy()
-    first = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-    for start, end in pairwise(first):
-        if start < end:
-            yield coded[start].as_py(), range(start, end)
+    for code in np.flatnonzero(np.bincount(codes)):
+        places = np.flatnonzero(codes == code)
+        first, last = int(places[0]), int(places[-1])
+        is_slice = last - first + 1 == len(places)
+        yield coded[first].as_py(), slice(first, last + 1) if is_slice else places
 
 
 def _lives(lake: Lake, gathered: Gathered, known_until: int) -> Lives:
