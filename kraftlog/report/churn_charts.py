@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kraftlog.plain import counted, sentence
-from kraftlog.report.svg import Spec, drawn, marks, of
+from kraftlog.report.svg import Spec, channel, drawn, layer
 from kraftlog.report.view import PageData, Row
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
@@ -64,8 +64,8 @@ def chart(
     return lambda draw: Chart(title, note, nothing, draw, needs_lake, words, legend)
 
 
-_LABEL = of("label:N")
-_COLOUR = of("colour:N", scale=None)
+_LABEL = channel("label:N")
+_COLOUR = channel("colour:N", scale=None)
 _BY_TIME = {"type": "utc"}
 _CLOCK = {
     "year": "%Y", "quarter": "%Y-%m", "month": "%Y-%m", "week": "%m-%d", "date": "%m-%d",
@@ -84,7 +84,7 @@ def _time(column: str, width: int, first: datetime) -> Spec:
         "title": f"time (UTC), from {first:%Y-%m-%d} on", "grid": False,
         "tickCount": max(2, width // 120), "format": _CLOCK, "formatType": "time",
     }  # fmt: skip
-    return of(f"{column}:T", scale=_BY_TIME, axis=axis)
+    return channel(f"{column}:T", scale=_BY_TIME, axis=axis)
 
 
 def _count(column: str, title: str, form: str = ",d") -> Spec:
@@ -92,7 +92,7 @@ def _count(column: str, title: str, form: str = ",d") -> Spec:
         "title": title, "titlePadding": 14, "format": form, "tickMinStep": 1, "tickCount": 4,
         "domain": False, "labelExpr": "datum.value ? datum.label : '0'",
     }  # fmt: skip
-    return of(f"{column}:Q", axis=axis)
+    return channel(f"{column}:Q", axis=axis)
 
 
 @chart(
@@ -125,10 +125,10 @@ def loads(data: PageData, width: int) -> Spec | None:
     axis = {"title": "partitions", "format": ",d", "tickMinStep": 1, "tickCount": 5}
     names = {"title": None, "ticks": False, "domain": False, "labelPadding": 6}
     encoding = {
-        "x": of("start:Q", axis=axis), "x2": of("end"), "y": of("broker:N", sort=None, axis=names),
-        "color": _COLOUR, "description": _LABEL,
+        "x": channel("start:Q", axis=axis), "x2": channel("end"),
+        "y": channel("broker:N", sort=None, axis=names), "color": _COLOUR, "description": _LABEL,
     }  # fmt: skip
-    bars = marks(
+    bars = layer(
         "bar", rows, encoding,
         height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions",
     )  # fmt: skip
@@ -185,10 +185,10 @@ def types(data: PageData, width: int) -> Spec | None:
     if len(slices) < 2:
         return None
     encoding = {
-        "x": _time("start", width, min(slices)[0]), "x2": of("end"),
-        "y": _count("low", "records"), "y2": of("high"), "color": _COLOUR, "description": _LABEL,
+        "x": _time("start", width, min(slices)[0]), "x2": channel("end"),
+        "y": _count("low", "records"), "y2": channel("high"), "color": _COLOUR, "description": _LABEL,
     }  # fmt: skip
-    bars = marks(
+    bars = layer(
         "rect", rows, encoding,
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records",
     )  # fmt: skip
@@ -233,10 +233,10 @@ def snapshots(data: PageData, width: int) -> Spec | None:
     ticks = max(2, width // 110)
     axis = {"title": "end offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
     encoding = {
-        "x": of("at:Q", axis=axis, scale={"zero": False}),
+        "x": channel("at:Q", axis=axis, scale={"zero": False}),
         "y": _count("size", "bytes", "~s"), "description": _LABEL,
     }  # fmt: skip
-    points = marks(
+    points = layer(
         "point", rows, encoding,
         shape="diamond", filled=True, size=80, opacity=1, color="var(--e0)",
         ariaRoleDescription="snapshot size",
@@ -296,15 +296,15 @@ def elections(data: PageData, width: int) -> Spec | None:
     axis = {"title": "epoch", "values": ticks, "format": ",d", "domain": False}
     at = {
         "x": _time("when", width, found[0]["when"]),
-        "y": of("epoch:Q", axis=axis, scale={"zero": False, "nice": False}),
+        "y": channel("epoch:Q", axis=axis, scale={"zero": False, "nice": False}),
     }
-    steps = marks("line", rows, at, interpolate="step-after", color="var(--e0)", aria=False)
-    points = marks(
+    steps = layer("line", rows, at, interpolate="step-after", color="var(--e0)", aria=False)
+    points = layer(
         "point", rows, at | {"description": _LABEL},
         filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election",
     )  # fmt: skip
-    texts = marks(
-        "text", rows, at | {"text": of("text:N")},
+    texts = layer(
+        "text", rows, at | {"text": channel("text:N")},
         dy=-11, fontSize=11, color="var(--ink)", aria=False,
     )  # fmt: skip
     return {"layer": [steps, points, texts]} | _size(width)

@@ -15,7 +15,7 @@ from kraftlog.report.marks import (
     snapshot_marks,
     start_marks,
 )
-from kraftlog.report.svg import Spec, drawn, marks, of
+from kraftlog.report.svg import Spec, channel, drawn, layer
 from kraftlog.report.view import PageData
 from kraftlog.report.windows import OffsetWindow
 
@@ -64,10 +64,10 @@ def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> st
     axis = {"title": "offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
     scale = {"domain": [low, high], "nice": False, "zero": False, "clamp": True}
     frame = {
-        "x": of("low:Q", scale=scale, axis=axis),
-        "y": of("row:O", axis=None, scale={"domain": [*range(rows)], "padding": 0}),
+        "x": channel("low:Q", scale=scale, axis=axis),
+        "y": channel("row:O", axis=None, scale={"domain": [*range(rows)], "padding": 0}),
     }
-    first = marks("point", [{"low": low, "row": 0}], frame, opacity=0, aria=False)
+    first = layer("point", [{"low": low, "row": 0}], frame, opacity=0, aria=False)
     chart = {
         "layer": [first, *layers], "width": size.axis, "height": rows * size.row,
         "padding": {"left": 14, "right": 14, "top": 8, "bottom": 4},
@@ -81,13 +81,16 @@ def _fixed(pixels: int) -> Spec:
 
 
 _ROW, _LABEL, _TEXT, _COLOUR = (
-    {"y": of("row:O")},
-    {"description": of("label:N")},
-    {"text": of("text:N")},
-    {"color": of("colour:N", scale=None)},
+    {"y": channel("row:O")},
+    {"description": channel("label:N")},
+    {"text": channel("text:N")},
+    {"color": channel("colour:N", scale=None)},
 )
-_AT, _SPREAD = {"x": of("at:Q")} | _ROW, {"x": of("start:Q"), "x2": of("end")} | _ROW
-_STROKE, _FILL = {"stroke": of("colour:N", scale=None)}, {"fill": of("fill:N", scale=None)}
+_AT, _SPREAD = {"x": channel("at:Q")} | _ROW, {"x": channel("start:Q"), "x2": channel("end")} | _ROW
+_STROKE, _FILL = (
+    {"stroke": channel("colour:N", scale=None)},
+    {"fill": channel("fill:N", scale=None)},
+)
 
 
 def _rows(data: PageData, size: Size) -> list[Spec]:
@@ -97,12 +100,12 @@ def _rows(data: PageData, size: Size) -> list[Spec]:
     for one in rows:
         one["name"] = _shortened(one["name"], room)
     across = {"x": _fixed(0), "x2": _fixed(size.axis)} | _ROW | _LABEL
-    fields = marks(
+    fields = layer(
         "rect", rows, across,
         fill="var(--row)", fillOpacity=0, ariaRoleDescription="replica", cornerRadius=4,
     )  # fmt: skip
-    names = marks(
-        "text", rows, {"x": _fixed(-12 if size.names else 0), "text": of("name:N")} | _ROW,
+    names = layer(
+        "text", rows, {"x": _fixed(-12 if size.names else 0), "text": channel("name:N")} | _ROW,
         align="right" if size.names else "left",
         baseline="middle", fontSize=13, fontWeight=600, color="var(--ink)", aria=False,
         yOffset=0 if size.names else -size.row // 2 + 8,
@@ -117,7 +120,7 @@ def _shortened(text: str, room: int) -> str:
 
 def _epochs(data: PageData, window: OffsetWindow) -> list[Spec]:
     return [
-        marks(
+        layer(
             "bar", epoch_marks(data, window), _SPREAD | _COLOUR | _LABEL,
             height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch",
         )
@@ -130,8 +133,8 @@ def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Spec:
         one for one in epoch_marks(data, window)
         if (one["end"] - one["start"]) / window.size * size.axis > len(one["text"]) * _LETTER + 8
     ]  # fmt: skip
-    return marks(
-        "text", named, {"x": of("start:Q")} | _ROW | _TEXT,
+    return layer(
+        "text", named, {"x": channel("start:Q")} | _ROW | _TEXT,
         align="left", dx=6, baseline="middle", fontSize=11, color="var(--on-bar)", aria=False,
     )  # fmt: skip
 
@@ -139,7 +142,7 @@ def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Spec:
 def _edges(data: PageData, window: OffsetWindow) -> list[Spec]:
     edges = edge_marks(data, window)
     return [
-        marks(
+        layer(
             "tick", [one for one in edges if one["kind"] == kind], _AT | _LABEL,
             orient="vertical", size=_SPAN, thickness=2, color="var(--ink)",
             ariaRoleDescription=kind,
@@ -150,7 +153,7 @@ def _edges(data: PageData, window: OffsetWindow) -> list[Spec]:
 
 def _ends(data: PageData, window: OffsetWindow) -> Spec:
     """The offsets of the edges, above the frames of findings."""
-    return marks(
+    return layer(
         "text", edge_marks(data, window), _AT | _TEXT,
         align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False,
     )  # fmt: skip
@@ -160,17 +163,17 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Spec]:
     """What is wrong where: a frame over the offsets, a mark and its offset above their start."""
     found = finding_marks(data, window)
     starts = start_marks(found, window, size.axis // 70)
-    cover = {"fillOpacity": of("cover:Q", scale=None)}
-    spans = marks(
+    cover = {"fillOpacity": channel("cover:Q", scale=None)}
+    spans = layer(
         "bar", found, _SPREAD | _FILL | cover | _STROKE | _LABEL,
         height=_SPAN, strokeWidth=2, ariaRoleDescription="finding",
     )  # fmt: skip
-    shapes = marks(
-        "point", starts, _AT | _COLOUR | {"shape": of("shape:N", scale=None)} | _LABEL,
+    shapes = layer(
+        "point", starts, _AT | _COLOUR | {"shape": channel("shape:N", scale=None)} | _LABEL,
         size=90, yOffset=_ABOVE, filled=True, opacity=1, ariaRoleDescription="finding start",
         stroke="var(--card)", strokeWidth=1,
     )  # fmt: skip
-    texts = marks(
+    texts = layer(
         "text", starts, _AT | _COLOUR | _TEXT,
         align="left", baseline="middle", dx=9, yOffset=_ABOVE, fontSize=12, fontWeight=600,
         aria=False,
@@ -180,7 +183,7 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Spec]:
 
 def _snapshots(data: PageData, window: OffsetWindow) -> list[Spec]:
     return [
-        marks(
+        layer(
             "point", snapshot_marks(data, window), _AT | _FILL | _STROKE | _LABEL,
             shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
             ariaRoleDescription="snapshot",
@@ -193,13 +196,13 @@ def _bounds(data: PageData, window: OffsetWindow) -> list[Spec]:
     bounds = bound_marks(data, window)
     for place, one in enumerate(bounds):
         right = one["at"] - window.low > window.size / 2
-        x, above = {"x": of("at:Q")}, {"y": _fixed(-4 - 15 * (len(bounds) - 1 - place))}
-        rule = marks(
+        x, above = {"x": channel("at:Q")}, {"y": _fixed(-4 - 15 * (len(bounds) - 1 - place))}
+        rule = layer(
             "rule", [one], x | _LABEL,
             strokeWidth=2, strokeDash=[6, 4] if one["line"] == "dashed" else [1, 0],
             color="var(--ok)", ariaRoleDescription="committed bound",
         )  # fmt: skip
-        text = marks(
+        text = layer(
             "text", [one], x | above | _TEXT,
             align="right" if right else "left", baseline="bottom", dx=-4 if right else 4,
             fontSize=12, fontWeight=600, color="var(--ok)", aria=False,

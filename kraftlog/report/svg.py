@@ -39,13 +39,13 @@ _CONFIG: Spec = {
 }
 
 
-def marks(kind: str, rows: Iterable[Spec], encoding: Spec, **looks: Any) -> Spec:
+def layer(kind: str, rows: Iterable[Spec], encoding: Spec, **looks: Any) -> Spec:
     """A mark of a kind for each row: which channels the rows' values go to, and how all look."""
     held = {"data": {"values": [*rows]}}
     return {**held, "mark": {"type": kind, **looks}, "encoding": encoding}
 
 
-def of(column: str, **more: Any) -> Spec:
+def channel(column: str, **more: Any) -> Spec:
     """A channel that shows a column of the rows: `start:Q`, by its name and the letter of its kind,
     which the second end of a mark goes without.
     """
@@ -55,7 +55,7 @@ def of(column: str, **more: Any) -> Spec:
 
 def get_ready() -> None:
     """Load what the first drawing needs, some of it in a thread of its own: half of a page's time."""
-    drawn(marks("point", [{}], {}), "")
+    drawn(layer("point", [{}], {}), "")
 
 
 def drawn(chart: Spec, title: str) -> str:
