@@ -32,11 +32,11 @@ def made_up(quorum: Quorum) -> Iterator[BadRow]:
 """
 CHART = """
 @chart("Made-up chart", "A made-up note.", "Nothing is made up.")
-def made_up(data: PageData, width: int) -> Any:
+def made_up(data: PageData, width: int) -> Spec | None:
     if len(data.replicas) == 1:
         return None
     rows = [{"x": 1, "label": "a made-up mark"}]
-    return layer(rows).mark_point().encode(x="x:Q", description=_LABEL)
+    return layer("point", rows, {"x": channel("x:Q"), "description": _LABEL})
 """
 COMMAND = """
 def _made_up_arguments(parser: argparse.ArgumentParser) -> None:
