@@ -19,7 +19,7 @@ from kraftlog.explain.timeline import KnownHistory
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
-from kraftlog.state.history import SHOWN
+from kraftlog.state.history import SHOWN, VALIDITY
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE, TABLES
 from kraftlog.tables.lake import Lake
@@ -159,8 +159,9 @@ def _config_of(kind: int, name: str | None) -> ds.Expression:
 
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
     rows = lake.dataset(SHOWN[table].history).to_table(filter=chosen)
+    when = rows.select(["lineage", *(one.name for one in VALIDITY)]).to_pylist()
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
-    for row, value in zip(rows.to_pylist(), SHOWN[table].values(rows), strict=True):
+    for row, value in zip(when, SHOWN[table].values(rows), strict=True):
         key = row["lineage"], TABLE[table].key_of(value)
         versions.setdefault(key, []).append((row, value))
     for (lineage, key), held in versions.items():

@@ -3,7 +3,7 @@
 In: Arrow rows, or faults of a replay. Out: `AddedFile`s. Runs in tasks and on the driver.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -55,27 +55,11 @@ def holds_at(offset: int) -> ds.Expression:
     return (begun <= offset) & (ends.is_null() | (ends > offset))
 
 
-class SmallTables(Mapping[str, HeldVersions]):
-    """What the lake's tables but the partitions hold of the shared lineage at an offset. Each is
-    read when it is asked for: the fold of partitions waits for the topics, and for no other.
-    """
-
-    def __init__(self, lake: Lake, offset: int) -> None:
-        self._lake, self._offset = lake, offset
-        self._known: dict[str, HeldVersions] = {}
-
-    def __getitem__(self, name: str) -> HeldVersions:
-        if name not in self._known:
-            held = (ds.field("lineage") == MAIN) & holds_at(self._offset)
-            rows = self._lake.dataset(name).to_table(filter=held)
-            self._known[name] = HeldVersions(name, rows)
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in history_tables() if name != "partitions")
-
-    def __len__(self) -> int:
-        return len(history_tables()) - 1
+def small_tables_at(lake: Lake, offset: int) -> dict[str, HeldVersions]:
+    """What the lake's tables but the partitions hold of the shared lineage at an offset."""
+    held = (ds.field("lineage") == MAIN) & holds_at(offset)
+    names = [name for name in history_tables() if name != "partitions"]
+    return {name: HeldVersions(name, lake.dataset(name).to_table(filter=held)) for name in names}
 
 
 def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:

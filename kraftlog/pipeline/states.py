@@ -20,9 +20,9 @@ import pyarrow.dataset as ds
 from kraftlog.audit.told import Told
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.histories import (
-    SmallTables,
     fault_rows,
     since,
+    small_tables_at,
     write_faults,
     write_history,
 )
@@ -39,7 +39,7 @@ from kraftlog.pipeline.shares import (
 )
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, in_offset_order
-from kraftlog.state.history import milliseconds
+from kraftlog.state.history import HeldVersions, milliseconds
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
     PARTITION_TYPES,
@@ -81,7 +81,7 @@ class States:
     sources: dict[str, tuple[ds.Dataset, list[str]]] = field(default_factory=dict)
     forks: dict[str, Outliner] = field(default_factory=dict)
     standing: dict[int, pa.Table] = field(default_factory=dict)
-    stood: dict[int, SmallTables] = field(default_factory=dict)
+    stood: dict[int, dict[str, HeldVersions]] = field(default_factory=dict)
 
     def fold(self, lineages: list[Lineage]) -> None:
         """Fold every stretch of every lineage that tells something which `main` does not."""
@@ -178,7 +178,9 @@ class States:
                 outliner.base(event)
         return outliner, stretch.links
 
-    def _held(self, lineage: Lineage, stretch: Stretch) -> tuple[int, SmallTables | None]:
+    def _held(
+        self, lineage: Lineage, stretch: Stretch
+    ) -> tuple[int, dict[str, HeldVersions] | None]:
         """Where the small tables of a stretch are replayed from, and what the lake holds there: not
         within a transaction, where it does not hold what is hidden yet.
         """
@@ -192,7 +194,7 @@ class States:
             before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
             if before[-1:] == [BEGIN]:
                 return stretch.start_offset, None
-            self.stood[offset] = SmallTables(self.lake, offset)
+            self.stood[offset] = small_tables_at(self.lake, offset)
         return offset, self.stood[offset]
 
     def _on_the_way(

@@ -159,7 +159,7 @@ class HeldObject(NamedTuple):
 
 class HeldVersions:
     """The versions of one history table that hold at an offset: its rows, and what a replay and a
-    `History` go on from.
+    `History` go on from, made when it is asked for: a fold of partitions waits for the topics alone.
     """
 
     def __init__(self, name: str, rows: pa.Table) -> None:
