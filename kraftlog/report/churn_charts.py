@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kraftlog.plain import counted, sentence
-from kraftlog.report.svg import Spec, channel, drawn, layer
+from kraftlog.report.svg import COLOUR, LABEL, TEXT, Spec, channel, drawn, layer
 from kraftlog.report.view import PageData, Row
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
@@ -64,8 +64,6 @@ def chart(
     return lambda draw: Chart(title, note, nothing, draw, needs_lake, words, legend)
 
 
-_LABEL = channel("label:N")
-_COLOUR = channel("colour:N", scale=None)
 _BY_TIME = {"type": "utc"}
 _CLOCK = {
     "year": "%Y", "quarter": "%Y-%m", "month": "%Y-%m", "week": "%m-%d", "date": "%m-%d",
@@ -126,10 +124,10 @@ def loads(data: PageData, width: int) -> Spec | None:
     names = {"title": None, "ticks": False, "domain": False, "labelPadding": 6}
     encoding = {
         "x": channel("start:Q", axis=axis), "x2": channel("end"),
-        "y": channel("broker:N", sort=None, axis=names), "color": _COLOUR, "description": _LABEL,
+        "y": channel("broker:N", sort=None, axis=names),
     }  # fmt: skip
     bars = layer(
-        "bar", rows, encoding,
+        "bar", rows, encoding | COLOUR | LABEL,
         height=14, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="partitions",
     )  # fmt: skip
     return bars | {"width": width - 70, "height": {"step": 24}}
@@ -186,10 +184,10 @@ def types(data: PageData, width: int) -> Spec | None:
         return None
     encoding = {
         "x": _time("start", width, min(slices)[0]), "x2": channel("end"),
-        "y": _count("low", "records"), "y2": channel("high"), "color": _COLOUR, "description": _LABEL,
+        "y": _count("low", "records"), "y2": channel("high"),
     }  # fmt: skip
     bars = layer(
-        "rect", rows, encoding,
+        "rect", rows, encoding | COLOUR | LABEL,
         stroke="var(--card)", strokeWidth=0.5, ariaRoleDescription="records",
     )  # fmt: skip
     return bars | _size(width)
@@ -234,10 +232,10 @@ def snapshots(data: PageData, width: int) -> Spec | None:
     axis = {"title": "end offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
     encoding = {
         "x": channel("at:Q", axis=axis, scale={"zero": False}),
-        "y": _count("size", "bytes", "~s"), "description": _LABEL,
-    }  # fmt: skip
+        "y": _count("size", "bytes", "~s"),
+    }
     points = layer(
-        "point", rows, encoding,
+        "point", rows, encoding | LABEL,
         shape="diamond", filled=True, size=80, opacity=1, color="var(--e0)",
         ariaRoleDescription="snapshot size",
     )  # fmt: skip
@@ -300,11 +298,11 @@ def elections(data: PageData, width: int) -> Spec | None:
     }
     steps = layer("line", rows, at, interpolate="step-after", color="var(--e0)", aria=False)
     points = layer(
-        "point", rows, at | {"description": _LABEL},
+        "point", rows, at | LABEL,
         filled=True, size=60, opacity=1, color="var(--e0)", ariaRoleDescription="election",
     )  # fmt: skip
     texts = layer(
-        "text", rows, at | {"text": channel("text:N")},
+        "text", rows, at | TEXT,
         dy=-11, fontSize=11, color="var(--ink)", aria=False,
     )  # fmt: skip
     return {"layer": [steps, points, texts]} | _size(width)

@@ -15,7 +15,7 @@ from kraftlog.report.marks import (
     snapshot_marks,
     start_marks,
 )
-from kraftlog.report.svg import Spec, channel, drawn, layer
+from kraftlog.report.svg import COLOUR, LABEL, TEXT, Spec, channel, drawn, layer
 from kraftlog.report.view import PageData
 from kraftlog.report.windows import OffsetWindow
 
@@ -50,12 +50,12 @@ def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> st
     """Draw one window of the logs."""
     layers = [
         *_rows(data, size),
-        *_epochs(data, window),
+        _epochs(data, window),
         _epoch_names(data, window, size),
         *_edges(data, window),
         *_findings(data, window, size),
         _ends(data, window),
-        *_snapshots(data, window),
+        _snapshots(data, window),
         *_bounds(data, window),
     ]
     low, high = window.low, window.high
@@ -80,17 +80,11 @@ def _fixed(pixels: int) -> Spec:
     return {"value": pixels}
 
 
-_ROW, _LABEL, _TEXT, _COLOUR = (
-    {"y": channel("row:O")},
-    {"description": channel("label:N")},
-    {"text": channel("text:N")},
-    {"color": channel("colour:N", scale=None)},
-)
-_AT, _SPREAD = {"x": channel("at:Q")} | _ROW, {"x": channel("start:Q"), "x2": channel("end")} | _ROW
-_STROKE, _FILL = (
-    {"stroke": channel("colour:N", scale=None)},
-    {"fill": channel("fill:N", scale=None)},
-)
+_ROW = {"y": channel("row:O")}
+_AT = {"x": channel("at:Q")} | _ROW
+_SPREAD = {"x": channel("start:Q"), "x2": channel("end")} | _ROW
+_STROKE = {"stroke": channel("colour:N", scale=None)}
+_FILL = {"fill": channel("fill:N", scale=None)}
 
 
 def _rows(data: PageData, size: Size) -> list[Spec]:
@@ -99,7 +93,7 @@ def _rows(data: PageData, size: Size) -> list[Spec]:
     room = int((size.names or size.axis) / _BOLD_LETTER)
     for one in rows:
         one["name"] = _shortened(one["name"], room)
-    across = {"x": _fixed(0), "x2": _fixed(size.axis)} | _ROW | _LABEL
+    across = {"x": _fixed(0), "x2": _fixed(size.axis)} | _ROW | LABEL
     fields = layer(
         "rect", rows, across,
         fill="var(--row)", fillOpacity=0, ariaRoleDescription="replica", cornerRadius=4,
@@ -118,13 +112,11 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"…{text[1 - room :]}"
 
 
-def _epochs(data: PageData, window: OffsetWindow) -> list[Spec]:
-    return [
-        layer(
-            "bar", epoch_marks(data, window), _SPREAD | _COLOUR | _LABEL,
-            height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch",
-        )
-    ]  # fmt: skip
+def _epochs(data: PageData, window: OffsetWindow) -> Spec:
+    return layer(
+        "bar", epoch_marks(data, window), _SPREAD | COLOUR | LABEL,
+        height=_BAR, stroke="var(--card)", strokeWidth=1, ariaRoleDescription="epoch",
+    )  # fmt: skip
 
 
 def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Spec:
@@ -134,7 +126,7 @@ def _epoch_names(data: PageData, window: OffsetWindow, size: Size) -> Spec:
         if (one["end"] - one["start"]) / window.size * size.axis > len(one["text"]) * _LETTER + 8
     ]  # fmt: skip
     return layer(
-        "text", named, {"x": channel("start:Q")} | _ROW | _TEXT,
+        "text", named, {"x": channel("start:Q")} | _ROW | TEXT,
         align="left", dx=6, baseline="middle", fontSize=11, color="var(--on-bar)", aria=False,
     )  # fmt: skip
 
@@ -143,7 +135,7 @@ def _edges(data: PageData, window: OffsetWindow) -> list[Spec]:
     edges = edge_marks(data, window)
     return [
         layer(
-            "tick", [one for one in edges if one["kind"] == kind], _AT | _LABEL,
+            "tick", [one for one in edges if one["kind"] == kind], _AT | LABEL,
             orient="vertical", size=_SPAN, thickness=2, color="var(--ink)",
             ariaRoleDescription=kind,
         )
@@ -154,7 +146,7 @@ def _edges(data: PageData, window: OffsetWindow) -> list[Spec]:
 def _ends(data: PageData, window: OffsetWindow) -> Spec:
     """The offsets of the edges, above the frames of findings."""
     return layer(
-        "text", edge_marks(data, window), _AT | _TEXT,
+        "text", edge_marks(data, window), _AT | TEXT,
         align="left", baseline="middle", dx=6, fontSize=12, color="var(--ink)", aria=False,
     )  # fmt: skip
 
@@ -165,30 +157,28 @@ def _findings(data: PageData, window: OffsetWindow, size: Size) -> list[Spec]:
     starts = start_marks(found, window, size.axis // 70)
     cover = {"fillOpacity": channel("cover:Q", scale=None)}
     spans = layer(
-        "bar", found, _SPREAD | _FILL | cover | _STROKE | _LABEL,
+        "bar", found, _SPREAD | _FILL | cover | _STROKE | LABEL,
         height=_SPAN, strokeWidth=2, ariaRoleDescription="finding",
     )  # fmt: skip
     shapes = layer(
-        "point", starts, _AT | _COLOUR | {"shape": channel("shape:N", scale=None)} | _LABEL,
+        "point", starts, _AT | COLOUR | {"shape": channel("shape:N", scale=None)} | LABEL,
         size=90, yOffset=_ABOVE, filled=True, opacity=1, ariaRoleDescription="finding start",
         stroke="var(--card)", strokeWidth=1,
     )  # fmt: skip
     texts = layer(
-        "text", starts, _AT | _COLOUR | _TEXT,
+        "text", starts, _AT | COLOUR | TEXT,
         align="left", baseline="middle", dx=9, yOffset=_ABOVE, fontSize=12, fontWeight=600,
         aria=False,
     )  # fmt: skip
     return [spans, shapes, texts]
 
 
-def _snapshots(data: PageData, window: OffsetWindow) -> list[Spec]:
-    return [
-        layer(
-            "point", snapshot_marks(data, window), _AT | _FILL | _STROKE | _LABEL,
-            shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
-            ariaRoleDescription="snapshot",
-        )
-    ]  # fmt: skip
+def _snapshots(data: PageData, window: OffsetWindow) -> Spec:
+    return layer(
+        "point", snapshot_marks(data, window), _AT | _FILL | _STROKE | LABEL,
+        shape="diamond", size=70, yOffset=_BELOW, opacity=1, strokeWidth=1.5,
+        ariaRoleDescription="snapshot",
+    )  # fmt: skip
 
 
 def _bounds(data: PageData, window: OffsetWindow) -> list[Spec]:
@@ -198,12 +188,12 @@ def _bounds(data: PageData, window: OffsetWindow) -> list[Spec]:
         right = one["at"] - window.low > window.size / 2
         x, above = {"x": channel("at:Q")}, {"y": _fixed(-4 - 15 * (len(bounds) - 1 - place))}
         rule = layer(
-            "rule", [one], x | _LABEL,
+            "rule", [one], x | LABEL,
             strokeWidth=2, strokeDash=[6, 4] if one["line"] == "dashed" else [1, 0],
             color="var(--ok)", ariaRoleDescription="committed bound",
         )  # fmt: skip
         text = layer(
-            "text", [one], x | above | _TEXT,
+            "text", [one], x | above | TEXT,
             align="right" if right else "left", baseline="bottom", dx=-4 if right else 4,
             fontSize=12, fontWeight=600, color="var(--ok)", aria=False,
         )  # fmt: skip

@@ -41,8 +41,11 @@ _CONFIG: Spec = {
 
 def layer(kind: str, rows: Iterable[Spec], encoding: Spec, **looks: Any) -> Spec:
     """A mark of a kind for each row: which channels the rows' values go to, and how all look."""
-    held = {"data": {"values": [*rows]}}
-    return {**held, "mark": {"type": kind, **looks}, "encoding": encoding}
+    return {
+        "data": {"values": [*rows]},
+        "mark": {"type": kind, **looks},
+        "encoding": encoding,
+    }
 
 
 def channel(column: str, **more: Any) -> Spec:
@@ -51,6 +54,12 @@ def channel(column: str, **more: Any) -> Spec:
     """
     name, _, kind = column.partition(":")
     return {"field": name, **({"type": _KINDS[kind]} if kind else {}), **more}
+
+
+LABEL = {"description": channel("label:N")}
+COLOUR = {"color": channel("colour:N", scale=None)}
+TEXT = {"text": channel("text:N")}
+"""Channels that have a column of their own in the rows of most layers."""
 
 
 def get_ready() -> None:

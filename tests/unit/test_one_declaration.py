@@ -36,7 +36,7 @@ def made_up(data: PageData, width: int) -> Spec | None:
     if len(data.replicas) == 1:
         return None
     rows = [{"x": 1, "label": "a made-up mark"}]
-    return layer("point", rows, {"x": channel("x:Q"), "description": _LABEL})
+    return layer("point", rows, {"x": channel("x:Q")} | LABEL)
 """
 COMMAND = """
 def _made_up_arguments(parser: argparse.ArgumentParser) -> None:
