@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from blake3 import blake3
 
 from kraftlog import __version__
@@ -24,7 +23,7 @@ from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
-from kraftlog.pipeline.content_places import choose
+from kraftlog.pipeline.content_places import choose, read_columns
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run
@@ -34,7 +33,7 @@ from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
+from kraftlog.tables.parquet import AddedFile, write_file
 from kraftlog.tables.spec import decoded_tables
 
 Written = dict[str, list[AddedFile]]
@@ -211,15 +210,8 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
     """
     if written["batches"] or not written["faults"]:
         return
-    names = [f"{lake.path('faults')}/{file.path}" for file in written["faults"]]
-    filesystem, _ = filesystem_of(lake.root)
-    kinds = set()
-    for name in names:
-        kinds |= set(
-            pq.read_table(filesystem_of(name)[1], filesystem=filesystem, partitioning=None)[
-                "fault"
-            ].to_pylist()
-        )
+    files = [f"{lake.path('faults')}/{file.path}" for file in written["faults"]]
+    kinds = {kind for one in files for kind in read_columns(one, ["fault"])["fault"].to_pylist()}
     if kinds == {FaultKind.VANISHED} and any(entry_of(file.path) for file in read):
         raise InputError(
             f"{read[0].path} and the other files are there for the driver and missing for the executors; put the input where every machine sees it under the same path"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kraftlog.config import Options, load_options
 from kraftlog.decode.redaction import MASK_PREFIX
-from kraftlog.errors import LakeError
+from kraftlog.errors import InputError, LakeError
 from kraftlog.pipeline import run, states
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.steps import STEPS
@@ -67,6 +67,18 @@ def test_each_content_is_stored_once_and_every_holder_is_known(isolated: Lab) ->
     stored = isolated.table("contents").select("batch_id")
     assert held.exceptAll(stored).isEmpty()
     assert stored.exceptAll(held).isEmpty()
+
+
+def test_an_input_that_only_the_driver_sees(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(spark, ISOLATED, tmp_path)
+    monkeypatch.chdir(tmp_path)  # Spark's processes stay where they are
+    lab.root = Path("/proc/self/cwd/replicas")
+
+    with pytest.raises(InputError, match="missing for the executors"):
+        STEPS["decode"](lambda: spark.sparkContext, lab.options)
+    assert lab.versions() == {}
 
 
 def test_every_record_of_every_batch_is_there(isolated: Lab) -> None:
