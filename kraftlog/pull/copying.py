@@ -61,7 +61,10 @@ def ssh_source(text: str) -> CopiedNode:
     host, colon, folder = place.rpartition(":/")
     if not colon or not _HOST.fullmatch(host):
         raise UsageError(f"{text!r} is no [NAME=][USER@]HOST:/FOLDER")
-    short = host.rpartition("@")[2].split(".")[0]
+    machine = host.rpartition("@")[2]
+    short = machine.split(".")[0]
+    if short.isdigit():  # of an address, which would look like the node's id
+        short = machine
     # ssh takes an IPv6 address as it is.
     bare = host.replace("[", "").replace("]", "")
     return CopiedNode(_checked(name or short, text), ("ssh", bare), f"/{folder}")

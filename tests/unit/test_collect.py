@@ -56,6 +56,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in found}
 
 
+def test_a_copy_is_called_after_its_machine() -> None:
+    hosts = ("c1.example.org", "me@c2", "10.0.0.5", "me@10.0.0.6")
+    names = [ssh_source(f"{host}:/data").name for host in hosts]
+    assert names == ["c1", "c2", "10.0.0.5", "10.0.0.6"]
+
+
 def test_the_script_copies_whole_folders_in_order(
     nodes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
