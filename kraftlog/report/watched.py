@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
@@ -52,7 +52,7 @@ def watched_in_lake(
     """Of a lake's run."""
     replicas = lake.rows_of_run("replicas", run_id)
     logs = lake.dataset("batches").to_table(
-        columns=["replica", "max_timestamp"], filter=ds.field("file_kind") == "log"
+        columns=["replica", "max_timestamp"], filter=pc.field("file_kind") == "log"
     )
     newest = logs.group_by("replica").aggregate([("max_timestamp", "max")]).to_pylist()
     snapshots = dict[str, int]()
