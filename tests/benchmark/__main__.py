@@ -214,8 +214,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--markdown", action="store_true", help="a table with versions")
     chosen = parser.parse_args()
-    # As the kraftlog command has it: see kraftlog/__main__.py.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     try:
         wanted = [case for case in CASES if case.name in (chosen.case or names)]
         measured = [measure(case, chosen.size, chosen.runs) for case in wanted]
