@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from kraftlog.config import load_options
 from kraftlog.pipeline.run import Run
 from kraftlog.tables.lake import Lake
+from tests.lakes import FOR_SPARK
 
 
 class InProcess(SparkContext):
@@ -48,5 +49,5 @@ def run_of(root: Path, lake: Path, **limits: int) -> Run:
         "lake": str(lake),
         "redaction_key": "one for all lakes",
     }
-    options = load_options({**named, **limits})
+    options = load_options({**named, **FOR_SPARK, **limits})
     return Run(options, Lake(str(lake)), InProcess)

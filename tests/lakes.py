@@ -7,6 +7,11 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.spec import state_tables
 
+FOR_SPARK = {"split_size_bytes": 2048}
+"""The option under which even a golden quorum is work for Spark's tasks."""
+CUT = ["--split-size-bytes", str(FOR_SPARK["split_size_bytes"])]
+"""The same for a command."""
+
 SAME = ["records", "control_records", "contents", *state_tables()]
 """Tables whose rows say nothing of where the input lay, and when it was read."""
 

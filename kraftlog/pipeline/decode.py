@@ -37,9 +37,8 @@ from kraftlog.tables.parquet import AddedFile, write_file
 from kraftlog.tables.spec import decoded_tables
 
 Written = dict[str, list[AddedFile]]
-LITTLE_BYTES = 32 << 20
 WALKED_BYTES = 2 << 30
-"""So much is decoded, and walked, by the driver alone."""
+"""So much is walked by the driver alone."""
 _TOLD = 10
 """So many changed files are named."""
 
@@ -145,22 +144,23 @@ def _run_id(files: pa.Table, number: int) -> str:
 
 
 def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
-    """Run both passes; the Parquet files that wait for their commit. Little that is new is decoded
-    here, in less time than Spark takes to start.
+    """Run both passes; the Parquet files that wait for their commit. What is new and fits one split is
+    decoded here, in less time than Spark takes to start.
     """
     if not read:
         return []
     with ThreadPoolExecutor(1) as starter:
-        starting = None if _is_little(run.lake, read) else starter.submit(run.start_spark)
+        split_size = run.options.split_size_bytes
+        is_little = _is_little(run.lake, read, split_size)
+        starting = None if is_little else starter.submit(run.start_spark)
         # Cutting large files takes seconds, starting Spark does too; for one process none is cut.
-        size_bytes = run.options.split_size_bytes if starting is not None else WALKED_BYTES
-        splits = plan_splits(read, size_bytes)
+        splits = plan_splits(read, WALKED_BYTES if is_little else split_size)
         spark = None if starting is None else starting.result()
     bins = _bins(spark, splits)
     scan = partial(scan_bin, splits, bins, run.limits, run.lake)
     scanned = run_tasks(spark, len(bins), scan)
     places = choose(run.lake, scanned)
-    if spark is None and sum(one.size_bytes for one in places.values()) > LITTLE_BYTES:
+    if spark is None and sum(one.size_bytes for one in places.values()) > split_size:
         spark = run.start_spark()
         bins = _bins(spark, splits)
     # Each task decodes what was chosen of the splits that it scanned; the largest ones first.
@@ -171,17 +171,16 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 
 
-def _is_little(lake: Lake, read: list[LogFile]) -> bool:
-    """Whether files have grown by little since a run has read them, so that most of their bytes
-    need to be looked at and no more: walked by one core, a gigabyte takes less than a second.
+def _is_little(lake: Lake, read: list[LogFile], split_size: int) -> bool:
+    """Whether no more than fits one split is new: what files hold beyond the bytes that a run has
+    read. The others need to be looked at and no more: walked by one core, a gigabyte takes less than
+    a second, where it need not be fetched first.
     """
-    if not lake.exists("files") or any(is_remote(file.path) for file in read):
-        return False
-    rows = lake.read("files", ["path", "size_bytes"]).to_pylist()
+    rows = lake.read("files", ["path", "size_bytes"]).to_pylist() if lake.exists("files") else []
     known = {row["path"]: row["size_bytes"] or 0 for row in rows}
     grown = sum(max(file.size_bytes - known.get(file.path, 0), 0) for file in read)
-    total = sum(file.size_bytes for file in read)
-    return bool(known) and grown <= LITTLE_BYTES and total <= WALKED_BYTES
+    most = split_size if any(is_remote(file.path) for file in read) else WALKED_BYTES
+    return grown <= split_size and sum(file.size_bytes for file in read) <= most
 
 
 def _bins(spark: Spark | None, splits: list[Split]) -> list[list[int]]:

@@ -12,7 +12,7 @@ import pytest
 from tests.bare import ROOT, built_wheel, environment, required, run
 from tests.cluster.machines import spark_home, stop, wait_for
 from tests.golden.cases import DATA
-from tests.lakes import contents, key_in
+from tests.lakes import CUT, contents, key_in
 from tests.s3_server import free_port
 
 pytestmark = pytest.mark.cluster
@@ -89,7 +89,8 @@ def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(
 ) -> None:
     key_in(tmp_path)
     lake = str(tmp_path)
-    done = client("-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake, "--master", address)
+    words = ["run", "--input", ISOLATED, "--lake", lake, "--master", address, *CUT]
+    done = client("-m", "kraftlog", *words)
     assert done.returncode == 0, done.stderr
     assert contents(lake) == alone
 
@@ -97,7 +98,7 @@ def test_a_run_by_a_remote_spark_writes_what_a_local_one_does(
 def test_a_remote_spark_that_is_not_there_is_one_sentence(client: Client, tmp_path: Path) -> None:
     began = time.monotonic()
     command = ["-m", "kraftlog", "run", "--input", ISOLATED, "--lake", str(tmp_path / "lake")]
-    done = client(*command, "--master", f"sc://127.0.0.1:{free_port()}")
+    done = client(*command, *CUT, "--master", f"sc://127.0.0.1:{free_port()}")
     assert done.returncode == 2
     assert "no Spark answers at sc://127.0.0.1" in done.stderr
     assert time.monotonic() - began < 60

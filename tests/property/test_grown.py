@@ -74,10 +74,9 @@ def batches(file: LogFile) -> list[tuple[int, int]]:
     ]
 
 
-def options(root: Path, lake: Path) -> Options:
-    return load_options(
-        {"input": [str(root)], "lake": str(lake), "fail_on": "never", "redaction_key": "one"}
-    )
+def options(root: Path, lake: Path, **limits: int) -> Options:
+    named = {"input": [str(root)], "lake": str(lake), "fail_on": "never", "redaction_key": "one"}
+    return load_options({**named, **limits})
 
 
 def no_spark() -> Any:
@@ -85,9 +84,11 @@ def no_spark() -> Any:
     return None
 
 
-def measure(root: Path, lake: Path, start_spark: Callable[[], Any] = no_spark) -> None:
+def measure(
+    root: Path, lake: Path, start_spark: Callable[[], Any] = no_spark, **limits: int
+) -> None:
     """Decode, materialize and measure, without Spark."""
-    chosen = options(root, lake)
+    chosen = options(root, lake, **limits)
     with writing(chosen, reads_input=True):
         for name in ("decode", "materialize", "metrics"):
             STEPS[name](start_spark, chosen)
@@ -206,19 +207,18 @@ def test_little_that_is_new_is_decoded_without_spark(
 ) -> None:
     source, root, lake = DATA / "isolated" / "replicas", tmp_path / "root", tmp_path / "lake"
     started = []
-    for end, is_started, little in ((100, True, None), (200, False, None), (None, True, 100)):
+
+    def is_started(end: int | None, **limits: int) -> bool:
         copy_until(source, root, end)
-        if little is not None:
-            monkeypatch.setattr(decode, "LITTLE_BYTES", little)
         started.clear()
-        measure(root, lake, lambda: started.append(1))
-        assert bool(started) == is_started
-    copy_until(source, root, 300)
-    started.clear()
-    monkeypatch.undo()
+        measure(root, lake, lambda: started.append(1), **limits)
+        return bool(started)
+
+    assert not is_started(100)
+    assert not is_started(200)
+    assert is_started(None, split_size_bytes=100)
     monkeypatch.setattr(decode, "WALKED_BYTES", 1000)
-    measure(root, lake, lambda: started.append(1))
-    assert started
+    assert is_started(300)
 
 
 TIMES = Struct(">qq")

@@ -25,14 +25,14 @@ from kraftlog.tables.place import KEY_FILE, state_of
 from tests.bare import ROOT
 from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA
-from tests.lakes import contents, key_in
+from tests.lakes import CUT, contents, key_in
 from tests.s3_server import Store, free_port, s3_bucket, s3_server
 from tests.store_gate import WRITES, Rule, gate
 
 pytestmark = pytest.mark.s3
 
 ISOLATED = DATA / "isolated" / "replicas"
-OFTEN = ["--master", "local[2]", "--fail-on", "never", "--lease-seconds", "4"]
+OFTEN = ["--master", "local[2]", *CUT, "--fail-on", "never", "--lease-seconds", "4"]
 
 
 @dataclass(frozen=True)

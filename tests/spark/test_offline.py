@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bare import ROOT
+from tests.lakes import CUT
 
 Offline = Callable[..., "subprocess.CompletedProcess[str]"]
 QUORUM = str(ROOT / "examples" / "quorum")
@@ -47,7 +48,7 @@ def test_nothing_asks_for_the_network(offline: Offline, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     for words in (
         ["audit", "--input", QUORUM, "--report", str(tmp_path / "page.html")],
-        ["run", "--input", QUORUM, "--lake", lake],
+        ["run", "--input", QUORUM, "--lake", lake, *CUT],
         ["run", "--input", QUORUM, "--lake", lake, "--verify"],
         ["sql", "SHOW TABLES", "--lake", lake],
         ["lake", "check", "--lake", lake],

@@ -17,6 +17,7 @@ from kraftlog.pipeline.steps import STEPS
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.golden.cases import DATA, Replica
+from tests.lakes import FOR_SPARK
 
 ISOLATED = DATA / "isolated" / "replicas"
 
@@ -32,7 +33,7 @@ class Lab:
 
     @property
     def options(self) -> Options:
-        return load_options({"input": [str(self.root)], "lake": self.lake.root})
+        return load_options({"input": [str(self.root)], "lake": self.lake.root, **FOR_SPARK})
 
     def run(self) -> int:
         return STEPS["pipeline"](lambda: self.spark.sparkContext, self.options)

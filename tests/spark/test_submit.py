@@ -21,6 +21,7 @@ from tests import small_queries
 from tests.bare import AUDIT, ROOT, built_wheel, closed, environment, packages, required
 from tests.bare import run as bare_run
 from tests.documents import arguments, commands, documents
+from tests.lakes import CUT
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +62,7 @@ def test_spark_submit_as_the_documents_write_it(wheel: Path, tmp_path: Path) -> 
     variable, program, *words = command
     assert variable == "SPARK_CONF_DIR=conf"
     submit = str(Path(sys.executable).parent / program)
-    done = run([submit, *words], tmp_path, SPARK_CONF_DIR=places["conf"])
+    done = run([submit, *words, *CUT], tmp_path, SPARK_CONF_DIR=places["conf"])
     assert done.returncode == 0, done.stderr
     # What it says is ours, and ends as `kraftlog run` does.
     assert done.stderr == ""
@@ -226,6 +227,7 @@ def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
             sys.executable,
             str(ROOT / "jobs/pipeline.py"),
             *("--input", "quorum", "--lake", "lake", "--master", "local-cluster[2,1,1024]"),
+            *CUT,
         ],
         tmp_path,
         PYSPARK_SUBMIT_ARGS=small_queries.submitted(small_queries.LAUNCHED),

@@ -19,20 +19,23 @@ from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.register import Register
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.lakes import CUT, FOR_SPARK
 
 ISOLATED = str(DATA / "isolated" / "replicas")
 TIMES = {"runs": {"started", "finished"}, "snapshots": {"load_ms", "predicted_load_ms"}}
 """Columns that say when something was done, or how long it took."""
+OWN = ("lake", *FOR_SPARK)
+"""Settings that are not the same for all runs."""
 
 PATIENCE = {"lease_seconds": 4, "wait_seconds": 600}
 
 
-def start(lake: str) -> "subprocess.Popen[str]":
+def start(lake: str, *more: str) -> "subprocess.Popen[str]":
     """One run, as people start it."""
     options = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in PATIENCE.items()]
     command = [sys.executable, "-m", "kraftlog", "run", "--input", ISOLATED, "--lake", lake]
     return subprocess.Popen(
-        [*command, *options, "--master", "local[1]"],
+        [*command, *options, "--master", "local[1]", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -80,13 +83,13 @@ def held(lake: str) -> int | None:
 
 
 def contents(lake: str) -> dict[str, list[str]]:
-    """All rows of all tables but what they say of clocks, and of where the lake lies."""
+    """All rows of all tables but what they say of clocks, and of how the run was called."""
     found = {}
     for name in all_tables():
         table = Lake(lake).read(name)
         kept = [one for one in table.column_names if one not in TIMES.get(name, ())]
         rows = table.select(kept).to_pylist()
-        found[name] = sorted(repr(one) for one in rows if one.get("setting") != "lake")
+        found[name] = sorted(repr(one) for one in rows if one.get("setting") not in OWN)
     return found
 
 
@@ -100,10 +103,12 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return contents(lake)
 
 
-@pytest.mark.parametrize("count", [2, 5])
-def test_runs_at_once_end_like_one(count: int, clean: dict[str, list[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "more"), [(2, CUT), (5, [])], ids=["with Spark", "without"])
+def test_runs_at_once_end_like_one(
+    count: int, more: list[str], clean: dict[str, list[str]], tmp_path: Path
+) -> None:
     lake = with_key(tmp_path / "lake")
-    runs = [start(lake) for _ in range(count)]
+    runs = [start(lake, *more) for _ in range(count)]
     killed = kill_one(lake, runs, random.Random(count).choice(list(all_tables())))
     for one in runs:
         said, _ = one.communicate(timeout=600)
