@@ -130,13 +130,12 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
 
 
 def _audit_each(roots: list[str], options: Options, form: str) -> int:
-    """Many quorums in one start: one Spark task each. A root that cannot be read stops no other."""
+    """Many quorums in one start, each by itself. A root that cannot be read stops no other."""
     from kraftlog.pipeline.each import audit_each
     from kraftlog.pipeline.job import starter
 
     worst = 0
-    spark = starter("kraftlog audit", options)()
-    for root, judged in audit_each(spark, roots, options):
+    for root, judged in audit_each(starter("kraftlog audit", options), roots, options):
         if judged.error:
             tell(judged.error)
         _print(judged, form, root, title=root)

@@ -183,7 +183,7 @@ def _is_little(lake: Lake, read: list[LogFile], split_size: int) -> bool:
     return grown <= split_size and sum(file.size_bytes for file in read) <= most
 
 
-def _bins(spark: Spark | None, splits: list[Split]) -> list[list[int]]:
+def _bins(spark: "Spark | None", splits: list[Split]) -> list[list[int]]:
     """The splits of each task, about equally many bytes."""
     if spark is None:
         return [[*range(len(splits))]]

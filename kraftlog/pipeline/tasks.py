@@ -10,18 +10,21 @@ what comes back is pickled. Little work needs no Spark: without one, it is done 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from kraftlog.garbage import not_looked_for_in_what_is_there
 from kraftlog.tables.parquet import AddedFile
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from typing_extensions import TypeIs
+
 T = TypeVar("T")
-Spark = SparkContext | SparkSession
-"""A classic Spark, or the session of a remote one."""
+Spark: TypeAlias = "SparkContext | SparkSession"
+"""A classic Spark, or the session of a remote one. Little work does without, and imports neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +36,31 @@ class WrittenFile:
     row_count: int
 
 
-def run_tasks(spark: Spark | None, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+def run_tasks(spark: "Spark | None", count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     """Run one task per number from 0 on, one after the other where there is no Spark; what all of
     them yield.
     """
     if count == 0 or spark is None:
         return [done for number in range(count) for done in work(number)]
-    if isinstance(spark, SparkContext):
-        return _by_rdd(spark, count, work)
-    return _by_rows(spark, count, work)
+    if _is_remote(spark):
+        return _by_rows(spark, count, work)
+    return _by_rdd(spark, count, work)
 
 
 def setting_of(spark: Spark, key: str, default: str) -> str:
     """A setting as its owner chose it."""
-    settings = spark.getConf() if isinstance(spark, SparkContext) else spark.conf
+    settings = spark.conf if _is_remote(spark) else spark.getConf()
     return settings.get(key, default) or default
 
 
-def _by_rdd(spark: SparkContext, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+def _is_remote(spark: Spark) -> "TypeIs[SparkSession]":
+    """Whether tasks go to a remote Spark; the other one is this machine's or cluster's."""
+    from pyspark import SparkContext
+
+    return not isinstance(spark, SparkContext)
+
+
+def _by_rdd(spark: "SparkContext", count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     def task(numbers: Iterable[int]) -> Iterable[T]:
         with not_looked_for_in_what_is_there():
             for number in numbers:
@@ -59,7 +69,7 @@ def _by_rdd(spark: SparkContext, count: int, work: Callable[[int], Iterable[T]])
     return spark.parallelize(range(count), count).mapPartitions(task).collect()
 
 
-def _by_rows(spark: SparkSession, count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
+def _by_rows(spark: "SparkSession", count: int, work: Callable[[int], Iterable[T]]) -> list[T]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with not_looked_for_in_what_is_there():
             for batch in batches:

@@ -2,20 +2,50 @@
 
 from pathlib import Path
 
+import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kraftlog.config import load_options
-from kraftlog.pipeline.each import audit_each
+from kraftlog.pipeline.each import FEW, audit_each
 from tests.golden.cases import DATA
+from tests.lakes import FOR_SPARK
 
 
-def test_each_quorum_is_judged_as_if_it_were_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_many_need_spark(spark: SparkSession) -> None:
+    """However small they are."""
+    started = list[SparkContext]()
+
+    def start() -> SparkContext:
+        started.append(spark.sparkContext)
+        return spark.sparkContext
+
+    root = str(DATA / "synthetic-torn" / "replicas")
+    for count, is_started in ((FEW, False), (FEW + 1, True)):
+        assert (
+            len(list(audit_each(start, [root] * count, load_options({"input": [root]})))) == count
+        )
+        assert bool(started) == is_started
+
+
+@pytest.mark.parametrize("by_spark", [True, False], ids=["by Spark", "without"])
+def test_each_quorum_is_judged_as_if_it_were_alone(
+    by_spark: bool, spark: SparkSession, tmp_path: Path
+) -> None:
     """One that lost an uncommitted tail, one whose laggards wait, and a folder that is not there;
     all in the order that they were named in.
     """
+    started = list[SparkContext]()
+
+    def start() -> SparkContext:
+        started.append(spark.sparkContext)
+        return spark.sparkContext
+
     cases = ("isolated", "lagging")
     roots = [str(DATA / one / "replicas") for one in cases] + [str(tmp_path / "none")]
-    told = list(audit_each(spark.sparkContext, roots, load_options({"input": roots})))
+    options = load_options({"input": roots, **(FOR_SPARK if by_spark else {})})
+    told = list(audit_each(start, roots, options))
+    assert bool(started) == by_spark
     assert [root for root, _ in told] == roots
     (_, first), (_, second), (_, gone) = told
     failed = [

@@ -3,6 +3,7 @@ environment that holds nothing else; what is missing is one sentence with the co
 """
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kraftlog.parts import EXTRAS, missing, require
 from tests.bare import AUDIT, ROOT, built_wheel, environment, packages, required, run
 from tests.documents import DOCS
 from tests.fake_controller import FakeController, serving
+from tests.lakes import CUT
 from tests.unit.test_object_store import bucket
 
 __all__ = ["bucket"]
@@ -108,6 +110,26 @@ def test_what_is_missing_is_one_sentence_with_its_command(auditing: Path, tmp_pa
         assert f"{command} brings it\n" in err, line
         assert err.startswith("kraftlog: ")
         assert err.count("\n") == 1, line
+
+
+WITHOUT_SPARK = """
+import sys
+from kraftlog.cli import main
+
+code = main(sys.argv[1:])
+sys.exit(code or "pyspark" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "line", [f"run --input {QUORUM} --lake lake", f"audit --each {QUORUM} {QUORUM}"]
+)
+def test_what_fits_one_split_needs_no_spark_and_no_java(line: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_SPARK, *line.split()]
+    done = run([*command, *CUT], tmp_path, JAVA_HOME="/nowhere")
+    assert "Java" in done.stderr
+    done = run(command, tmp_path, JAVA_HOME="/nowhere")
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_any_package_there_is_a_sentence_too(wheel: Path, tmp_path: Path) -> None:
