@@ -6,9 +6,9 @@ decoded. Driver side.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -51,6 +51,8 @@ class DiskChanges:
     """Paths that are new, or have another size or time than when they were read."""
     gone: frozenset[str]
     """Paths that the lake knows and the disks no longer hold."""
+    known_sizes: Mapping[str, int]
+    """How large the lake knows files to be, by path."""
 
     def __bool__(self) -> bool:
         return bool(self.read or self.gone)
@@ -75,14 +77,14 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     meanwhile()
     number = finished + 1
     read = [file for file in record_files(replicas) if file.path in changes.read | again]
-    made = _written(run, read)
+    made = _written(run, read, changes.known_sizes)
     written, counts = _by_table(made)
     _check_reach(lake, written, read)
     rotten = changed_in_place(lake, written["batches"], again)
     _tell_verified(again, rotten)
     if not changes and not rotten:
         return False
-    changes = DiskChanges(changes.read | again, changes.gone)
+    changes = replace(changes, read=changes.read | again)
     _add_side_faults(written, side_faults, changes, lake)
     _commit(lake, number, written, changes, files)
     row = {
@@ -116,6 +118,7 @@ def _changes(lake: Lake, files: pa.Table) -> DiskChanges:
     return DiskChanges(
         frozenset(one[0] for one in now - known),
         frozenset(one[0] for one in known if one[0] not in paths),
+        {path: size or 0 for path, size, _ in known},
     )
 
 
@@ -143,15 +146,15 @@ def _run_id(files: pa.Table, number: int) -> str:
     return blake3("\n".join([str(number), *rows]).encode()).hexdigest(8)
 
 
-def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
-    """Run both passes; the Parquet files that wait for their commit. What is new and fits one split is
-    decoded here, in less time than Spark takes to start.
+def _written(run: Run, read: list[LogFile], known_sizes: Mapping[str, int]) -> list[WrittenFile]:
+    """Run both passes; the Parquet files that wait for their commit. What is new and fits one split
+    is decoded here, in less time than Spark takes to start.
     """
     if not read:
         return []
+    split_size = run.options.split_size_bytes
+    is_little = _is_little(read, known_sizes, split_size)
     with ThreadPoolExecutor(1) as starter:
-        split_size = run.options.split_size_bytes
-        is_little = _is_little(run.lake, read, split_size)
         starting = None if is_little else starter.submit(run.start_spark)
         # Cutting large files takes seconds, starting Spark does too; for one process none is cut.
         splits = plan_splits(read, WALKED_BYTES if is_little else split_size)
@@ -171,14 +174,12 @@ def _written(run: Run, read: list[LogFile]) -> list[WrittenFile]:
     return [one.file for one in scanned] + run_tasks(spark, len(kept), decode)
 
 
-def _is_little(lake: Lake, read: list[LogFile], split_size: int) -> bool:
+def _is_little(read: list[LogFile], known_sizes: Mapping[str, int], split_size: int) -> bool:
     """Whether no more than fits one split is new: what files hold beyond the bytes that a run has
-    read. The others need to be looked at and no more: walked by one core, a gigabyte takes less than
-    a second, where it need not be fetched first.
+    read. The others need to be looked at and no more: walked by one core, a gigabyte takes less
+    than a second, where it need not be fetched first.
     """
-    rows = lake.read("files", ["path", "size_bytes"]).to_pylist() if lake.exists("files") else []
-    known = {row["path"]: row["size_bytes"] or 0 for row in rows}
-    grown = sum(max(file.size_bytes - known.get(file.path, 0), 0) for file in read)
+    grown = sum(max(file.size_bytes - known_sizes.get(file.path, 0), 0) for file in read)
     most = split_size if any(is_remote(file.path) for file in read) else WALKED_BYTES
     return grown <= split_size and sum(file.size_bytes for file in read) <= most
 

@@ -1,5 +1,5 @@
-"""Many quorums at once, each judged by itself: one task audits one input. A few small ones are judged
-here, before Spark would be there.
+"""Many quorums at once, each judged by itself: one task audits one input. A few small ones are
+judged here, before Spark would be there.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ from tests.bare import ROOT, built_wheel, environment
 from tests.cluster.machines import spark_home, stop, wait_for
 from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA
-from tests.lakes import CUT, contents, key_in
+from tests.lakes import contents, key_in
 from tests.s3_server import Store, free_port, s3_bucket
 
 pytestmark = pytest.mark.cluster
@@ -170,7 +170,7 @@ def submitted(
     }
     settings = [word for one in {**local, **more}.items() for word in ("--conf", "=".join(one))]
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--jars", JARS, *settings]
-    options = [*CUT, "--fail-on", "never"]
+    options = ["--split-size-bytes", "2048", "--fail-on", "never"]
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.Popen(
         [*submit, *(places.get(one, one) for one in words[at + 1 :]), *options],

@@ -12,20 +12,24 @@ from tests.golden.cases import DATA
 from tests.lakes import FOR_SPARK
 
 
+class Start:
+    """Gives the Spark that is there; counts how often it was asked for."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark, self.times = spark.sparkContext, 0
+
+    def __call__(self) -> SparkContext:
+        self.times += 1
+        return self.spark
+
+
 def test_many_need_spark(spark: SparkSession) -> None:
     """However small they are."""
-    started = list[SparkContext]()
-
-    def start() -> SparkContext:
-        started.append(spark.sparkContext)
-        return spark.sparkContext
-
     root = str(DATA / "synthetic-torn" / "replicas")
-    for count, is_started in ((FEW, False), (FEW + 1, True)):
-        assert (
-            len(list(audit_each(start, [root] * count, load_options({"input": [root]})))) == count
-        )
-        assert bool(started) == is_started
+    start, options = Start(spark), load_options({"input": [root]})
+    for count, times in ((FEW, 0), (FEW + 1, 1)):
+        assert len(list(audit_each(start, [root] * count, options))) == count
+        assert start.times == times
 
 
 @pytest.mark.parametrize("by_spark", [True, False], ids=["by Spark", "without"])
@@ -35,17 +39,12 @@ def test_each_quorum_is_judged_as_if_it_were_alone(
     """One that lost an uncommitted tail, one whose laggards wait, and a folder that is not there;
     all in the order that they were named in.
     """
-    started = list[SparkContext]()
-
-    def start() -> SparkContext:
-        started.append(spark.sparkContext)
-        return spark.sparkContext
-
     cases = ("isolated", "lagging")
     roots = [str(DATA / one / "replicas") for one in cases] + [str(tmp_path / "none")]
     options = load_options({"input": roots, **(FOR_SPARK if by_spark else {})})
+    start = Start(spark)
     told = list(audit_each(start, roots, options))
-    assert bool(started) == by_spark
+    assert start.times == by_spark
     assert [root for root, _ in told] == roots
     (_, first), (_, second), (_, gone) = told
     failed = [

@@ -14,6 +14,7 @@ from kraftlog.report.from_lake import recorded_rows, recorded_settings
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.lakes import FOR_SPARK
 from tests.unit.test_long_history import write
 
 CASES = ("isolated", "upgraded-3.9", "synthetic-fuzz-1", "synthetic-transactions",
@@ -24,7 +25,7 @@ KEY = "one key for both ways"
 def both(folder: Path, lake: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of an audit from the files, and of a run; both went by the same values."""
     options: Options = load_options(
-        {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY}
+        {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY, **FOR_SPARK}
     )
     audit_through_lake(InProcess, options)
     found = Lake(str(lake))

@@ -23,7 +23,7 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE, state_of
 from tests.cluster.machines import stop, wait_for
 from tests.golden.cases import DATA
-from tests.lakes import contents, key_in
+from tests.lakes import CUT, contents, key_in
 from tests.s3_server import free_port
 from tests.store_gate import WRITES, Rule, gate
 
@@ -126,7 +126,7 @@ def began(root: str, lake: str) -> "subprocess.Popen[str]":
     """A run, as people start it."""
     command = [sys.executable, "-m", "kraftlog", "run", "--input", root, "--lake", lake]
     return subprocess.Popen(
-        [*command, "--master", "local[2]", "--fail-on", "never", "--debug"],
+        [*command, *CUT, "--master", "local[2]", "--fail-on", "never", "--debug"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
