@@ -7,7 +7,7 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import KEY_FILE
 from kraftlog.tables.spec import state_tables
 
-FOR_SPARK = {"split_size_bytes": 16384}
+FOR_SPARK = {"split_size_bytes": 65536}
 """The option under which even a golden quorum is work for Spark's tasks."""
 CUT = ["--split-size-bytes", str(FOR_SPARK["split_size_bytes"])]
 """The same for a command."""

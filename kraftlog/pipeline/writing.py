@@ -6,7 +6,7 @@ the next one goes on where it stopped.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from kraftlog.tables.lease import Lease, held, holding
 from kraftlog.tables.mend import mend
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
+from kraftlog.tables.spec import TableSpec
 from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
 
 _SMALL_FILES = 5
@@ -169,8 +170,7 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
     if not number or not is_whole or is_told:
         return 0
     with step("upkeep"):
-        for name in marks:
-            compact(lake, all_tables()[name], _SMALL_FILES)
+        compact_all(lake, (all_tables()[name] for name in marks))
         forget_runs(lake, all_tables().values(), options.keep_rows, _OLD_RUNS)
         marks = lake.marks(marks)
         files = {name: mark.file_count for name, mark in marks.items()}
@@ -178,6 +178,13 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
         kept = [*kept, Published(number, _versions(marks), files)][-options.keep_runs :]
         lease.say(published=tuple(kept))
         return expire_all(lake, lease)
+
+
+def compact_all(lake: Lake, tables: Iterable[TableSpec]) -> None:
+    """Gather the small files of some tables, of those that are there."""
+    for spec in tables:
+        if lake.exists(spec.name):
+            compact(lake, spec, _SMALL_FILES)
 
 
 def expire_all(lake: Lake, lease: Lease) -> int:
