@@ -79,7 +79,16 @@ topics.
 """
 
 
-_PAUSE_MS = 1000
+_PAUSE_MS = 500
+"""A quorum in which nothing is written for longer is idle to its controller, too
+(`metadata.max.idle.interval.ms`).
+"""
+_LONGER = 4
+"""A pause is so many times as long as each that follows: one that is not is the crowd's own
+rhythm, as of a script that removes one after the other.
+"""
+_CAME = 1 << 62
+"""So long is the pause where something came."""
 NAMES_KEPT = 100
 """So many names of one crowd are kept; all are counted."""
 
@@ -103,32 +112,47 @@ class Crowd(NamedTuple):
         return [plain_name(one, lambda topic: f"(id {topic})") for one in self.changes]
 
 
+class _Pause(NamedTuple):
+    """A removal that may begin a crowd, and for how many ms nothing had gone before it."""
+
+    at: int
+    ms: int
+
+
 @dataclass(slots=True)
 class _Gone:
     """What went of one kind, and from which on it is close enough to the last one to count; a
-    removal takes the same time, however many went before. A pause is a second without a removal, or
-    that something came: the state before a crowd is to hold all of it.
+    removal takes the same time, however many went before. A pause is a time without a removal, far
+    longer than those that follow it, or that something came: the state before a crowd is to hold
+    all of it.
     """
 
     rows: list[tuple[int, int, Change]] = field(default_factory=list)
     start: int = 0
-    after_pauses: list[int] = field(default_factory=list)
+    pauses: list[_Pause] = field(default_factory=list)
 
-    def pause(self) -> None:
-        """What goes from here on may be a crowd alone."""
-        if self.rows and self.after_pauses[-1:] != [len(self.rows)]:
-            self.after_pauses.append(len(self.rows))
+    def came(self) -> None:
+        """What goes from here on may be a crowd alone, however soon."""
+        if self.rows and (not self.pauses or self.pauses[-1].at < len(self.rows)):
+            self.pauses.append(_Pause(len(self.rows), _CAME))
 
     def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
-        if self.rows and now - self.rows[-1][0] > _PAUSE_MS:
-            self.pause()
+        if self.rows and not (self.pauses and self.pauses[-1].at == len(self.rows)):
+            self._pause(now - self.rows[-1][0])
         self.rows.append((now, offset, change))
         while now - self.rows[self.start][0] > window_ms:
             self.start += 1
         if 2 * self.start > len(self.rows):
-            self.after_pauses = [one - self.start for one in self.after_pauses if one > self.start]
+            self.pauses = _behind(self.pauses, self.start)
             del self.rows[: self.start]
             self.start = 0
+
+    def _pause(self, ms: int) -> None:
+        """Those before it that are not far longer are none."""
+        while self.pauses and self.pauses[-1].ms <= _LONGER * ms:
+            self.pauses.pop()
+        if ms > _PAUSE_MS:
+            self.pauses.append(_Pause(len(self.rows), ms))
 
     def crowd(self, is_many: Callable[[int], bool]) -> int | None:
         """Where the crowd begins: what went long before it is no part of it, as long as the crowd
@@ -137,8 +161,13 @@ class _Gone:
         end = len(self.rows)
         if not is_many(end - self.start):
             return None
-        few = bisect_left(self.after_pauses, True, key=lambda at: not is_many(end - at))
-        return max([self.start, *self.after_pauses[:few][-1:]])
+        few = bisect_left(self.pauses, True, key=lambda one: not is_many(end - one.at))
+        return max([self.start, *(one.at for one in self.pauses[:few][-1:])])
+
+
+def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
+    """The pauses behind a removal, counted from it."""
+    return [_Pause(one.at - start, one.ms) for one in pauses if one.at > start]
 
 
 @dataclass(slots=True)
@@ -163,7 +192,7 @@ class MassDeletion:
             if change.after is None and change.table in WATCHED:
                 self._removed(change, state, now, offset)
             elif change.before is None and change.table in self._gone:
-                self._gone[change.table].pause()
+                self._gone[change.table].came()
 
     def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
         table = change.table
@@ -200,16 +229,16 @@ class MassDeletion:
         """Each kind of which something has gone lately, and what, for JSON."""
         for table, gone in self._gone.items():
             rows = [(now, offset, one.before) for now, offset, one in gone.rows[gone.start :]]
-            pauses = [one - gone.start for one in gone.after_pauses if one > gone.start]
+            pauses = _behind(gone.pauses, gone.start)
             worst = self._worst.get(table)
             names = None if worst is None else [one.before for one in worst.changes]
             told = None if worst is None else worst[1:-1]
-            yield table, {"rows": rows, "after_pauses": pauses, "told": told, "names": names}
+            yield table, {"rows": rows, "pauses": pauses, "told": told, "names": names}
 
     def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
         """Take in again what `going_on` has said of one kind."""
         rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
-        self._gone[table] = _Gone(rows, 0, list(gone["after_pauses"]))
+        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]])
         if gone["told"] is not None:
             first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])

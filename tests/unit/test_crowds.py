@@ -5,7 +5,7 @@ time that grows with the log alone; and names of so many voters that nobody woul
 import json
 import sys
 from collections import deque
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from time import process_time
 from types import FrameType
@@ -39,7 +39,7 @@ def holding(left: int) -> State:
     return state
 
 
-STATES = [holding(left) for left in range(13)]
+STATES = [holding(left) for left in range(21)]
 
 
 def seen(watcher: MassDeletion, offset: int, event: Event) -> list[Crowd]:
@@ -73,6 +73,17 @@ def is_many(removed: int, left: int) -> bool:
     return removed >= LIMITS.mass_deletion_minimum and enough
 
 
+def begins(burst: list[tuple[int, int]], index: int, events: list[Event]) -> bool:
+    """Another came right before; or nothing went for half a second, and four times as long as
+    between those that follow, as far as none came between them.
+    """
+    if events[burst[index][1]][2]:
+        return True
+    pause = burst[index][0] - burst[index - 1][0]
+    following = takewhile(lambda pair: not events[pair[1][1]][2], pairwise(burst[index:]))
+    return pause > 500 and all(pause > 4 * (other[0] - one[0]) for one, other in following)
+
+
 def by_definition(events: list[Event]) -> list[Crowd]:
     """Every removal looks at all that went within the window."""
     gone: deque[tuple[int, int]] = deque()
@@ -90,9 +101,8 @@ def by_definition(events: list[Event]) -> list[Crowd]:
             continue
         starts = [
             index
-            for index, (one, other) in enumerate(pairwise(burst), 1)
-            if (other[0] - one[0] > 1000 or events[other[1]][2])
-            and is_many(len(burst) - index, left)
+            for index in range(1, len(burst))
+            if begins(burst, index, events) and is_many(len(burst) - index, left)
         ]
         burst = burst[max(starts, default=0) :]
         many_from = worst.many_from if worst is not None else offset
@@ -105,7 +115,9 @@ def by_definition(events: list[Event]) -> list[Crowd]:
     return found if worst is None else [*found, worst]
 
 
-steps = st.sampled_from([0, 1, 400, 1000, 1001, 5000, 30_000, 60_000, 60_001, -5000, -70_000])
+steps = st.sampled_from(
+    [0, 1, 125, 400, 500, 501, 2000, 2004, 8016, 30_000, 60_000, 60_001, -5000, -70_000]
+)
 
 
 removals = st.tuples(steps, st.integers(0, 12), st.booleans())
@@ -132,6 +144,18 @@ def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
     soon = [(1, left, at == 0) for at, (_, left, _) in enumerate(crowd)]
     (found,) = told([*before, *soon])  # the state before it held all of it
     assert (found.first_offset, found.removed) == (8, 8)
+
+
+def test_a_script_that_is_slow_is_one_crowd() -> None:
+    """Each removal comes two or three seconds after the one before: all of them went together, and
+    the one of half a minute before did not.
+    """
+    slow = [(2000 * at + 700 * (at % 3), 19 - at, False) for at in range(20)]
+    (found,) = told(slow)
+    assert (found.first_offset, found.removed, found.total) == (0, 20, 20)
+    before = (-30_000, 20, False)
+    (found,) = told([before, *slow])
+    assert (found.first_offset, found.removed, found.total) == (1, 20, 20)
 
 
 def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:

@@ -318,15 +318,29 @@ def _(nodes: list[Node]) -> None:
     _removed(nodes, 4, 4, apart_ms=20_000)
 
 
+@fault("mass_deletion", "warning", offset=17, says="5 of 8 topics")
+def _(nodes: list[Node]) -> None:
+    """A script that takes its time."""
+    _removed(nodes, 5, 5, apart_ms=3000)
+
+
 @fault("mass_deletion", "warning", offset=18, says="4 of 7 topics")
 def _(nodes: list[Node]) -> None:
-    """What went more than a second before the crowd is not part of it."""
-    _removed(nodes, 5, 5, apart_ms=1001)
+    """What went well before all others is no part of the crowd."""
+    _lone_and_four(nodes, 501)
 
 
 @fault("mass_deletion", "warning", offset=17, says="5 of 8 topics")
 def _(nodes: list[Node]) -> None:
-    _removed(nodes, 5, 5, apart_ms=1000)
+    _lone_and_four(nodes, 500)
+
+
+def _lone_and_four(nodes: list[Node], apart_ms: int) -> None:
+    """Five topics, of which one goes alone, and then the others in one batch."""
+    _removed(nodes, 5, 1)
+    for node in nodes:
+        gone = tuple(remove_topic(n) for n in range(11, 15))
+        node.append(Batch(18, 2, gone, None, LATER + 1 + apart_ms))
 
 
 @fault("snapshots_agree", "critical", "2", 6, says="nextProducerId", also="snapshot_equals_replay")
