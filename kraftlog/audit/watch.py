@@ -84,8 +84,8 @@ _PAUSE_MS = 500
 (`metadata.max.idle.interval.ms`).
 """
 _LONGER = 4
-"""A pause is so many times as long as each that follows: one that is not is the crowd's own
-rhythm, as of a script that removes one after the other.
+"""A pause is more than so many times as long as each that follows: one that is not is the crowd's
+own rhythm, as of a script that removes one after the other.
 """
 _CAME = 1 << 62
 """So long is the pause where something came."""
@@ -133,11 +133,11 @@ class _Gone:
 
     def came(self) -> None:
         """What goes from here on may be a crowd alone, however soon."""
-        if self.rows and (not self.pauses or self.pauses[-1].at < len(self.rows)):
+        if self.rows and not self._is_behind_one:
             self.pauses.append(_Pause(len(self.rows), _CAME))
 
     def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
-        if self.rows and not (self.pauses and self.pauses[-1].at == len(self.rows)):
+        if self.rows and not self._is_behind_one:
             self._pause(now - self.rows[-1][0])
         self.rows.append((now, offset, change))
         while now - self.rows[self.start][0] > window_ms:
@@ -146,6 +146,11 @@ class _Gone:
             self.pauses = _behind(self.pauses, self.start)
             del self.rows[: self.start]
             self.start = 0
+
+    @property
+    def _is_behind_one(self) -> bool:
+        """Whether the next removal begins behind a pause, as something came before it."""
+        return bool(self.pauses) and self.pauses[-1].at == len(self.rows)
 
     def _pause(self, ms: int) -> None:
         """Those before it that are not far longer are none."""

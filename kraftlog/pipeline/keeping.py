@@ -9,11 +9,11 @@ from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import lake_key, lake_of
-from kraftlog.pipeline.writing import expire_all, publish, writing
+from kraftlog.pipeline.writing import compact_all, expire_all, publish, writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lease import at_work, held
 from kraftlog.tables.place import state_of
-from kraftlog.tables.upkeep import compact, forget_runs
+from kraftlog.tables.upkeep import forget_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,7 @@ def check(options: Options) -> Checked:
 def compact_lake(options: Options, least: int) -> str:
     """Make one file of each group of small ones; in words, how many."""
     with writing(options) as lake:
-        names = lake.marks(all_tables())
-        count = sum(compact(lake, all_tables()[name], least) for name in names)
+        count = compact_all(lake, all_tables().values(), least)
     return f"{lake.root}: {count:,} small files are in larger ones now"
 
 

@@ -170,7 +170,7 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
     if not number or not is_whole or is_told:
         return 0
     with step("upkeep"):
-        compact_all(lake, (all_tables()[name] for name in marks))
+        compact_all(lake, all_tables().values())
         forget_runs(lake, all_tables().values(), options.keep_rows, _OLD_RUNS)
         marks = lake.marks(marks)
         files = {name: mark.file_count for name, mark in marks.items()}
@@ -180,11 +180,9 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
         return expire_all(lake, lease)
 
 
-def compact_all(lake: Lake, tables: Iterable[TableSpec]) -> None:
-    """Gather the small files of some tables, of those that are there."""
-    for spec in tables:
-        if lake.exists(spec.name):
-            compact(lake, spec, _SMALL_FILES)
+def compact_all(lake: Lake, tables: Iterable[TableSpec], least: int = _SMALL_FILES) -> int:
+    """Gather the small files of some tables, of those that are there; how many it has replaced."""
+    return sum(compact(lake, spec, least) for spec in tables if lake.exists(spec.name))
 
 
 def expire_all(lake: Lake, lease: Lease) -> int:
