@@ -118,7 +118,7 @@ def audit_of(quorum: Quorum, checks: Sequence[Check] = CATALOGUE) -> AuditResult
     results: list[CheckResult] = []
     findings: list[Finding] = []
     for check in checks:
-        result, found = _run(check, quorum)
+        result, found = run_check(check, quorum)
         results.append(result)
         findings += found
     findings.sort(key=lambda one: RANK[one.severity])
@@ -136,7 +136,8 @@ def _is_complete(results: Iterable[CheckResult]) -> bool:
     return not any(one.is_gap and one.severity == "critical" for one in results)
 
 
-def _run(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
+def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
+    """What one check says of a quorum; where it breaks, that it did, and nothing is raised."""
     rows: list[BadRow] = []
     covered = Coverage(())
     broke = None

@@ -63,23 +63,29 @@ def compare(one: LogView, other: LogView) -> Comparison:
     high = min(int(one.last[-1]), int(other.last[-1])) + 1
     if low >= high:
         return Comparison(one, other, None, ())
-    mine = _slice(one, low, high)
-    theirs = _slice(other, low, high)
+    mine, theirs = _slice(one, low, high), _slice(other, low, high)
     if len(mine) == len(theirs) and _equal(one, mine, other, theirs).all():
         return Comparison(one, other, high, ())
-    partner = np.searchsorted(other.base, one.base[mine], "right") - 1
-    held = partner >= 0
-    held &= one.base[mine] <= other.last[np.maximum(partner, 0)]
-    mine, partner = mine[held], partner[held]
+    mine, partner = _beside(one, mine, other)
     differs = ~_equal(one, mine, other, partner)
     runs = tuple(_runs(one, other, mine, partner, differs))
     return Comparison(one, other, runs[0].start if runs else high, runs)
 
 
+def _beside(one: LogView, mine: Longs, other: LogView) -> tuple[Longs, Longs]:
+    """Those of some batches that the other log overlaps, and its first batch that does so."""
+    partner = np.searchsorted(other.base, one.base[mine], "right") - 1
+    partner += (partner < 0) | (other.last[partner] < one.base[mine])
+    partner, fits = np.minimum(partner, len(other.base) - 1), partner < len(other.base)
+    fits &= other.base[partner] <= one.last[mine]
+    return mine[fits], partner[fits]
+
+
 def _slice(log: LogView, low: int, high: int) -> Longs:
-    """Indexes in `rows` of the batches that begin in [low, high)."""
-    first, end = np.searchsorted(log.base, [low, high], "left")
-    return np.arange(first, end, dtype=np.int64)
+    """Indexes in `rows` of the batches that hold an offset of [low, high)."""
+    first = max(int(np.searchsorted(log.base, low, "right")) - 1, 0)
+    first += int(log.last[first]) < low
+    return np.arange(first, np.searchsorted(log.base, high, "left"), dtype=np.int64)
 
 
 def _equal(
@@ -106,10 +112,11 @@ def _runs(
     for first, end in [*spans[: RUN_LIMIT - 1], *spans[RUN_LIMIT - 1 :][-1:]]:
         mine_run, partner_run = mine[first:end], partner[first:end]
         same = one.raw_epochs[mine_run] == other.raw_epochs[partner_run]
-        at = int(one.base[mine_run[int(same.argmax())]]) if same.any() else None
+        starts = np.maximum(one.base[mine_run], other.base[partner_run])
+        at = int(starts[int(same.argmax())]) if same.any() else None
         found.append(
             DifferingRun(
-                int(one.base[mine_run[0]]),
+                int(starts[0]),
                 int(one.last[mine_run[-1]]) + 1,
                 one.rows[mine_run],
                 other.rows[partner_run],

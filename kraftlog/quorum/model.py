@@ -51,8 +51,8 @@ class Quorum:
 
     @cached_property
     def foreign(self) -> frozenset[str]:
-        """Replicas of another cluster: by their id, and because their logs share nothing with the
-        others'. They are checked by themselves and compared with nobody.
+        """Replicas of another cluster: by their id, where their logs share no batch with the others'
+        (with one, somebody edited the file). They are checked by themselves and compared with nobody.
         """
         if len(self.cluster_ids) < 2:
             return frozenset()
@@ -62,12 +62,10 @@ class Quorum:
             for one in self.replicas
             if (names := {name for name, _ in cluster_names(one)}) and usual not in names
         }
-        own = [log for log in self.logs if log.label not in other]
-        shares = {
-            log.label: [_share(log, one) for one in own] for log in self.logs if log.label in other
-        }
+        logs = {log.label: log for log in self.logs}
+        own = [log for label, log in logs.items() if label not in other]
         return frozenset(
-            label for label, found in shares.items() if False in found and True not in found
+            label for label in other if not any(_share(logs[label], one) for one in own)
         )
 
     @cached_property
@@ -253,12 +251,13 @@ class Quorum:
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
-        is seen in both.
+        is seen in both, and where they are of two clusters.
         """
         holes = [hole.start for log in (one, other) for hole in log.holes[:1]]
         if one is other:
             return min([one.end_offset or 0, *holes])
-        found = self.comparisons[one.label, other.label].common_end
+        pair = self.comparisons.get((one.label, other.label))
+        found = pair.common_end if pair is not None else None
         if found is None or found <= max(int(one.base[0]), int(other.base[0])):
             return 0
         return min([found, *holes])
@@ -483,11 +482,11 @@ class _Majority(NamedTuple):
     holders: frozenset[int | None]
 
 
-def _share(one: LogView, other: LogView) -> bool | None:
-    """Whether two logs hold some batch in common; None where they hold no offset in common."""
+def _share(one: LogView, other: LogView) -> bool:
+    """Whether two logs hold some batch in common."""
     found = compare(one, other)
     if found.common_end is None:
-        return None
+        return False
     low = max(int(one.base[0]), int(other.base[0]))
     return found.common_end > low or any(run.equal_after for run in found.runs)
 

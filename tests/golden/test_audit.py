@@ -2,7 +2,9 @@
 false.
 """
 
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +44,11 @@ WARNINGS: dict[str, set[str]] = {
 
 @cache
 def audit(case: str) -> AuditResult:
-    replicas = find_replicas([str(DATA / case / "replicas")])
+    return audited(DATA / case / "replicas")
+
+
+def audited(*roots: Path) -> AuditResult:
+    replicas = find_replicas([str(one) for one in roots])
     return audit_of(Quorum(collect(replicas, Limits(), Redactor(b"k" * 32))))
 
 
@@ -55,6 +61,28 @@ def test_a_real_quorum_has_no_critical_finding(case: str) -> None:
     assert warned == WARNINGS.get(case, set()), told
     assert not [one for one in result.results if one.result == "errored"]
     assert result.exit_code() == 0
+
+
+@pytest.mark.parametrize(
+    ("case", "other", "node"),
+    [
+        ("combined", "isolated", "1"),
+        ("ghosts-4.4", "lagging-caughtup", "3"),
+        ("isolated", "voter-replaced", "11"),
+        ("lagging-caughtup", "offline", "11"),
+        ("steady-live", "lagging", "11"),
+        ("upgraded-3.9", "lagging", "3"),
+    ],
+)
+def test_a_folder_of_another_cluster_is_said_to_be_one_and_nothing_else_changes(
+    case: str, other: str, node: str, tmp_path: Path
+) -> None:
+    """Its log may overlap the others', begin behind their ends, or cut batches another way."""
+    shutil.copytree(DATA / other / "replicas" / node, tmp_path / "stranger")
+    alone, told = audit(case), audited(DATA / case / "replicas", tmp_path)
+    stranger = [one for one in told.findings if one.row.replica == "stranger"]
+    assert [one.check for one in stranger] == ["cluster_id_agrees"]
+    assert [one for one in told.findings if one not in stranger] == list(alone.findings)
 
 
 def test_the_dead_leader_and_a_broker_carry_an_uncommitted_tail() -> None:

@@ -170,6 +170,14 @@ def test_any_damage_to_any_file_is_judged(case: str, damages: list[Damage]) -> N
 
 FOUND = {
     "partitions change after the year 9999": ("compressed", [Damage(0, "reseal", 87, 69, b"\x01")]),
+    "a replica of another cluster has a log of its own": (
+        "made",
+        [
+            Damage(29, "flip", 345, 0, b""),
+            Damage(42, "cut", 0, 0, b""),
+            Damage(98, "exchange", 281, 0, b""),
+        ],
+    ),
 }
 """What `make fuzz` has found."""
 

@@ -109,7 +109,7 @@ def histories(draw: st.DrawFn, epochs: int = 4) -> list[Placed]:
 
 @st.composite
 def copies(draw: st.DrawFn, history: list[Placed]) -> list[Placed]:
-    """A copy that lost batches, has others in their place, or cuts them another way."""
+    """A copy that lost batches, has others in their place, or cuts them another way, or holds half of one."""
     found = []
     for one in history[draw(st.integers(0, 3)) : len(history) - draw(st.integers(0, 3))]:
         what = draw(st.integers(0, 9))
@@ -117,11 +117,12 @@ def copies(draw: st.DrawFn, history: list[Placed]) -> list[Placed]:
             continue
         if what == 1:
             found.append(Placed(one.base, one.end, one.epoch, draw(st.integers(1, 2))))
-        elif what == 2 and one.end - one.base > 1:
+        elif what in (2, 3, 4) and one.end - one.base > 1:
             middle = one.base + 1
-            found += [
+            halves = [
                 Placed(one.base, middle, one.epoch, 3), Placed(middle, one.end, one.epoch, 3),
             ]  # fmt: skip
+            found += {2: halves, 3: halves[:1], 4: halves[1:]}[what]
         else:
             found.append(one)
     return found
@@ -170,12 +171,15 @@ def test_a_log_by_its_columns(log: list[Placed]) -> None:
             assert answer == EpochEnd(epoch, log[0].base)
 
 
-def side_by_side(one: list[Placed], other: list[Placed]) -> list[tuple[Placed, Placed]]:
-    """Each batch of a log that begins inside the other one, with the batch that holds its
-    beginning there.
+def side_by_side(one: list[Placed], other: list[Placed]) -> list[tuple[Placed, Placed, int]]:
+    """Each batch of a log that overlaps the other one, with the first batch there that it overlaps,
+    and the first offset that both hold.
     """
-    held = {offset: batch for batch in other for offset in range(batch.base, batch.end)}
-    return [(batch, held[batch.base]) for batch in one if batch.base in held]
+    found = []
+    for batch in one:
+        overlaps = [two for two in other if two.base < batch.end and batch.base < two.end]
+        found += [(batch, two, max(batch.base, two.base)) for two in overlaps[:1]]
+    return found
 
 
 @settings(deadline=None)
@@ -188,8 +192,8 @@ def test_two_logs_side_by_side(pair: tuple[list[Placed], list[Placed]]) -> None:
     if low >= high:
         assert (found.common_end, found.runs, found.shares_offsets) == (None, (), False)
         return
-    beside = [pair for pair in side_by_side(one, other) if low <= pair[0].base < high]
-    differs = [mine != theirs for mine, theirs in beside]
+    beside = side_by_side(one, other)
+    differs = [mine != theirs for mine, theirs, _ in beside]
     runs: list[list[int]] = []
     for at, differ in enumerate(differs):
         if differ and at and differs[at - 1]:
@@ -199,10 +203,10 @@ def test_two_logs_side_by_side(pair: tuple[list[Placed], list[Placed]]) -> None:
     told = []
     for run in runs:
         pairs = [beside[at] for at in run]
-        same = [mine.base for mine, theirs in pairs if mine.epoch == theirs.epoch]
+        same = [start for mine, theirs, start in pairs if mine.epoch == theirs.epoch]
         told.append((
-            pairs[0][0].base, pairs[-1][0].end, [one.index(mine) for mine, _ in pairs],
-            [other.index(theirs) for _, theirs in pairs], same[0] if same else None,
+            pairs[0][2], pairs[-1][0].end, [one.index(mine) for mine, _, _ in pairs],
+            [other.index(theirs) for _, theirs, _ in pairs], same[0] if same else None,
             run[-1] + 1 < len(beside),
         ))  # fmt: skip
     assert [
@@ -215,7 +219,7 @@ def test_two_logs_side_by_side(pair: tuple[list[Placed], list[Placed]]) -> None:
     described = {}
     for run in runs:
         for at in run:
-            for side, log, batch in zip("12", (one, other), beside[at], strict=True):
+            for side, log, batch in zip("12", (one, other), beside[at][:2], strict=True):
                 row, of = log.index(batch), columns[int(side) - 1]
                 segment = found.one if side == "1" else found.other
                 path = segment.evidence.segments[int(of.file[row])].path
