@@ -64,8 +64,17 @@ class _Parser(argparse.ArgumentParser):
     """One sentence instead of the whole usage when arguments are wrong."""
 
     def error(self, message: str) -> NoReturn:
-        tell(f"{message}; see '{self.prog} --help'")
+        tell(f"{message}{self._taken(message)}; see '{self.prog} --help'")
         raise SystemExit(2)
+
+    def _taken(self, message: str) -> str:
+        """Who may have taken what is missed: an option that takes all words up to the next one."""
+        lacks = "the following arguments are required: "
+        wanted = message.removeprefix(lacks).split(", ") if message.startswith(lacks) else ()
+        names = {name for one in self._actions if one.nargs == "+" for name in one.option_strings}
+        if not names or not wanted or any(one.startswith("-") for one in wanted):
+            return ""
+        return f" (write it before {' and '.join(sorted(names))}, which takes all words behind it)"
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:

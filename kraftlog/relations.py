@@ -170,8 +170,12 @@ REPLICAS = relation(
         "whether none of them begins below the log start; else Kafka has not pruned it since",
     ),
     column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
-    column("committed_lower", LONG, "every offset below it is known to be committed"),
-    column("committed_upper", LONG, "none from it on was ever committed; null: not proven"),
+    column(
+        "committed_lower",
+        LONG,
+        "every offset below it is known to be committed; null: of another cluster",
+    ),
+    column("committed_upper", LONG, "none from it on was ever committed; null: nothing proves it"),
 )
 
 UNKNOWN_TAG = pa.struct([("path", TEXT), ("tag", LONG), ("hex", TEXT)])

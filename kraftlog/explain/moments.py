@@ -23,7 +23,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.history import FileRecords, loaded
-from kraftlog.quorum.lineages import MAIN, lineages
+from kraftlog.quorum.lineages import MAIN, Lineage, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event, in_offset_order
@@ -78,11 +78,10 @@ class MomentSource:
 
     def moments(self) -> Iterator[Moment]:
         """All moments, lineage by lineage."""
-        yield from _Lineage(self, MAIN, self.quorum.chain, 0).moments()
         for one in lineages(self.quorum):
-            if one.name != MAIN:
-                own = whole(self.quorum.by_label[one.name])
-                yield from _Lineage(self, one.name, own, one.fork_offset).moments()
+            is_main = one.name == MAIN
+            links = self.quorum.chain if is_main else whole(self.quorum.by_label[one.name])
+            yield from _Lineage(self, one, links).moments()
 
     @property
     def wanted(self) -> frozenset[str] | None:
@@ -104,24 +103,21 @@ _Begun = tuple[Replay, int, Moment | None]
 
 @dataclass
 class _Lineage:
-    """One lineage, told from `fork` on; below it is the shared one. Where the chain has a hole, or
+    """One lineage, told from its fork on; below it is the shared one. Where the chain has a hole, or
     does not begin at 0, a snapshot is the base, and what lies between is not known.
     """
 
     source: MomentSource
-    name: str
+    told_of: Lineage
     links: Chain
-    fork: int
 
     def __post_init__(self) -> None:
         source = self.source
+        self.name, self.fork = self.told_of.name, self.told_of.fork_offset
         self.told = FileRecords(source.redactor, source.limits, types=source.wanted)
         self.folded = FileRecords(source.redactor, source.limits)
-        credible = source.quorum.credible_snapshots
-        held = [one for one in credible if self.name in (MAIN, one.replica)]
-        shared = [one for one in credible if one.end_offset <= self.fork]
-        every = {one.path: one for one in (*held, *shared) if one.end_offset > 0}.values()
-        self.bases = sorted(every, key=lambda one: one.end_offset)
+        bases = (one for one in self.told_of.snapshots if one.end_offset > 0)
+        self.bases = sorted(bases, key=lambda one: one.end_offset)
         self.ids: set[str] = set()
 
     def moments(self) -> Iterator[Moment]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.errors import UsageError
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
 
@@ -141,6 +142,10 @@ def _named(kind: str, name: str) -> Subject:
         if found is None:
             raise UsageError(f"{name!r} is not a range of offsets: write 100-140")
         first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            raise UsageError(f"{name!r} ends before it begins: write 100-140")
+        if last > LAST_OFFSET:
+            raise UsageError(f"{name!r} goes beyond the last offset that there can be")
         return Subject(kind, name, frozenset(), first=first, end=last + 1)
     tables = frozenset(_TABLES[kind])
     if kind in ("broker", "controller"):

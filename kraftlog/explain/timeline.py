@@ -28,12 +28,14 @@ COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to 
 @dataclass(frozen=True, slots=True)
 class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
-    everything below `lower`, nothing from `upper` on (None: not known).
+    everything below `lower`, nothing from `upper` on (None: not known). Nothing of it is said of
+    `foreign` replicas, which are of another cluster.
     """
 
     leaders: Mapping[int, int]
     lower: int
     upper: int | None
+    foreign: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
@@ -41,12 +43,18 @@ class KnownHistory:
         leaders: dict[int, int] = {}
         for log in quorum.peers:
             leaders.update(log.leaders)
-        return cls(leaders, quorum.bounds.lower, quorum.bounds.upper)
+        return cls(leaders, quorum.bounds.lower, quorum.bounds.upper, quorum.foreign)
+
+    def leader(self, one: Moment) -> int | None:
+        """Who led the epoch of a moment, where that is known."""
+        return None if one.lineage in self.foreign else self.leaders.get(one.batch_leader_epoch)
 
     def is_committed(self, one: Moment) -> bool | None:
         """Whether a moment is committed; None: it may be. What only one replica's own history holds
         is not, but where nothing contradicts that.
         """
+        if one.lineage in self.foreign:
+            return None
         if one.lineage == MAIN and one.seen_offset < self.lower:
             return True
         if one.lineage != MAIN or (self.upper is not None and one.seen_offset >= self.upper):
@@ -59,6 +67,7 @@ class Entry:
     """One record of the timeline."""
 
     moment: Moment
+    is_foreign: bool
     leader: int | None
     committed: bool | None
     lines: tuple[str, ...]
@@ -116,7 +125,8 @@ def timeline(
             continue
         yield Entry(
             one,
-            known.leaders.get(one.batch_leader_epoch),
+            one.lineage in known.foreign,
+            known.leader(one),
             known.is_committed(one),
             tuple(_lines(one, changes, names)),
             changes,

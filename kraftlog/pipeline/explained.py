@@ -11,6 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from kraftlog.explain.moments import SNAPSHOT, Moment
@@ -46,15 +47,23 @@ def known_in(path: str) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed."""
     lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
-    bounds = lake.rows_of_run("replicas", run_id, ["committed_lower", "committed_upper"])
-    epochs = lake.rows_of_run("epochs", run_id, ["batch_leader_epoch", "leader_id"])
+    replicas = lake.rows_of_run(
+        "replicas", run_id, ["replica", "committed_lower", "committed_upper"]
+    )
+    bounds = {
+        row["replica"]: (row["committed_lower"], row["committed_upper"])
+        for row in replicas
+        if row["committed_lower"] is not None
+    }
+    epochs = lake.rows_of_run("epochs", run_id, ["replica", "batch_leader_epoch", "leader_id"])
     leaders = {
         row["batch_leader_epoch"]: row["leader_id"]
         for row in epochs
-        if row["leader_id"] is not None
+        if row["leader_id"] is not None and row["replica"] in bounds
     }
-    first = bounds[0] if bounds else {"committed_lower": 0, "committed_upper": None}
-    return KnownHistory(leaders, first["committed_lower"] or 0, first["committed_upper"])
+    foreign = frozenset(row["replica"] for row in replicas) - bounds.keys()
+    lower, upper = next(iter(bounds.values()), (0, None))
+    return KnownHistory(leaders, lower, upper, foreign)
 
 
 def moments_in(path: str, subject: Subject) -> Iterator[Moment]:
@@ -143,7 +152,7 @@ def _filter(table: str, subject: Subject, ids: set[str]) -> ds.Expression | None
     if subject.kind in ("topic", "partition"):
         named = {
             "topics": lambda: (ds.field("name") == topic) | (ds.field("topic_id") == topic),
-            "partitions": lambda: ds.field("topic_id").isin(sorted(ids)),
+            "partitions": lambda: ds.field("topic_id").isin(pa.array(sorted(ids), pa.string())),
             "configs": lambda: _config_of(TOPIC, topic),
         }
         return named[table]()

@@ -39,9 +39,7 @@ class Held:
     @cached_property
     def snapshots(self) -> list[SnapshotView]:
         """The snapshots that a replay can begin with, by end offset."""
-        every = self.quorum.snapshots if self.is_foreign else self.quorum.credible_snapshots
-        own = [one for one in every if one.replica == self.label and one.is_complete]
-        return sorted(own, key=lambda one: one.end_offset)
+        return self.quorum.bases_of(self.label)
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:

@@ -3,7 +3,8 @@ for each that contradicts it.
 
 In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the
 history that the replicas hold together; a replica that carries an uncommitted tail or altered
-batches has a lineage of its own, named by its label, which begins where it departs from `main`.
+batches has a lineage of its own, named by its label, which begins where it departs from `main`; one
+of another cluster has its own from its beginning on.
 Source: KIP-630 "Overview", KAFKA-1211.
 """
 
@@ -56,12 +57,17 @@ class Stretch:
 
 
 def lineages(quorum: Quorum) -> list[Lineage]:
-    """The shared lineage first, then those of replicas that contradict it."""
+    """The shared lineage first, then those of replicas that contradict it, or are of another
+    cluster: these share nothing with it.
+    """
     shared = _links(quorum.chain)
     snapshots = tuple(quorum.credible_snapshots)
     found = [Lineage(MAIN, 0, shared, snapshots)]
     for log in quorum.logs:
         own = whole(log)
+        if log.label in quorum.foreign:
+            found.append(Lineage(log.label, 0, _links(own), tuple(quorum.bases_of(log.label))))
+            continue
         departs = _departs(own, quorum.chain)
         if departs < len(own):
             found.append(_forked(log.label, shared, _links(own), departs, snapshots))

@@ -293,7 +293,9 @@ class Quorum:
         return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
-        """None where neither the voters nor the node's identity are known."""
+        """None where the voters or the node's identity are not known, or it is of another cluster."""
+        if replica.label in self.foreign:
+            return None
         if replica.is_pulled:
             return False
         if self.voter_set is None or replica.node_id is None:
@@ -392,6 +394,12 @@ class Quorum:
     def credible_snapshots(self) -> list[SnapshotView]:
         """Complete snapshots whose ids the logs do not contradict."""
         return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
+
+    def bases_of(self, label: str) -> list[SnapshotView]:
+        """The snapshots of a replica that a replay of its log can begin with, by end offset."""
+        every = self.snapshots if label in self.foreign else self.credible_snapshots
+        own = [one for one in every if one.replica == label and one.is_complete]
+        return sorted(own, key=lambda one: one.end_offset)
 
     @cached_property
     def voting(self) -> Voting:

@@ -15,7 +15,8 @@ def replica_rows(quorum: Quorum) -> list[Row]:
 
 
 def _replica_row(quorum: Quorum, log: LogView) -> Row:
-    replica, bounds = log.evidence, quorum.bounds
+    replica = log.evidence
+    bounds = None if log.label in quorum.foreign else quorum.bounds
     snapshots = [one for one in quorum.snapshots_of(log.label) if one.is_complete]
     ends = [one.end_offset for one in snapshots]
     return {
@@ -31,8 +32,8 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         "epochs": [[one.epoch, one.start_offset] for one in log.epoch_starts],
         **_vector_size(log),
         "snapshots": [[one.end_offset, one.epoch] for one in snapshots],
-        "committed_lower": bounds.lower,
-        "committed_upper": bounds.upper,
+        "committed_lower": bounds and bounds.lower,
+        "committed_upper": bounds and bounds.upper,
     }
 
 

@@ -74,7 +74,6 @@ def _replica_table(replicas: list[Row], names: tuple[str, ...]) -> Table:
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    lower, upper = row["committed_lower"], row["committed_upper"]
     return {
         "replica": row["replica"],
         "node": row["node_id"],
@@ -83,12 +82,16 @@ def _cells(row: Row) -> dict[str, Any]:
         "log end": row["log_end_offset"],
         "epoch": row["last_epoch"],
         "snapshots": len(row["snapshots"] or []),
-        "committed": _committed(lower, upper),
+        "committed": _committed(row["committed_lower"], row["committed_upper"]),
     }
 
 
-def _committed(lower: int, upper: int | None) -> str:
-    """Below which offset everything is committed; one number where both ends are proven."""
+def _committed(lower: int | None, upper: int | None) -> str | None:
+    """Below which offset everything is committed; one number where both ends are proven; nothing of
+    another cluster's copy.
+    """
+    if lower is None:
+        return None
     if upper is None:
         return f"at least {lower}"
     return str(lower) if upper == lower else f"{lower} … {upper}"

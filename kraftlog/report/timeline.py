@@ -26,7 +26,7 @@ def print_timeline(title: str, entries: Iterable[Entry], out: TextIO | None = No
     for held, one in _told_once(entries):
         if held != labels:
             labels = held
-            console.print(Text(printable(_apart(labels)), style="yellow"))
+            console.print(Text(printable(_apart(labels, one.is_foreign)), style="yellow"))
         console.print(Text(printable(_head(one)), style="" if one.committed else "yellow"))
         for line in one.lines:
             console.print(Text(printable(f"    {line}")))
@@ -57,11 +57,14 @@ def _told_once(entries: Iterable[Entry]) -> Iterator[tuple[tuple[str, ...], Entr
         yield labels[held], apart[held][0]
 
 
-def _apart(labels: tuple[str, ...]) -> str:
-    if len(labels) == 1:
-        return f"only in the log of {labels[0]}, which departs from the others here:"
-    names = f"{', '.join(labels[:-1])} and {labels[-1]}"
-    return f"only in the logs of {names}, which depart from the others here:"
+def _apart(labels: tuple[str, ...], is_foreign: bool) -> str:
+    is_one = len(labels) == 1
+    if is_foreign:
+        why = "which is of another cluster" if is_one else "which are of another cluster"
+    else:
+        why = f"which {'departs' if is_one else 'depart'} from the others here"
+    names = labels[0] if is_one else f"{', '.join(labels[:-1])} and {labels[-1]}"
+    return f"only in the {'log' if is_one else 'logs'} of {names}, {why}:"
 
 
 def _head(one: Entry) -> str:

@@ -77,6 +77,10 @@ def test_an_election_and_topics_that_came_and_went(capsys: pytest.CaptureFixture
     [
         (["--input", "{root}"], "say --from N --to M"),
         (["--input", "{root}", "--from", "9", "--to", "3"], "the lower one first"),
+        (
+            ["--input", "{root}", "--from", "9", "--to", "9999"],
+            "ends at offset 362: choose --to so",
+        ),
         (["--lake", "/nowhere/lake"], "there is no lake"),
         (["--lake", "x", "--from", "1"], "runs are --run and --since"),
     ],

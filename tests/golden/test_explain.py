@@ -142,6 +142,33 @@ def test_between_two_times_and_a_log_that_begins_at_a_snapshot(
     assert len(every) > len(some)
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("140-100", "'140-100' ends before it begins: write 100-140"),
+        (f"0-{1 << 63}", "goes beyond the last offset that there can be"),
+        ("broker twelve", "'twelve' is not a node id: write broker 12"),
+        ("partition orders", "'orders' is not a partition: write partition orders-3"),
+        ("config nothing/x", "is not a config: write config topic/orders or broker/12"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(
+    what: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *what.split(), "--input", str(OFFLINE)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_an_option_has_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "join", "--input", str(OFFLINE), "3"])
+    said = "required: follower (write it before --input, which takes all words behind it); see"
+    assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["plan", "join"])
+    assert "required: follower, --input; see" in capsys.readouterr().err
+
+
 AUTHORIZER = """\
 [2026-11-21 22:56:38,190] DEBUG Principal = User:mallory is Denied operation = DELETE from host = \
 10.0.0.9 on resource = Topic:LITERAL:reborn for request = DeleteTopics with resourceRefCount = 1 \

@@ -20,7 +20,24 @@ SUBJECTS = {
         "controller 3", "feature metadata.version", "config topic/pair", "offsets 80-140",
     ],
     "isolated": ["offsets 150-200", "controller 2", "feature metadata.version"],
+    "ghosts-4.4": [
+        "topic audit.v1-4", "topic invoices.v1-4", "offsets 60-70", "offsets 2040-2060",
+        "broker 12", "controller 5",
+    ],
 }  # fmt: skip
+NOT_THERE = [
+    "topic nobody", "partition nobody-3", "nobody-3", "broker 99", "controller 99",
+    "feature nobody", "config topic/nobody", "config broker/99", "principal User:nobody",
+    "offsets 90000-90100",
+]  # fmt: skip
+STRANGERS = {"ghosts-4.4": DATA / "lagging-caughtup" / "replicas" / "3"}
+"""Copies of other clusters that lie beside a case's; the log of this one begins behind the others' end."""
+
+
+def roots(name: str) -> list[str]:
+    """A golden case's folder, and those that lie beside it."""
+    found = [DATA / name / "replicas", *(one for key, one in STRANGERS.items() if key == name)]
+    return [str(one) for one in found]
 
 
 @pytest.fixture(scope="module", params=SUBJECTS)
@@ -29,8 +46,7 @@ def case(
 ) -> tuple[str, Path]:
     """A golden case, and a lake of it."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
-    replicas = str(DATA / request.param / "replicas")
-    options = load_options({"input": [replicas], "lake": str(lake)})
+    options = load_options({"input": roots(request.param), "lake": str(lake)})
     for step in (decode_job, materialize_job):
         step(InProcess, options)
     return request.param, lake
@@ -50,10 +66,41 @@ def test_the_same_from_the_lake_as_from_the_files(
 ) -> None:
     name, lake = case
     for subject in SUBJECTS[name]:
-        files = told(capsys, subject, "--input", str(DATA / name / "replicas"))
+        files = told(capsys, subject, "--input", *roots(name))
         rows = told(capsys, subject, "--lake", str(lake))
         assert files, subject
         assert [_shown(row) for row in rows] == [_shown(row) for row in files], subject
+
+
+def test_of_what_is_not_there_both_tell_nothing(
+    case: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, lake = case
+    for subject in NOT_THERE:
+        assert told(capsys, subject, "--input", *roots(name)) == [], subject
+        assert told(capsys, subject, "--lake", str(lake)) == [], subject
+
+
+def test_of_another_cluster_nothing_is_known_but_its_own_records(
+    case: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, lake = case
+    if name not in STRANGERS:
+        assert "another cluster" not in _printed(capsys, "offsets 0-300", "--lake", str(lake))
+        return
+    for where in (["--lake", str(lake)], ["--input", *roots(name)]):
+        rows = told(capsys, "topic invoices.v1-4", *where)
+        assert {row["lineage"] for row in rows} == {"3/3"}
+        assert {(row["leader_id"], row["committed"]) for row in rows} == {(None, None)}
+        assert "only in the log of 3/3, which is of another cluster:" in _printed(
+            capsys, "topic invoices.v1-4", *where
+        )
+
+
+def _printed(capsys: pytest.CaptureFixture[str], subject: str, *where: str) -> str:
+    capsys.readouterr()
+    assert main(["explain", *subject.split(), *where]) == 0
+    return capsys.readouterr().out
 
 
 def _shown(row: Row) -> Row:

@@ -27,7 +27,9 @@ from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, QuorumEvidence
+from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
 from tests.unit.audit_logs import (
     CLUSTER,
@@ -304,6 +306,23 @@ def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> Non
     result = audit_of(Quorum(evidence_of(tmp_path)))
     critical = {one.check for one in result.findings if one.severity == "critical"}
     assert not critical & {"committed_data_consistent", "log_matching", "single_leader_per_epoch"}
+
+
+def test_a_log_of_another_cluster_goes_on_with_nothing_of_the_others(tmp_path: Path) -> None:
+    """Not even where it begins at an offset at which a batch of theirs ends."""
+    quorum(tmp_path)
+    stranger = Node(tmp_path, 4)
+    stranger.write([Batch(n, 1, (NO_OP,)) for n in range(6, 9)])
+    stranger.meta(cluster="elsewhere")
+    seen = Quorum(evidence_of(tmp_path))
+    assert seen.foreign == {"4"}
+    own = lineages(seen)[-1]
+    assert (own.name, own.fork_offset) == ("4", 0)
+    assert own.links.column("base_offset").to_pylist() == [6, 7, 8]
+    row = {one["replica"]: one for one in replica_rows(seen)}["4"]
+    assert row["role"] == "unknown"
+    assert (row["committed_lower"], row["committed_upper"]) == (None, None)
+    assert seen.surely_agree(seen.by_label["4"], seen.by_label["1"]) == 0
 
 
 @pytest.mark.parametrize("copies, verdict", [(3, "the others say"), (2, "that of 1 says")])
