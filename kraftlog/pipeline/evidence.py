@@ -4,51 +4,107 @@ In: a lake and options. Out: a `Quorum`. Runs on the driver. Everything comes fr
 the decode step wrote, but for side files and the few batches that a check asks for.
 """
 
-from functools import partial
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 
 from kraftlog.audit.collect import evidence_by
 from kraftlog.audit.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import Replica
+from kraftlog.log import names
+from kraftlog.log.directory import Replica, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, held_by_all
+from kraftlog.tables.parquet import filesystem_of
 
 
 def quorum_of(
     lake: Lake, replicas: list[Replica], limits: Limits, redactor: Redactor, options: Options
 ) -> Quorum:
     """The quorum as it lay on the disks when the lake's newest run read them."""
-    collector = RecordedCollector(limits, redactor, recorded=_recorded(lake))
+    collector = RecordedCollector(limits, redactor, recorded=_recorded(lake, replicas))
     described = described_of(options, replicas)
     evidence = evidence_by(collector, replicas, described, thresholds_of(options))
     return Quorum(of_one_cluster(evidence, options))
 
 
-def _recorded(lake: Lake) -> Recorded:
+def _recorded(lake: Lake, replicas: list[Replica]) -> Recorded:
     """The decoded tables, as `audit.recorded` looks at them."""
-    batches, faults = lake.dataset("batches"), lake.dataset("faults")
+    batches, faults = _ByPath(lake, "batches"), _ByPath(lake, "faults")
     contents = lake.dataset("contents")
     odd = contents.to_table(columns=["batch_id"], filter=ds.field("remarkable"))
 
     def batches_of(path: str) -> pa.Table:
-        rows = batches.to_table(columns=[*BATCH_COLUMNS], filter=ds.field("path") == path)
-        return rows.sort_by("position").combine_chunks()
+        return batches.rows(path, BATCH_COLUMNS).sort_by("position").combine_chunks()
 
     def faults_of(path: str) -> list[Fault]:
-        rows = faults.to_table(filter=ds.field("path") == path).to_pylist()
-        return sorted(map(fault_of, rows), key=lambda one: one.position)
+        return sorted(map(fault_of, faults.rows(path).to_pylist()), key=lambda one: one.position)
 
-    types_of = partial(record_types_of, contents)
-    return Recorded(batches_of, faults_of, odd.column("batch_id").combine_chunks(), types_of)
+    beside = [one.path for one in record_files(replicas) if one.kind != names.LOG]
+    types = _RecordTypes(contents, batches, beside)
+    return Recorded(batches_of, faults_of, odd.column("batch_id").combine_chunks(), types.of)
+
+
+class _ByPath:
+    """The rows of a table that is replaced path by path. What Delta says of its files is looked at
+    once: to ask a dataset for a path costs as much as there are files, for each of them.
+    """
+
+    def __init__(self, lake: Lake, name: str) -> None:
+        filesystem, folder = filesystem_of(lake.path(name))
+        self._files = pafs.SubTreeFileSystem(folder, filesystem)
+        self._schema = pa.schema(lake.open(name).schema().to_arrow())
+        self._form = ds.ParquetFileFormat()
+        self._of: dict[str | None, list[ds.Fragment]] = defaultdict(list)
+        for file, values in lake.files(name):
+            path = held_by_all(file, values).get("path")
+            self._of[path].append(self._form.make_fragment(file["path"], self._files))
+
+    def rows(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Those of one path, in any order."""
+        # Ours hold one path each; who has gathered them with another tool has files of several.
+        fragments = [*self._of.get(path, ()), *self._of.get(None, ())]
+        found = ds.FileSystemDataset(fragments, self._schema, self._form, self._files)
+        chosen = ds.field("path") == path if None in self._of else None
+        return found.to_table(columns=None if columns is None else [*columns], filter=chosen)
+
+
+class _RecordTypes:
+    """What types of records some batches hold; of all those of some files after one look."""
+
+    def __init__(self, contents: ds.Dataset, batches: _ByPath, paths: Sequence[str]) -> None:
+        self._contents, self._batches, self._paths = contents, batches, paths
+
+    def of(self, ids: pa.Array) -> pa.Array:
+        """As `contents.record_types`; null where a batch is not stored."""
+        asked = ids.to_pylist()
+        if any(one not in self._places for one in asked):
+            return record_types_of(self._contents, ids)
+        return self._types.take(pa.array([self._places[one] for one in asked], pa.int64()))
+
+    @cached_property
+    def _ids(self) -> pa.Array:
+        parts = [self._batches.rows(one, ["batch_id"]) for one in self._paths]
+        none = pa.table({"batch_id": pa.array([], pa.string())})
+        return pa.concat_tables([none, *parts]).column("batch_id").combine_chunks().unique()
+
+    @cached_property
+    def _types(self) -> pa.Array:
+        return record_types_of(self._contents, self._ids)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {one: place for place, one in enumerate(self._ids.to_pylist())}
 
 
 def record_types_of(contents: ds.Dataset, ids: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from kraftlog.audit.collect import Collector, evidence_by
 from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
@@ -18,11 +19,13 @@ from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
+from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import BATCHES
 from tests.golden.cases import DATA
+from tests.in_process import run_of
 
 # Windows of a few batches: what follows from a file must not depend on how it was cut.
 LIMITS = Limits(window_size_bytes=4096)
@@ -98,6 +101,28 @@ def test_rows_tell_what_files_tell(case: str) -> None:
 
 
 def test_damage_is_told_alike(tmp_path: Path) -> None:
+    files, rows = both(damaged(tmp_path))
+    assert_same(files, rows)
+    faulty = [one for one in rows.replicas for s in one.segments if s.faults]
+    assert faulty
+
+
+def test_a_lake_tells_it_however_its_files_lie(tmp_path: Path) -> None:
+    """As decoding writes them, one for each path, and gathered by a tool that knows nothing of it."""
+    root, lake = damaged(tmp_path), tmp_path / "lake"
+    run = run_of(root, lake)
+    decode(run)
+    by_files = Collector(run.limits, run.redactor)
+    files = evidence_by(by_files, find_replicas([str(root)]), None)
+    assert_same(files, run.quorum.evidence)
+    table = DeltaTable(str(lake / "batches"))
+    assert len(table.file_uris()) > 1
+    table.optimize.compact()
+    assert len(DeltaTable(str(lake / "batches")).file_uris()) == 1
+    assert_same(files, run_of(root, lake).quorum.evidence)
+
+
+def damaged(tmp_path: Path) -> Path:
     """A wrong CRC, a damaged length, one that is too small, so that the rest of its batch looks
     like damage of its own, a hole of zeros, a torn tail: in one log.
     """
@@ -112,10 +137,7 @@ def test_damage_is_told_alike(tmp_path: Path) -> None:
     data[starts[15] + 8 : starts[15] + 12] = (starts[16] - starts[15] - 12 - 5).to_bytes(4, "big")
     data[starts[20] : starts[21]] = bytes(starts[21] - starts[20])
     log.write_bytes(bytes(data[:-7]))
-    files, rows = both(target)
-    assert_same(files, rows)
-    faulty = [one for one in rows.replicas for s in one.segments if s.faults]
-    assert faulty
+    return target
 
 
 def _starts(data: bytes | bytearray) -> list[int]:
