@@ -21,7 +21,7 @@ from kraftlog.commands.place import (
 from kraftlog.commands.values import local_path, record_types
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.storage import refuse_below_input
-from kraftlog.plain import counted, tell
+from kraftlog.plain import counted, offsets_text, tell
 from kraftlog.quorum.committed import Committed
 from kraftlog.report.rows import print_rows
 from kraftlog.state.checkpoint import write_checkpoint
@@ -150,6 +150,12 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     if lost:
         count = counted(len(lost), "value")
         tell(f"{count} cannot be written at this metadata.version, the first: {lost[0].what}")
+    if image.inside is not None:
+        start, end = image.inside
+        tell(
+            f"offset {image.end_offset} lies inside the batch of {offsets_text(start, end)}: a quorum may begin with this file, but a node that begins with it "
+            f"cannot fetch on from others that hold that batch; {start} and {end} lie between batches"
+        )
     tell(f"{target} holds secrets in clear text; only its owner may read it")
     print(target)
     return 0

@@ -34,7 +34,8 @@ class Image:
     `epoch` and `timestamp` (ms) are of the last batch below the offset, or the snapshot's.
     `committed_offset` bounds what is known to be committed: an image beyond it may hold records
     that the quorum takes back. `open_since` is the offset of a transaction's Begin without an End,
-    whose records are not in the state.
+    whose records are not in the state. `inside`: the batch, offsets [start, end), in which the
+    offset lies.
     """
 
     state: State
@@ -46,6 +47,7 @@ class Image:
     faults: tuple[FaultyRecord, ...]
     open_since: int | None
     committed_offset: int
+    inside: tuple[int, int] | None
 
     @property
     def is_committed(self) -> bool:
@@ -113,11 +115,14 @@ def image_at(
     _check(coverage, end)
     base = coverage.base_for(end)
     replay, start, epoch, timestamp = Replay(), 0, -1, -1
+    inside: tuple[int, int] | None = None
     if base is not None:
         replay, _ = load_snapshot(base, redactor, limits)
         start, epoch, timestamp = base.end_offset, base.epoch, base.last_contained_timestamp
     for step in steps(coverage, replay, start, end, redactor, limits):
-        epoch, timestamp = step.batch.batch_leader_epoch, step.batch.max_timestamp
+        batch = step.batch
+        epoch, timestamp = batch.batch_leader_epoch, batch.max_timestamp
+        inside = (batch.base_offset, batch.end_offset) if batch.end_offset > end else None
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in coverage.snapshots), default=0)
     return Image(
@@ -130,6 +135,7 @@ def image_at(
         tuple(replay.faults),
         replay.open_since,
         committed_offset,
+        inside,
     )
 
 
