@@ -152,10 +152,9 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
         tell(f"{count} cannot be written at this metadata.version, the first: {lost[0].what}")
     if image.inside is not None:
         start, end = image.inside
-        tell(
-            f"offset {image.end_offset} lies inside the batch of {offsets_text(start, end)}: a quorum may begin with this file, but a node that begins with it "
-            f"cannot fetch on from others that hold that batch; {start} and {end} lie between batches"
-        )
+        batch = offsets_text(start, end)
+        tell(f"offset {image.end_offset} lies inside a batch, of {batch}, not at {start} or {end}")
+        tell("a node that begins with it cannot fetch on from others; a whole quorum may begin so")
     tell(f"{target} holds secrets in clear text; only its owner may read it")
     print(target)
     return 0

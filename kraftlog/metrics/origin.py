@@ -16,8 +16,8 @@ def twins_of(quorum: Quorum, one: SnapshotView) -> list[SnapshotView]:
     """The other replicas' snapshots with the same bytes: of one file, who fetched it from whom."""
     return [
         two
-        for two in quorum.snapshots
-        if two.replica != one.replica and two.id == one.id and _same_bytes(one, two)
+        for two in quorum.snapshots_by_id.get(one.id, ())
+        if two.replica != one.replica and _same_bytes(one, two)
     ]
 
 

@@ -9,7 +9,6 @@ the oldest is over 7 days old. Times are measured against the newest record at h
 "Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +24,6 @@ from kraftlog.quorum.retention import (
     prunable_bytes,
     shipped_drops,
 )
-from kraftlog.quorum.snapshots import SnapshotView
 
 Row = dict[str, Any]
 
@@ -74,12 +72,12 @@ def _of_replica(
     age = None if now is None else now - _start_ms(log, now)
     led = start if leader is None else leader.start_offset or 0
     newest = max((one.end_offset for one in held), default=0)
-    rows = []
+    begins_there = start == 0 or any(start == one.end_offset for one in held)
+    older, rows = 0, []
     for rank, one in enumerate(held):
         end = one.end_offset
         kip = _kip_reason(end, start, replicated, age, limits)
         below = prunable_bytes(log, end)
-        older = sum(two.evidence.size_bytes for two in held[:rank])
         rows.append(
             {
                 "replica": log.label,
@@ -91,7 +89,7 @@ def _of_replica(
                 "log_start_spread": start - led if leader else None,
                 "adopted_start_offset": min(led, newest),
                 "draft_start_offset": led if newest >= led else None,
-                "log_start_is_snapshot_end": start == 0 or any(start == s.end_offset for s in held),
+                "log_start_is_snapshot_end": begins_there,
                 "prunable_segment_bytes": below,
                 "prunable_snapshot_bytes": older,
                 "kip_may_advance": kip is not None,
@@ -100,9 +98,11 @@ def _of_replica(
                 "shipped_drops": rank < moves,
                 "shipped_reason": dropped[rank],
                 "is_served": rank == len(held) - 1,
-                "is_useful": rank == len(held) - 1 or _bridges(log, end, held),
+                # Where the log goes on from an older one, who is fetching that need not begin again.
+                "is_useful": rank == len(held) - 1 or log.covers(end, newest),
             }
         )
+        older += one.evidence.size_bytes
     return rows
 
 
@@ -122,10 +122,3 @@ def _kip_reason(
 def _start_ms(log: LogView, now: int) -> int:
     """When the log's first record was appended."""
     return now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])
-
-
-def _bridges(log: LogView, end: int, held: Sequence[SnapshotView]) -> bool:
-    """Whether an older snapshot and the log behind it still give the state: a replica that is
-    fetching it need not begin again, and the newest one has a stand-in.
-    """
-    return log.covers(end, max(one.end_offset for one in held))

@@ -7,6 +7,7 @@ hand instead of a clock), HandleLoadSnapshotCount without a latency. Source: KIP
 Snapshot", "Interaction with the Kafka Controller", "Metrics".
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -65,8 +66,9 @@ def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
 
 def _before(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
     """The replica's snapshot before this one."""
-    older = [two for two in quorum.snapshots_of(one.replica) if two.is_complete and two.id < one.id]
-    return max(older, key=lambda two: two.id, default=None)
+    held = quorum.snapshots_of(one.replica)
+    at = bisect_left(held, one.id, key=lambda two: two.id)
+    return next((two for two in reversed(held[:at]) if two.is_complete), None)
 
 
 def _identity(one: SnapshotView, *, is_latest: bool) -> Row:
@@ -141,8 +143,9 @@ def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | No
     if newest is not None:
         latest = newest + quorum.thresholds.copy_skew_ms
         times = [(at, what) for at, what in times if at <= latest]
-    later = [two for two in quorum.snapshots_of(one.replica) if two.id > one.id]
-    following = min(later, key=lambda two: two.id, default=None)
+    held = quorum.snapshots_of(one.replica)
+    at = bisect_right(held, one.id, key=lambda two: two.id)
+    following = held[at] if at < len(held) else None
     if following is not None and origin_of(quorum, following) == GENERATED:
         begun, _ = written(following)
         times += [] if begun is None else [(begun, "the next snapshot")]

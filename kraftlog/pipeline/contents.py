@@ -6,7 +6,7 @@ logs are read again: a batch that has changed since the first pass is left out, 
 sees that its file has changed.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -129,6 +129,7 @@ class _Writer:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._waiting: dict[tuple[str, str | None], list[_Rows]] = defaultdict(list)
+        self._counts: Counter[tuple[str, str | None]] = Counter()
         self._written: list[WrittenFile] = []
 
     def add(
@@ -143,9 +144,9 @@ class _Writer:
         """
         if rows.num_rows == 0:
             return
-        waiting = self._waiting[table, record_type]
-        waiting.append((rows, ends))
-        if sum(one.num_rows for one, _ in waiting) >= _FLUSH_ROWS:
+        self._waiting[table, record_type].append((rows, ends))
+        self._counts[table, record_type] += rows.num_rows
+        if self._counts[table, record_type] >= _FLUSH_ROWS:
             self._flush(table, record_type)
 
     def finish(self) -> list[WrittenFile]:
@@ -156,6 +157,7 @@ class _Writer:
 
     def _flush(self, table: str, record_type: str | None) -> None:
         rows, slices = _by_slice(self._waiting.pop((table, record_type)))
+        self._counts[table, record_type] = 0
         values: dict[str, str | None] = {} if record_type is None else {"type": record_type}
         added = write_file(self._lake.path(table), rows, values, slices)
         self._written.append(WrittenFile(table, added, rows.num_rows))

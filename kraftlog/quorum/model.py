@@ -6,7 +6,7 @@ majorities. Nothing here is a judgement; the checks judge. Source: KIP-630 "Desi
 Leader Election", KAFKA-1211.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -98,7 +98,23 @@ class Quorum:
         return [one for one in self.snapshots if one.replica not in self.foreign]
 
     def snapshots_of(self, label: str) -> list[SnapshotView]:
-        return [one for one in self.snapshots if one.replica == label]
+        """A replica's snapshots, by id."""
+        return self._snapshots_of.get(label, [])
+
+    @cached_property
+    def _snapshots_of(self) -> dict[str, list[SnapshotView]]:
+        found: dict[str, list[SnapshotView]] = defaultdict(list)
+        for one in sorted(self.snapshots, key=lambda each: each.id):
+            found[one.replica].append(one)
+        return dict(found)
+
+    @cached_property
+    def snapshots_by_id(self) -> dict[tuple[int, int], list[SnapshotView]]:
+        """The snapshots that have one id, of all replicas."""
+        found: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
+        for one in self.snapshots:
+            found[one.id].append(one)
+        return dict(found)
 
     def own_snapshot_end(self, label: str) -> int:
         """The end of the furthest snapshot that a replica holds whole."""
