@@ -18,7 +18,7 @@ from kraftlog.audit.triage import called, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
 from kraftlog.quorum.divergence import Comparison, DifferingRun, truncation_offset
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.tails import Fate
@@ -137,14 +137,13 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     who = f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)}"
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
-    newer = int(other.epochs[other.index_at(run.start)])
+    newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
     return _row(
         quorum,
         side,
         run.start,
         f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and both sides committed theirs. "
-        "A new quorum was formed beside an old one, or voters were started with older copies of their disks. "
-        "Keep both folders, and find out which one the brokers follow. "
+        f"{why} Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
         f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {who} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
@@ -155,6 +154,15 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
             "two_histories": True,
         },
     )
+
+
+def _why_two_histories(comparison: Comparison) -> str:
+    one, other = comparison.one, comparison.other
+    named = [{name for name, _ in cluster_names(log.evidence)} for log in (one, other)]
+    begins = max(int(one.base[0]), int(other.base[0]))
+    if named[0] & named[1] or (comparison.common_end or 0) > begins:
+        return "A new quorum was formed beside an old one, or voters were started with older copies of their disks."
+    return "These are copies of two clusters, or a new quorum was formed beside an old one, or voters were started with older copies of their disks."
 
 
 def _committed_advice(quorum: Quorum, side: Side) -> str:

@@ -108,15 +108,15 @@ class _Lineage:
     """
 
     source: MomentSource
-    told_of: Lineage
+    lineage: Lineage
     links: Chain
 
     def __post_init__(self) -> None:
         source = self.source
-        self.name, self.fork = self.told_of.name, self.told_of.fork_offset
+        self.name, self.fork = self.lineage.name, self.lineage.fork_offset
         self.told = FileRecords(source.redactor, source.limits, types=source.wanted)
         self.folded = FileRecords(source.redactor, source.limits)
-        bases = (one for one in self.told_of.snapshots if one.end_offset > 0)
+        bases = (one for one in self.lineage.snapshots if one.end_offset > 0)
         self.bases = sorted(bases, key=lambda one: one.end_offset)
         self.ids: set[str] = set()
 

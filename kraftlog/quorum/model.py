@@ -423,9 +423,12 @@ class Quorum:
 
     def bases_of(self, label: str) -> list[SnapshotView]:
         """The snapshots of a replica that a replay of its log can begin with, by end offset."""
-        every = self.snapshots if label in self.foreign else self.credible_snapshots
-        own = [one for one in every if one.replica == label and one.is_complete]
-        return sorted(own, key=lambda one: one.end_offset)
+        found = [
+            one
+            for one in self.snapshots_of(label)
+            if one.is_complete and (label in self.foreign or self.contradiction(one) is None)
+        ]
+        return sorted(found, key=lambda one: one.end_offset)
 
     @cached_property
     def voting(self) -> Voting:

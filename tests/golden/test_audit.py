@@ -12,6 +12,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, KAFKA_4_4, scenario
@@ -83,6 +84,19 @@ def test_a_folder_of_another_cluster_is_said_to_be_one_and_nothing_else_changes(
     stranger = [one for one in told.findings if one.row.replica == "stranger"]
     assert [one.check for one in stranger] == ["cluster_id_agrees"]
     assert [one for one in told.findings if one not in stranger] == list(alone.findings)
+
+
+def test_copies_of_two_clusters_that_nothing_names_are_said_to_be_so_perhaps(
+    tmp_path: Path,
+) -> None:
+    for case, node in (("legacy", "1"), ("legacy", "2"), ("legacy", "3"), ("lagging", "11")):
+        held = DATA / case / "replicas" / node / LOG_FOLDER
+        shutil.copytree(held, tmp_path / f"{case}-{node}" / LOG_FOLDER)
+    told = [one for one in audited(tmp_path).findings if one.severity == "critical"]
+    assert [one.check for one in told] == ["committed_data_consistent"]
+    assert (
+        "both sides committed theirs. These are copies of two clusters, or" in told[0].row.message
+    )
 
 
 def test_the_dead_leader_and_a_broker_carry_an_uncommitted_tail() -> None:

@@ -1,0 +1,93 @@
+"""A quorum of many nodes, and one whose nodes have kept many snapshots: do an audit and a run take as
+long for each copy, and each snapshot, as for few of them?
+
+    .venv/bin/python -m tests.benchmark.crowd
+
+The copies of brokers are one broker's of the golden case `steady-live` under other ids; the snapshots
+are its states at every end of a batch, as `kraftlog checkpoint` writes them.
+"""
+
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.names import LOG_FOLDER
+from kraftlog.state.checkpoint import write_checkpoint
+from kraftlog.state.image import image_at, read_log, scan
+from tests.golden.cases import DATA
+
+LIVE = DATA / "steady-live" / "replicas"
+VOTERS = ("1", "2", "3")
+BROKERS = (30, 60, 120)
+SNAPSHOTS = (100, 200, 400)
+
+
+def many_brokers(root: Path, count: int) -> None:
+    """The voters, and so many brokers."""
+    for node in VOTERS:
+        shutil.copytree(LIVE / node, root / node)
+    for number in range(1000, 1000 + count):
+        shutil.copytree(LIVE / "11", root / str(number))
+        identity = root / str(number) / "meta.properties"
+        lines = identity.read_text().replace("node.id=11", f"node.id={number}").splitlines()
+        own = [
+            f"directory.id={number:022d}" if one.startswith("directory.id") else one
+            for one in lines
+        ]
+        identity.chmod(0o600)
+        identity.write_text("\n".join(own))
+
+
+def many_snapshots(root: Path, count: int) -> None:
+    """The voters, each with so many snapshots more, of the newest ends of batches."""
+    for node in VOTERS:
+        shutil.copytree(LIVE / node, root / node)
+    coverage = scan(find_replicas([str(root / "1")])[0])
+    first = coverage.restorable()[0][0]
+    ends = [one.end_offset for one in read_log(coverage, first, coverage.log_end_offset)]
+    for end in ends[-count:]:
+        image = image_at(coverage, end, Redactor(None))
+        for node in VOTERS:
+            folder = root / node / LOG_FOLDER
+            folder.chmod(0o700)
+            write_checkpoint(image, folder)
+
+
+def took(*words: str) -> tuple[float, float]:
+    """Seconds of a command on the clock, and of CPU."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", "kraftlog", *words], capture_output=True)
+    seconds = time.monotonic() - began
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr.decode())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, cpu
+
+
+def measure(what: str, make: Callable[[Path, int], None], counts: Sequence[int]) -> None:
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            root, lake = Path(folder) / "replicas", Path(folder) / "lake"
+            root.mkdir()
+            make(root, count)
+            audit, run = (
+                took("audit", "--input", str(root)),
+                took("run", "--input", str(root), "--lake", str(lake)),
+            )
+        cells = " | ".join(f"{seconds:.1f} s ({cpu:.1f} s)" for seconds, cpu in (audit, run))
+        print(f"| {count} {what} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    print("| | `audit` (CPU) | `run` (CPU) |\n|---|---|---|")
+    measure("brokers beside three voters", many_brokers, BROKERS)
+    measure("snapshots on each of three voters", many_snapshots, SNAPSHOTS)
