@@ -125,8 +125,11 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
         return
     holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
     if len(holders) < quorum.bounds.majority and not _has_committed(quorum, epoch):
+        # An older copy of a voter's disk beside it says nothing.
         lacking = [
-            log for voter, logs in quorum.holders.items() if voter not in holders for log in logs
+            max(logs, key=lambda log: (log.last_epoch or 0, log.end_offset or 0))
+            for voter, logs in quorum.holders.items()
+            if voter not in holders
         ]
         # A quorum that is shut down elects a last leader, whom nobody is left to follow.
         if not all(is_closed_at_end(log) for log in lacking):

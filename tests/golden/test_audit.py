@@ -11,6 +11,7 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
+from kraftlog.log.batch import LENGTH_POSITION, PREFIX_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.segment import Limits
@@ -84,6 +85,27 @@ def test_a_folder_of_another_cluster_is_said_to_be_one_and_nothing_else_changes(
     stranger = [one for one in told.findings if one.row.replica == "stranger"]
     assert [one.check for one in stranger] == ["cluster_id_agrees"]
     assert [one for one in told.findings if one not in stranger] == list(alone.findings)
+
+
+def test_an_older_copy_of_a_disk_is_said_to_be_one_and_says_nothing_of_the_leader(
+    tmp_path: Path,
+) -> None:
+    """Of a quorum that was shut down, whose last leader nobody was left to follow."""
+    held = DATA / "upgraded-3.9" / "replicas"
+    log = tmp_path / "backup" / LOG_FOLDER
+    shutil.copytree(held / "1", tmp_path / "backup")
+    (segment,) = log.glob("*.log")
+    raw, at = segment.read_bytes(), 0
+    while at < len(raw) // 2:
+        at += PREFIX_SIZE + int.from_bytes(raw[at + LENGTH_POSITION :][:4], "big")
+    segment.chmod(0o600)
+    segment.write_bytes(raw[:at])
+    for one in list(log.iterdir()):
+        if one != segment:
+            one.unlink()
+    told = audited(held, tmp_path).findings
+    assert [one.check for one in told if one.severity == "critical"] == ["node_identity_unique"]
+    assert not [one for one in told if one.check == "newest_leader_commits"]
 
 
 def test_copies_of_two_clusters_that_nothing_names_are_said_to_be_so_perhaps(
