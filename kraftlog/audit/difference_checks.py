@@ -159,8 +159,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
 def _why_two_histories(comparison: Comparison) -> str:
     one, other = comparison.one, comparison.other
     named = [{name for name, _ in cluster_names(log.evidence)} for log in (one, other)]
-    begins = max(int(one.base[0]), int(other.base[0]))
-    if named[0] & named[1] or (comparison.common_end or 0) > begins:
+    if named[0] & named[1] or comparison.begins_alike:
         return "A new quorum was formed beside an old one, or voters were started with older copies of their disks."
     return "These are copies of two clusters, or a new quorum was formed beside an old one, or voters were started with older copies of their disks."
 
@@ -235,9 +234,7 @@ def tails(quorum: Quorum) -> Iterator[BadRow]:
 
 def _newest(found: "list[tuple[Comparison, DifferingRun]]") -> "tuple[Comparison, DifferingRun]":
     """The difference from the copy that is furthest in the newest epoch."""
-    return max(
-        found, key=lambda pair: (pair[0].other.last_epoch or 0, pair[0].other.end_offset or 0)
-    )
+    return max(found, key=lambda pair: pair[0].other.newness)
 
 
 def _tail_row(

@@ -127,7 +127,7 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
     if len(holders) < quorum.bounds.majority and not _has_committed(quorum, epoch):
         # An older copy of a voter's disk beside it says nothing.
         lacking = [
-            max(logs, key=lambda log: (log.last_epoch or 0, log.end_offset or 0))
+            max(logs, key=lambda log: log.newness)
             for voter, logs in quorum.holders.items()
             if voter not in holders
         ]

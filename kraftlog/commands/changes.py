@@ -117,7 +117,7 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
     found = net(source.moments(), chosen.first, chosen.end)
     if found.begins > chosen.first:
         raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")
-    ends = max(quorum.chain.end.tolist(), default=0)
+    ends = int(quorum.chain.end.max(initial=0))
     if chosen.end > ends:
         raise InputError(f"the history at hand ends at offset {ends}: choose --to so")
     yield from elections(quorum, chosen.first, chosen.end)

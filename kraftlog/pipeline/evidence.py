@@ -11,7 +11,6 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 
 from kraftlog.audit.collect import evidence_by
 from kraftlog.audit.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
@@ -24,8 +23,8 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import thresholds_of
+from kraftlog.tables.datasets import open_table
 from kraftlog.tables.lake import Lake, held_by_all
-from kraftlog.tables.parquet import filesystem_of
 
 
 def quorum_of(
@@ -45,10 +44,10 @@ def _recorded(lake: Lake, replicas: list[Replica]) -> Recorded:
     odd = contents.to_table(columns=["batch_id"], filter=ds.field("remarkable"))
 
     def batches_of(path: str) -> pa.Table:
-        return batches.rows(path, BATCH_COLUMNS).sort_by("position").combine_chunks()
+        return batches.rows([path], BATCH_COLUMNS).sort_by("position").combine_chunks()
 
     def faults_of(path: str) -> list[Fault]:
-        return sorted(map(fault_of, faults.rows(path).to_pylist()), key=lambda one: one.position)
+        return sorted(map(fault_of, faults.rows([path]).to_pylist()), key=lambda one: one.position)
 
     beside = [one.path for one in record_files(replicas) if one.kind != names.LOG]
     types = _RecordTypes(contents, batches, beside)
@@ -61,21 +60,20 @@ class _ByPath:
     """
 
     def __init__(self, lake: Lake, name: str) -> None:
-        filesystem, folder = filesystem_of(lake.path(name))
-        self._files = pafs.SubTreeFileSystem(folder, filesystem)
-        self._schema = pa.schema(lake.open(name).schema().to_arrow())
-        self._form = ds.ParquetFileFormat()
+        self._table = open_table(lake, name)
+        fragments = {one.path: one for one in self._table.get_fragments()}
         self._of: dict[str | None, list[ds.Fragment]] = defaultdict(list)
         for file, values in lake.files(name):
-            path = held_by_all(file, values).get("path")
-            self._of[path].append(self._form.make_fragment(file["path"], self._files))
+            self._of[held_by_all(file, values).get("path")].append(fragments[file["path"]])
 
-    def rows(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Those of one path, in any order."""
+    def rows(self, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+        """Those of some paths, in any order."""
         # Ours hold one path each; who has gathered them with another tool has files of several.
-        fragments = [*self._of.get(path, ()), *self._of.get(None, ())]
-        found = ds.FileSystemDataset(fragments, self._schema, self._form, self._files)
-        chosen = ds.field("path") == path if None in self._of else None
+        mixed = self._of.get(None, [])
+        fragments = [*mixed, *(file for path in paths for file in self._of.get(path, ()))]
+        table = self._table
+        found = ds.FileSystemDataset(fragments, table.schema, table.format, table.filesystem)
+        chosen = ds.field("path").isin(pa.array(paths, pa.string())) if mixed else None
         return found.to_table(columns=None if columns is None else [*columns], filter=chosen)
 
 
@@ -94,9 +92,8 @@ class _RecordTypes:
 
     @cached_property
     def _ids(self) -> pa.Array:
-        parts = [self._batches.rows(one, ["batch_id"]) for one in self._paths]
-        none = pa.table({"batch_id": pa.array([], pa.string())})
-        return pa.concat_tables([none, *parts]).column("batch_id").combine_chunks().unique()
+        rows = self._batches.rows(self._paths, ["batch_id"])
+        return rows.column("batch_id").combine_chunks().unique()
 
     @cached_property
     def _types(self) -> pa.Array:

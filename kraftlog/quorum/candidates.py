@@ -33,7 +33,7 @@ def candidates(quorum: Quorum) -> list[Candidate]:
                 continue  # nothing is known of what it holds: `file_readable` tells
             own = [one for one in quorum.credible_snapshots if one.replica == log.label]
             ids = [one.id for one in own if one.end_offset]
-            end = (log.last_epoch or 0, log.end_offset or 0) if not log.is_empty else (0, 0)
+            end = log.newness if not log.is_empty else (0, 0)
             standing.append((voter, log, max([end, *ids])))
     found = []
     for voter, log, key in standing:
@@ -55,4 +55,4 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
         and log.label not in quorum.fork_starts
         and log.covers(offset, quorum.bounds.lower)
     ]
-    return max(logs, key=lambda log: (log.last_epoch or 0, log.end_offset or 0), default=None)
+    return max(logs, key=lambda log: log.newness, default=None)

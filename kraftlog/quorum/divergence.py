@@ -54,6 +54,16 @@ class Comparison:
     def shares_offsets(self) -> bool:
         return self.common_end is not None
 
+    @property
+    def common_start(self) -> int:
+        """Where the later one of two logs begins."""
+        return max(int(self.one.base[0]), int(self.other.base[0]))
+
+    @property
+    def begins_alike(self) -> bool:
+        """Whether both hold the same batch where the later one begins."""
+        return self.common_end is not None and self.common_end > self.common_start
+
 
 def compare(one: LogView, other: LogView) -> Comparison:
     """What two logs hold at the offsets that both of them hold."""

@@ -193,6 +193,11 @@ class LogView:
             return int(self.last[-1]) + 1
         return self.start_offset
 
+    @property
+    def newness(self) -> tuple[int, int]:
+        """(newest epoch, end offset): the order in which voters compare logs."""
+        return self.last_epoch or 0, self.end_offset or 0
+
     @cached_property
     def last_epoch(self) -> int | None:
         return int(self.epochs[-1]) if len(self.rows) else None

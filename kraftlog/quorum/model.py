@@ -62,10 +62,9 @@ class Quorum:
             for one in self.replicas
             if (names := {name for name, _ in cluster_names(one)}) and usual not in names
         }
-        logs = {log.label: log for log in self.logs}
-        own = [log for label, log in logs.items() if label not in other]
+        own = [log for log in self.logs if log.label not in other]
         return frozenset(
-            label for label in other if not any(_share(logs[label], one) for one in own)
+            label for label in other if not any(_share(self.by_label[label], one) for one in own)
         )
 
     @cached_property
@@ -273,10 +272,9 @@ class Quorum:
         if one is other:
             return min([one.end_offset or 0, *holes])
         pair = self.comparisons.get((one.label, other.label))
-        found = pair.common_end if pair is not None else None
-        if found is None or found <= max(int(one.base[0]), int(other.base[0])):
+        if pair is None or pair.common_end is None or not pair.begins_alike:
             return 0
-        return min([found, *holes])
+        return min([pair.common_end, *holes])
 
     # --- voters and roles ------------------------------------------------------------------------
 
@@ -346,7 +344,7 @@ class Quorum:
     def newest_log(self) -> LogView | None:
         """The copy with the newest epoch, and the furthest in it."""
         logs = [one for one in self.peers if not one.is_empty]
-        return max(logs, key=lambda one: (one.last_epoch or 0, one.end_offset or 0), default=None)
+        return max(logs, key=lambda one: one.newness, default=None)
 
     @cached_property
     def leaders(self) -> dict[int, int]:
@@ -522,10 +520,7 @@ class _Majority(NamedTuple):
 def _share(one: LogView, other: LogView) -> bool:
     """Whether two logs hold some batch in common."""
     found = compare(one, other)
-    if found.common_end is None:
-        return False
-    low = max(int(one.base[0]), int(other.base[0]))
-    return found.common_end > low or any(run.equal_after for run in found.runs)
+    return found.begins_alike or any(run.equal_after for run in found.runs)
 
 
 def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:

@@ -169,9 +169,7 @@ def _row(pair: Pair) -> Row:
         "other_replica": other.label,
         "kinship": str(pair.kinship),
         "reason": pair.reason,
-        "common_start_offset": max(int(one.base[0]), int(other.base[0]))
-        if comparison.shares_offsets
-        else None,
+        "common_start_offset": comparison.common_start if comparison.shares_offsets else None,
         "common_end_offset": comparison.common_end,
         "epochs_agree_until": common_end(*vectors),
         "difference_count": len(runs),

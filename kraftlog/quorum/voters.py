@@ -83,7 +83,7 @@ def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> It
     snapshots = list(snapshots)
     for log in logs:
         found: list[tuple[tuple[int, int], VoterSet]] = []
-        end = (log.last_epoch or 0, log.end_offset or 0)
+        end = log.newness
         for one in snapshots:
             if one.replica == log.label and one.is_live and one.voters:
                 seen = max(one.id, end) if one.end_offset <= end[1] else one.id
@@ -132,7 +132,7 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
             if found and found[-1].data.get("voters"):
                 members = voters_of(found[-1])
                 offset = int(log.evidence.log.base_offsets[row])
-                seen = (log.last_epoch or 0, log.end_offset or 0)
+                seen = log.newness
                 name = f"the LeaderChange record at offset {offset}"
                 yield VoterSet(members, name, log.label, log.path(row), offset, seen)
                 break

@@ -7,12 +7,8 @@ The copies of brokers are one broker's of the golden case `steady-live` under ot
 are its states at every end of a batch, as `kraftlog checkpoint` writes them.
 """
 
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -21,6 +17,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.image import image_at, read_log, scan
+from tests.benchmark.pipeline import PROGRAM, timed
 from tests.golden.cases import DATA
 
 LIVE = DATA / "steady-live" / "replicas"
@@ -30,9 +27,7 @@ SNAPSHOTS = (100, 200, 400)
 
 
 def many_brokers(root: Path, count: int) -> None:
-    """The voters, and so many brokers."""
-    for node in VOTERS:
-        shutil.copytree(LIVE / node, root / node)
+    """So many brokers."""
     for number in range(1000, 1000 + count):
         shutil.copytree(LIVE / "11", root / str(number))
         identity = root / str(number) / "meta.properties"
@@ -46,9 +41,7 @@ def many_brokers(root: Path, count: int) -> None:
 
 
 def many_snapshots(root: Path, count: int) -> None:
-    """The voters, each with so many snapshots more, of the newest ends of batches."""
-    for node in VOTERS:
-        shutil.copytree(LIVE / node, root / node)
+    """So many snapshots more on each voter, of the newest ends of batches."""
     coverage = scan(find_replicas([str(root / "1")])[0])
     first = coverage.restorable()[0][0]
     ends = [one.end_offset for one in read_log(coverage, first, coverage.log_end_offset)]
@@ -61,31 +54,20 @@ def many_snapshots(root: Path, count: int) -> None:
                 write_checkpoint(image, folder)
 
 
-def took(*words: str) -> tuple[float, float]:
-    """Seconds of a command on the clock, and of CPU."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "kraftlog", *words], capture_output=True)
-    seconds = time.monotonic() - began
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stderr.decode())
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, cpu
-
-
 def measure(what: str, make: Callable[[Path, int], None], counts: Sequence[int]) -> None:
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
             root, lake = Path(folder) / "replicas", Path(folder) / "lake"
-            root.mkdir()
+            for node in VOTERS:
+                shutil.copytree(LIVE / node, root / node)
             make(root, count)
-            audit, run = (
-                took("audit", "--input", str(root)),
-                took("run", "--input", str(root), "--lake", str(lake)),
-            )
-        cells = " | ".join(f"{seconds:.1f} s ({cpu:.1f} s)" for seconds, cpu in (audit, run))
-        print(f"| {count} {what} | {cells} |", flush=True)
+            commands = (["audit"], ["run", "--lake", str(lake)])
+            took = [
+                timed([PROGRAM, *words, "--input", str(root)], (0, 1), Path(folder) / "log")
+                for words in commands
+            ]
+        cells = (f"{one.wall_seconds:.1f} s ({one.cpu_seconds:.1f} s)" for one in took)
+        print(f"| {count} {what} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

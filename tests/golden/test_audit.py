@@ -11,12 +11,12 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.batch import LENGTH_POSITION, PREFIX_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, KAFKA_4_4, scenario
+from tests.unit.audit_logs import batch_starts
 from tests.unit.sentences import slips
 
 REAL = (
@@ -95,11 +95,10 @@ def test_an_older_copy_of_a_disk_is_said_to_be_one_and_says_nothing_of_the_leade
     log = tmp_path / "backup" / LOG_FOLDER
     shutil.copytree(held / "1", tmp_path / "backup")
     (segment,) = log.glob("*.log")
-    raw, at = segment.read_bytes(), 0
-    while at < len(raw) // 2:
-        at += PREFIX_SIZE + int.from_bytes(raw[at + LENGTH_POSITION :][:4], "big")
+    raw = segment.read_bytes()
+    starts = batch_starts(raw)
     segment.chmod(0o600)
-    segment.write_bytes(raw[:at])
+    segment.write_bytes(raw[: starts[len(starts) // 2]])
     for one in list(log.iterdir()):
         if one != segment:
             one.unlink()

@@ -26,6 +26,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.relations import BATCHES
 from tests.golden.cases import DATA
 from tests.in_process import run_of
+from tests.unit.audit_logs import batch_starts
 
 # Windows of a few batches: what follows from a file must not depend on how it was cut.
 LIMITS = Limits(window_size_bytes=4096)
@@ -131,18 +132,10 @@ def damaged(tmp_path: Path) -> Path:
     log = max(target.rglob("*.log"), key=lambda one: one.stat().st_size)
     log.chmod(0o600)
     data = bytearray(log.read_bytes())
-    starts = _starts(data)
+    starts = batch_starts(data)
     data[starts[3] + 70] ^= 0xFF
     data[starts[10] + 8] ^= 0x01
     data[starts[15] + 8 : starts[15] + 12] = (starts[16] - starts[15] - 12 - 5).to_bytes(4, "big")
     data[starts[20] : starts[21]] = bytes(starts[21] - starts[20])
     log.write_bytes(bytes(data[:-7]))
     return target
-
-
-def _starts(data: bytes | bytearray) -> list[int]:
-    starts, position = [], 0
-    while position + 12 < len(data):
-        starts.append(position)
-        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
-    return starts

@@ -11,11 +11,11 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.batch import HEADER_SIZE, PREFIX_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA
+from tests.unit.audit_logs import batch_starts
 
 Told = set[tuple[object, ...]]
 HEADER_BYTES = 21
@@ -41,14 +41,6 @@ def copy(case: str, nodes: tuple[str, ...], root: Path) -> list[Path]:
     for one in files:
         one.chmod(0o644)
     return sorted(files)
-
-
-def batch_starts(raw: bytes) -> list[int]:
-    starts, at = [], 0
-    while at + HEADER_SIZE <= len(raw):
-        starts.append(at)
-        at += PREFIX_SIZE + int.from_bytes(raw[at + 8 : at + 12], "big")
-    return starts
 
 
 @pytest.mark.parametrize(

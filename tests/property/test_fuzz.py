@@ -24,10 +24,10 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from kraftlog.errors import KraftlogError
-from kraftlog.log.batch import CRC_POSITION, HEADER_SIZE, LENGTH_POSITION, PREFIX_SIZE
+from kraftlog.log.batch import CRC_POSITION, LENGTH_POSITION, PREFIX_SIZE
 from tests.golden.cases import Replica
 from tests.property.engines import sealed
-from tests.unit.audit_logs import Node, audit, healthy_log, quorum
+from tests.unit.audit_logs import Node, audit, batch_starts, healthy_log, quorum
 
 LINE_LIMIT = 16_000
 """Characters of a finding: message, evidence and all."""
@@ -90,7 +90,7 @@ def changed(raw: bytes, damage: Damage) -> bytes:
 
 def resealed(raw: bytes, damage: Damage) -> bytes:
     """One batch with other bytes in it, under a CRC that is right."""
-    starts = list(batch_starts(raw))
+    starts = batch_starts(raw)
     if not starts:
         return raw
     start = starts[damage.at % len(starts)]
@@ -99,16 +99,6 @@ def resealed(raw: bytes, damage: Damage) -> bytes:
     place = CRC_POSITION + 4 + (len(batch) - CRC_POSITION - 4) * damage.size // 1001
     batch[place : place + max(1, len(damage.data))] = damage.data or b"\x00"
     return raw[:start] + sealed(bytes(batch)) + raw[end:]
-
-
-def batch_starts(raw: bytes) -> Iterator[int]:
-    at = 0
-    while at + HEADER_SIZE <= len(raw):
-        size = PREFIX_SIZE + int.from_bytes(raw[at + LENGTH_POSITION :][:4], "big")
-        if size < HEADER_SIZE or at + size > len(raw):
-            return
-        yield at
-        at += size
 
 
 def damaged(root: Path, damages: list[Damage]) -> None:

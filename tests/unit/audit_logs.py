@@ -357,6 +357,18 @@ def found(result: AuditResult, check: str) -> list[Finding]:
     return [one for one in result.findings if one.check == check]
 
 
+def batch_starts(raw: bytes | bytearray) -> list[int]:
+    """Where the batches of a file begin, up to the first one that is not whole."""
+    starts, at = [], 0
+    while at + HEADER_SIZE <= len(raw):
+        size = 12 + int.from_bytes(raw[at + 8 : at + 12], "big")
+        if size < HEADER_SIZE or at + size > len(raw):
+            break
+        starts.append(at)
+        at += size
+    return starts
+
+
 def overwrite(path: Path, position: int, data: bytes) -> None:
     """Change bytes of a file in place."""
     raw = path.read_bytes()

@@ -305,6 +305,7 @@ def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> Non
     stranger.meta(cluster="elsewhere")
     result = audit_of(Quorum(evidence_of(tmp_path)))
     critical = {one.check for one in result.findings if one.severity == "critical"}
+    assert "cluster_id_agrees" in critical
     assert not critical & {"committed_data_consistent", "log_matching", "single_leader_per_epoch"}
 
 
