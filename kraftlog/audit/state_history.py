@@ -39,14 +39,14 @@ from kraftlog.quorum.evidence import (
     StateEvidence,
 )
 from kraftlog.quorum.health import Health, Leaders, Past, health_of
-from kraftlog.quorum.history import Records, ahead
+from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.declare import Key
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.tables import TRANSACTION_TYPES
-from kraftlog.state.window import RecordWindow
+from kraftlog.state.window import RecordWindow, ahead
 
 RULE_CHECKS = tuple(one.name for one in declared_in(state_checks))
 

@@ -13,6 +13,7 @@ from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.pipeline.progress import waiting
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.image import Image, image_of
@@ -111,7 +112,10 @@ class ImageBuilder:
         """The image of the replica at a path, and what the quorum says of it.
 
         Raises InputError where the state cannot be rebuilt, or nothing is known to be committed."""
-        replica = one_replica(path)
+        with waiting("state"):
+            return self._built(one_replica(path), path, place)
+
+    def _built(self, replica: Replica, path: str, place: Place) -> tuple[Image, Committed | None]:
         coverage = scan(replica)
         committed = None
         if self.quorum is not None:

@@ -20,8 +20,8 @@ from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
 from kraftlog.pipeline.lineage_digests import grown_from
 from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.history import ahead
 from kraftlog.quorum.lineages import MAIN, Lineage
+from kraftlog.state.window import ahead
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 

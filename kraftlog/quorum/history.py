@@ -5,33 +5,26 @@ of bounded size. `FileRecords` reads them where the copies lie: consecutive batc
 once, each content once. What has changed since the copies were looked at ends the stream early.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.quorum.chain import Chain
-from kraftlog.quorum.evidence import BatchColumns, Ids, Longs
+from kraftlog.quorum.evidence import BatchColumns, Ids
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics
 from kraftlog.state.tables import NO_EFFECT
-from kraftlog.state.window import RecordWindow, numbered, placed, window_columns
-
-T = TypeVar("T")
-
-WINDOW_RECORDS = 400_000
-"""About so many records make a window; with their columns and those of a fold some 400 MB."""
+from kraftlog.state.window import WINDOW_RECORDS, GatheredRows, RecordWindow
 
 
 class Records(Protocol):
@@ -44,17 +37,6 @@ class Records(Protocol):
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """The records of a checkpoint, numbered by their places in the file."""
-
-
-def ahead(parts: Iterator[T]) -> Iterator[T]:
-    """The same parts, the next one read while one is worked on: arrays are worked on outside of
-    Python's lock. One part more is held.
-    """
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, parts, None)
-        while (part := coming.result()) is not None:
-            coming = reader.submit(next, parts, None)
-            yield part
 
 
 def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:
@@ -86,7 +68,7 @@ class FileRecords:
         while first < after:
             limit = chain.base[first] + self.window_records
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
-            gathered, reached = _Gathered(), first
+            gathered, reached = GatheredRows(), first
             for start, stop in _stretches(chain, first, end):
                 reached = self._read(chain, start, stop, gathered)
                 if reached < stop:
@@ -97,7 +79,7 @@ class FileRecords:
                 return
             first = end
 
-    def _read(self, chain: Chain, first: int, after: int, gathered: "_Gathered") -> int:
+    def _read(self, chain: Chain, first: int, after: int, gathered: GatheredRows) -> int:
         """Read links that lie together in one file; the link that could not be read, or `after`."""
         log = chain.logs[int(chain.log[first])].evidence
         path = log.segments[int(log.log.file[chain.row[first]])].path
@@ -113,7 +95,7 @@ class FileRecords:
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `Records`."""
         batches = view.evidence.batches
-        gathered, row, number, begun = _Gathered(), 0, 0, 0
+        gathered, row, number, begun = GatheredRows(), 0, 0, 0
         for window in self._walk(view.path, batches, 0, len(batches) - 1):
             after = row + len(window.batches)
             if not _same_ids(window, batches.ids[row:after]):
@@ -124,7 +106,7 @@ class FileRecords:
             row, number = after, number + int(counts.sum())
             if number - begun >= self.window_records:
                 yield gathered.window(begun, number)
-                gathered, begun = _Gathered(), number
+                gathered, begun = GatheredRows(), number
         yield gathered.window(begun, number)
 
     def _walk(self, path: str, columns: BatchColumns, first: int, last: int) -> Iterator[Window]:
@@ -140,37 +122,9 @@ class FileRecords:
         except OSError:
             return  # the caller sees that batches are missing
 
-    def _decoded(self, window: Window) -> "Iterator[tuple[bool, str, pa.RecordBatch]]":
+    def _decoded(self, window: Window) -> Iterator[Decoded]:
         limit = self.limits.decompressed_size_bytes
-        for decoded in decode_window(window, self.types, self.redactor, limit):
-            yield from ((False, name, rows) for name, rows in decoded.records.items())
-            yield from ((True, name, rows) for name, rows in decoded.control.items())
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """Rows that come together to a window."""
-
-    rows: dict[tuple[bool, str], list[pa.RecordBatch]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-
-    def add(
-        self, decoded: "Iterable[tuple[bool, str, pa.RecordBatch]]", numbers: Longs | None
-    ) -> None:
-        """Take in rows of a log, or, with their numbers by batch, of a checkpoint."""
-        for is_control, name, rows in decoded:
-            if rows.num_rows:
-                at_place = placed(rows) if numbers is None else numbered(rows, numbers)
-                kept = window_columns(name, at_place.schema.names)
-                self.rows[is_control, name].append(at_place.select(kept))
-
-    def window(self, start: int, end: int) -> RecordWindow:
-        """Everything that was taken in."""
-        tables = {key: pa.Table.from_batches(rows) for key, rows in self.rows.items()}
-        records = {name: table for (is_control, name), table in tables.items() if not is_control}
-        control = {name: table for (is_control, name), table in tables.items() if is_control}
-        return RecordWindow(start, end, records, control)
+        return decode_window(window, self.types, self.redactor, limit)
 
 
 def _stretches(chain: Chain, first: int, after: int) -> Iterator[tuple[int, int]]:

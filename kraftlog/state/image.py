@@ -5,26 +5,25 @@ InputError that names the offsets which cannot be rebuilt. State at offset N is 
 records with offsets below N.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are
-from kraftlog.state.log_coverage import LogCoverage, scan
-from kraftlog.state.reading import (
-    DEFAULT_LIMITS,
-    LogBatch,
-    Snapshot,
-    feed,
-    load_snapshot,
-    log_files,
-    read_batches,
-)
-from kraftlog.state.replay import FaultyRecord, Replay, Visible
-from kraftlog.state.state import State
+from kraftlog.state.arrow_events import Event
+from kraftlog.state.fold import Applied
+from kraftlog.state.known import Known
+from kraftlog.state.log_coverage import LogCoverage
+from kraftlog.state.parts import LastBatch, ReadPart, log_parts, snapshot_parts, unknown_partitions
+from kraftlog.state.reading import DEFAULT_LIMITS, LogBatch, Snapshot, log_files, read_batches
+from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.standing import by_key
+from kraftlog.state.state import Change, State
+from kraftlog.state.suspects import Flags, NewVersions
+from kraftlog.state.window import ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,50 +54,6 @@ class Image:
         return self.end_offset <= self.committed_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One log batch that has been folded: the replay stands at `end_offset`, and `seen` is what the
-    batch made visible.
-    """
-
-    batch: LogBatch
-    end_offset: int
-    seen: list[Visible]
-
-
-def read_log(
-    coverage: LogCoverage, start: int, end: int, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[LogBatch]:
-    """The batches that hold offsets in [start, end), each offset once; [start, end) must lie in one
-    run.
-    """
-    next_offset = start
-    for file in log_files(coverage.replica, start):
-        for batch in read_batches(file, limits):
-            if isinstance(batch, Fault) or batch.end_offset <= next_offset:
-                continue
-            if batch.base_offset >= end:
-                return
-            if batch.base_offset > next_offset:
-                raise InputError(f"{file.path}: it changed while it was read; copy it again")
-            yield batch
-            next_offset = batch.end_offset
-
-
-def steps(
-    coverage: LogCoverage,
-    replay: Replay,
-    start: int,
-    end: int,
-    redactor: Redactor,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Iterator[Step]:
-    """Fold the log's records with offsets in [start, end) into a replay, batch by batch."""
-    for batch in read_log(coverage, start, end, limits):
-        seen = feed(replay, batch, start, end, redactor, limits)
-        yield Step(batch, min(batch.end_offset, end), seen)
-
-
 def image_at(
     coverage: LogCoverage,
     offset: int | None,
@@ -114,29 +69,80 @@ def image_at(
     end = coverage.log_end_offset if offset is None else offset
     _check(coverage, end)
     base = coverage.base_for(end)
-    replay, start, epoch, timestamp = Replay(), 0, -1, -1
-    inside: tuple[int, int] | None = None
+    known, faults, start, last = Known(), _Faults(), 0, LastBatch(-1, -1)
     if base is not None:
-        replay, _ = load_snapshot(base, redactor, limits)
-        start, epoch, timestamp = base.end_offset, base.epoch, base.last_contained_timestamp
-    for step in steps(coverage, replay, start, end, redactor, limits):
-        batch = step.batch
-        epoch, timestamp = batch.batch_leader_epoch, batch.max_timestamp
-        inside = (batch.base_offset, batch.end_offset) if batch.end_offset > end else None
+        start, last = base.end_offset, LastBatch(base.epoch, base.last_contained_timestamp)
+        for part in ahead(snapshot_parts(base, redactor, limits)):
+            faults.take(known, part)
+    faults.are_of_a_log()
+    for part in ahead(log_parts(coverage.replica, start, end, redactor, limits)):
+        faults.take(known, part)
+        last = part.last
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in coverage.snapshots), default=0)
     return Image(
-        replay.state,
+        _state_of(known),
         coverage.replica.label,
         end,
-        epoch,
-        timestamp,
+        last.epoch,
+        last.timestamp,
         base,
-        tuple(replay.faults),
-        replay.open_since,
+        tuple(faults.found),
+        known.small.open_since,
         committed_offset,
-        inside,
+        last.inside(end),
     )
+
+
+def _state_of(known: Known) -> State:
+    """What everyone may see, in rows."""
+    state, standing = known.small.state, known.visible
+    for key, value in by_key(standing.versions(standing.keys)).items():
+        state.set("partitions", key, value)
+    return state
+
+
+class _Faults:
+    """The records that have no effect, in order; a `known.Watcher`. A checkpoint's have no offset of
+    their own.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[FaultyRecord] = []
+        self._new: list[FaultyRecord] = []
+        self._is_of_log = False
+
+    def are_of_a_log(self) -> None:
+        """What follows comes from a log."""
+        self._is_of_log = True
+
+    def take(self, known: Known, part: ReadPart) -> None:
+        """Apply the records of a part."""
+        self._new = [*part.faults, *unknown_partitions(part.window)]
+        known.advance(part.window, self)
+        self._new.sort(key=lambda one: one.origin.offset or 0)
+        for one in self._new:
+            self.found.append(
+                one if self._is_of_log else one._replace(origin=one.origin._replace(offset=None))
+            )
+
+    def meets(self, event: Event, state: State) -> None:
+        """See `known.Watcher`."""
+
+    def changed(
+        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+    ) -> None:
+        """See `known.Watcher`."""
+        self._new += faults
+
+    def suspects(self, versions: NewVersions) -> Flags:
+        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
+        return np.zeros(len(versions.at), np.bool_)
+
+    def applied(self, one: Applied) -> None:
+        """See `known.Watcher`."""
+        if one.fault is not None:
+            self._new.append(one.fault)
 
 
 def _check(coverage: LogCoverage, offset: int) -> None:
@@ -201,6 +207,3 @@ def image_of(
     if time_ms is not None:
         offset = offset_at_time(coverage, time_ms)
     return image_at(coverage, offset, redactor, committed_offset)
-
-
-__all__ = ["Image", "Step", "image_at", "image_of", "offset_at_time", "read_log", "scan", "steps"]

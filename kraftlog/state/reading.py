@@ -17,7 +17,6 @@ from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.state.replay import Origin, Replay, Visible
 
 UNMASKED = Redactor(None)
 DEFAULT_LIMITS = Limits()
@@ -147,50 +146,3 @@ def _snapshot(file: LogFile, limits: Limits) -> Snapshot | RejectedSnapshot:
         return RejectedSnapshot(file, "it does not end with a snapshot footer")
     timestamp = head.data["lastContainedLogTimestamp"]
     return Snapshot(file.parsed.end_offset or 0, file.parsed.epoch or 0, timestamp, file)
-
-
-def load_snapshot(
-    snapshot: Snapshot, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
-) -> tuple[Replay, list[Visible]]:
-    """Replay a checkpoint from nothing: what it does not mention is not there. Its records have no
-    log offset.
-    """
-    replay, seen = Replay(), []
-    for batch in read_batches(snapshot.file, limits):
-        if isinstance(batch, LogBatch):
-            seen += feed(replay, batch, None, None, redactor, limits)
-    since, at_ms = snapshot.end_offset, snapshot.last_contained_timestamp
-    return replay, [one._replace(since_offset=since, since_timestamp=at_ms) for one in seen]
-
-
-def feed(
-    replay: Replay,
-    batch: LogBatch,
-    from_offset: int | None,
-    to_offset: int | None,
-    redactor: Redactor,
-    limits: Limits = DEFAULT_LIMITS,
-) -> list[Visible]:
-    """Fold a batch's records with offsets in [from, to) into a replay; `from_offset` None: a
-    checkpoint, whose records have none.
-
-    As Kafka's raft reader does it, record i of a batch has offset base + i, whatever its offset
-    delta says.
-    """
-    seen: list[Visible] = []
-    in_log = from_offset is not None
-    for record in decoded(batch, redactor, limits):
-        if isinstance(record, Fault):
-            offset = record.offset if in_log else None
-            origin = Origin(offset, batch.base_timestamp, batch.batch_leader_epoch, "UNREADABLE")
-            replay.undecoded(origin, str(record.kind), f"{batch.path}: {record.detail}")
-            continue
-        offset = batch.base_offset + record.index if in_log else None
-        if offset is not None and from_offset is not None and offset < from_offset:
-            continue
-        if offset is not None and to_offset is not None and offset >= to_offset:
-            break
-        origin = Origin(offset, record.timestamp, batch.batch_leader_epoch, record.type)
-        apply = replay.apply_control if record.is_control else replay.apply
-        seen += apply(origin, record.data)
-    return seen

@@ -38,6 +38,12 @@ class FaultyRecord(NamedTuple):
     detail: str
 
 
+def unknown_record(origin: Origin) -> FaultyRecord:
+    """A record that nobody here knows."""
+    detail = f"{origin.type} is of an unknown type or version"
+    return FaultyRecord(origin, "unknown_record", detail)
+
+
 class Visible(NamedTuple):
     """A change that everyone sees from `since_offset` on (exclusive end of the record that made it
     visible).
@@ -76,9 +82,8 @@ class Replay:
             if origin.type in TRANSACTION_TYPES:
                 return self._transaction(origin)
             if data is None:
-                raise ReplayFault(
-                    "unknown_record", f"{origin.type} is of an unknown type or version"
-                )
+                self.faults.append(unknown_record(origin))
+                return []
             changes = apply(self.current, origin.type, data)
         except ReplayFault as fault:
             self.faults.append(FaultyRecord(origin, fault.kind, fault.detail))
@@ -115,10 +120,6 @@ class Replay:
             twin._hidden, twin.open_since = self._hidden.fork(), self.open_since
             twin._waiting = self._waiting.copy()
         return twin
-
-    def undecoded(self, origin: Origin, kind: str, detail: str) -> None:
-        """Note a record that could not be read."""
-        self.faults.append(FaultyRecord(origin, kind, detail))
 
     def _transaction(self, origin: Origin) -> list[Visible]:
         if origin.type == BEGIN:

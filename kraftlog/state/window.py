@@ -5,19 +5,26 @@ Where they come from (files, a lake, a checkpoint) makes no difference from here
 offset is that of its place in its batch, whatever the record itself says of it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kraftlog.decode.rows import Decoded
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.state.tables import NO_EFFECT, TRANSACTION_TYPES
 
+T = TypeVar("T")
 Rows = Mapping[str, pa.Table]
+
+WINDOW_RECORDS = 400_000
+"""About so many records make a window; with their columns and those of a fold some 400 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +110,46 @@ def numbered(rows: pa.RecordBatch, first_of_batch: npt.NDArray[np.int64]) -> pa.
 def _with_offsets(rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
     at = rows.schema.get_field_index("offset")
     return rows.set_column(at, rows.schema.field(at), pa.array(offsets, pa.int64()))
+
+
+@dataclass(slots=True)
+class GatheredRows:
+    """Rows that come together to a window."""
+
+    rows: dict[tuple[bool, str], list[pa.RecordBatch]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, decoded: Iterable[Decoded], first_of_batch: npt.NDArray[np.int64] | None) -> None:
+        """Take in records of a log; of a checkpoint with how many lie before each batch of their
+        window.
+        """
+        for one in decoded:
+            for is_control, found in ((False, one.records), (True, one.control)):
+                for name, rows in found.items():
+                    if rows.num_rows:
+                        there = (
+                            placed(rows)
+                            if first_of_batch is None
+                            else numbered(rows, first_of_batch)
+                        )
+                        kept = window_columns(name, there.schema.names)
+                        self.rows[is_control, name].append(there.select(kept))
+
+    def window(self, start: int, end: int) -> RecordWindow:
+        """Everything that was taken in."""
+        tables = {key: pa.Table.from_batches(rows) for key, rows in self.rows.items()}
+        records = {name: table for (is_control, name), table in tables.items() if not is_control}
+        control = {name: table for (is_control, name), table in tables.items() if is_control}
+        return RecordWindow(start, end, records, control)
+
+
+def ahead(parts: Iterator[T]) -> Iterator[T]:
+    """The same parts, the next one read while one is worked on: arrays are worked on outside of
+    Python's lock. One part more is held.
+    """
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part

@@ -16,8 +16,10 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.state.checkpoint import write_checkpoint
-from kraftlog.state.image import image_at, read_log, scan
+from kraftlog.state.image import image_at
+from kraftlog.state.log_coverage import scan
 from tests.benchmark.pipeline import PROGRAM, timed
+from tests.definition import read_log
 from tests.golden.cases import DATA
 
 LIVE = DATA / "steady-live" / "replicas"

@@ -13,11 +13,12 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.history import HeldVersions, tells_whole
-from kraftlog.state.image import image_at, image_of, offset_at_time, read_log
+from kraftlog.state.image import image_at, image_of, offset_at_time
 from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import LogBatch
 from kraftlog.state.state import State
 from kraftlog.state.versions import holding_at
+from tests.definition import read_log
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, rows_at_time, state_rows
 from tests.golden.spans import history_tables_of

@@ -16,13 +16,13 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at, steps
+from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import LogCoverage, scan
-from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.shapes import canonical_text
 from kraftlog.state.state import State
 from tests.canonical import canonical_lines
+from tests.definition import load_snapshot, steps
 from tests.golden.cases import REPLICAS, Replica
 from tests.golden.digest import Digest, digest_of
 from tests.golden.replica_fold import folded_history

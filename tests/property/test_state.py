@@ -20,11 +20,12 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.encode import encode_batch, encode_message, metadata_record
-from kraftlog.state.image import image_at, steps
+from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.reading import decoded
 from kraftlog.state.replay import Origin, Replay
 from tests.canonical import canonical_lines
+from tests.definition import steps
 from tests.golden.cases import Replica
 from tests.golden.digest import Digest, digest_of
 

@@ -19,11 +19,11 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at, read_log, steps
+from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import LogCoverage, scan
-from kraftlog.state.reading import load_snapshot
 from kraftlog.state.replay import Replay
 from kraftlog.state.write import losses
+from tests.definition import load_snapshot, read_log, steps
 from tests.golden.cases import REPLICAS, Replica
 
 CLEAR = Redactor(None)

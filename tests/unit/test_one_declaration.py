@@ -355,16 +355,12 @@ def test_a_delta_table(copy: Path) -> None:
 def test_a_state_table(copy: Path) -> None:
     program = """
         from kraftlog.contracts.suites import table_suites
-        from kraftlog.decode.redaction import Redactor
-        from kraftlog.log.directory import find_replicas
         from kraftlog.message.catalogue import spec_of
         from kraftlog.metrics.compaction import KEYS
         from kraftlog.pipeline.every_table import all_tables
-        from kraftlog.state.log_coverage import scan
         from kraftlog.state.encode import encode_batch, metadata_record
         from kraftlog.state.history import History
-        from kraftlog.state.image import steps
-        from kraftlog.state.replay import Replay
+        from kraftlog.state.replay import Origin, Replay
 
         folder = Path("log/1/__cluster_metadata-0")
         folder.mkdir(parents=True)
@@ -378,9 +374,10 @@ def test_a_state_table(copy: Path) -> None:
             assert code == 0, text
             return [json.loads(line) for line in text.splitlines()]
 
-        history, coverage = History(), scan(find_replicas(["log"])[0])
-        for step in steps(coverage, Replay(), 0, 3, Redactor(None)):
-            history.take(step.seen)
+        history, replay = History(), Replay()
+        for at, (one, two) in enumerate(values):
+            origin = Origin(at, 1000 + at, 1, spec.type)
+            history.take(replay.apply(origin, dict(name=one, value=two)))
         history.close()
         ((name, versions),) = history.rows()
         checkpoint, code = printed("checkpoint", "log/1", "--at", "2", "--out", "written")

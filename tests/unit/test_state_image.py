@@ -13,9 +13,9 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at, offset_at_time, steps
+from kraftlog.state.image import image_at, offset_at_time
 from kraftlog.state.log_coverage import LogCoverage, rebuildable, scan
-from kraftlog.state.reading import load_snapshot
+from tests.definition import load_snapshot, steps
 from tests.golden.cases import Replica
 
 CLEAR = Redactor(None)

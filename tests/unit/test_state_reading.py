@@ -17,14 +17,13 @@ from kraftlog.state.reading import (
     DEFAULT_LIMITS,
     UNMASKED,
     LogBatch,
-    feed,
     find_snapshots,
-    load_snapshot,
     log_files,
     read_batches,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Replay
 from kraftlog.state.suspects import NewVersions
+from tests.definition import feed, load_snapshot
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,

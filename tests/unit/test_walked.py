@@ -13,9 +13,8 @@ from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.quorum.detect import JUDGED_BODIES, remarkable
-from kraftlog.quorum.history import ahead
 from kraftlog.state.encode import encode_batch, metadata_record
-from kraftlog.state.window import RecordWindow
+from kraftlog.state.window import RecordWindow, ahead
 from tests.golden.cases import Replica
 from tests.property.engines import DECOMPRESSED_LIMIT, MASKED, flipped, sealed, window_of, windows
 

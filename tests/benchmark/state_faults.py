@@ -1,0 +1,180 @@
+"""State faults behind the last record of a long log, on all replicas: is each found where it is, is nothing
+skipped, is nothing else critical; and do `audit`, `run`, and `audit --lake` of that run say the same?
+
+    .venv/bin/python -m tests.benchmark.state_faults --size 1G
+
+In: the log of `tests.benchmark.quorums`, three times, each fault in a batch of its own behind its last
+record. Out: what was expected, or an AssertionError.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.state.declare import Data
+from kraftlog.state.image import Image, image_at
+from kraftlog.state.log_coverage import scan
+from tests.benchmark.inputs import DATA, parse_size
+from tests.benchmark.pipeline import PROGRAM
+from tests.benchmark.quorums import log_folder, quorum
+from tests.unit.audit_logs import Batch, Node, producer_ids, topic, uuid_text
+from tests.unit.test_long_history import record
+
+_NODES = (1, 2, 3)
+_PAUSE_MS = 600_000
+"""So long nothing happens before the faults: they are no part of what came before."""
+_NEVER, _TWIN, _DOUBLED = 251, 252, 253
+"""Numbers of topics that the log does not know."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Values of one batch, and which of them makes which check fail."""
+
+    check: str
+    values: tuple[bytes, ...]
+    at: int = 0
+
+
+def faults(image: Image, end: int) -> Iterator[Fault]:
+    """One of each kind; nine tenths of all topics go last."""
+    state = image.state
+    partitions = state.rows("partitions")
+    key = max(partitions)
+    held = partitions[key]
+    brokers = sorted(one for (one,) in state.rows("brokers"))
+    outside = next(one for one in brokers if one not in held["replicas"])
+    yield Fault("references_exist", (_change((uuid_text(_NEVER), 0), leader=1),))
+    yield Fault("isr_within_replicas", (_change(key, isr=[held["leader"], outside]),))
+    doubled = (topic("doubled", _DOUBLED), _partition(uuid_text(_DOUBLED), [brokers[0]] * 2))
+    yield Fault("isr_within_replicas", doubled, 1)
+    yield Fault("producer_ids_increase", (producer_ids(1 << 50), producer_ids(1 << 49)), 1)
+    name = state.rows("topics")[key[:1]]["name"]
+    twin = (topic(name, _TWIN), _partition(uuid_text(_TWIN), brokers[:1]))
+    yield Fault("topic_identity_unique", twin)
+    known = state.rows("brokers")[(brokers[0],)]
+    yield Fault("broker_epoch_is_offset", (_registered(known, end + (1 << 40)),))
+    topics = sorted(state.rows("topics"))
+    gone = topics[: len(topics) * 9 // 10]
+    yield Fault("mass_deletion", tuple(_removed(one) for (one,) in gone))
+
+
+def _change(key: tuple[Any, ...], **fields: Any) -> bytes:
+    nothing = {
+        "isr": None, "leader": -2, "replicas": None, "removingReplicas": None,
+        "addingReplicas": None, "leaderRecoveryState": -1, "directories": None,
+        "eligibleLeaderReplicas": [], "lastKnownElr": [],
+    }  # fmt: skip
+    data = {"topicId": key[0], "partitionId": key[1]} | nothing | fields
+    return record("PARTITION_CHANGE_RECORD", 2, **data)
+
+
+def _partition(topic_id: str, replicas: list[int]) -> bytes:
+    return record(
+        "PARTITION_RECORD", 1, topicId=topic_id, partitionId=0, replicas=replicas,
+        isr=replicas[:1], removingReplicas=[], addingReplicas=[], leader=replicas[0], leaderEpoch=0,
+        partitionEpoch=0, leaderRecoveryState=0, directories=[uuid_text(9)] * len(replicas),
+    )  # fmt: skip
+
+
+def _registered(known: Data, epoch: int) -> bytes:
+    return record("REGISTER_BROKER_RECORD", 3, **{**known, "brokerEpoch": epoch})
+
+
+def _removed(topic_id: str) -> bytes:
+    return record("REMOVE_TOPIC_RECORD", 0, topicId=topic_id)
+
+
+def write(source: Path, root: Path, injected: Sequence[Fault], image: Image) -> dict[int, str]:
+    """Three voters with the log of one; gives the check that must fail, by offset."""
+    expected: dict[int, str] = {}
+    end, ms = image.end_offset, image.timestamp + _PAUSE_MS
+    batches = []
+    for index, one in enumerate(injected):
+        batches.append(Batch(end, image.epoch, one.values, ms=ms + index * _PAUSE_MS))
+        expected[end + one.at] = one.check
+        end = batches[-1].end
+    for number in _NODES:
+        node = Node(root, number)
+        for file in log_folder(source).iterdir():
+            if file.name != "quorum-state":
+                shutil.copy(file, node.folder)
+        with max(node.folder.glob("*.log")).open("ab") as segment:
+            segment.writelines(one.raw() for one in batches)
+        node.quorum_state(leaderId=1, leaderEpoch=image.epoch)
+        node.meta()
+    return expected
+
+
+def told(*words: str) -> list[dict[str, Any]]:
+    """The lines of a command, which must not end in an error."""
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _lines(found: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines about records, without what says when and whence they were told."""
+    left_out = {"run_number", "source"}
+    return sorted(
+        json.dumps({key: one for key, one in row.items() if key not in left_out}, sort_keys=True)
+        for row in found
+    )
+
+
+def judge(name: str, found: Sequence[dict[str, Any]], expected: dict[int, str]) -> None:
+    """Everything that was injected is found, and nothing else is critical."""
+    failed = [one for one in found if one["result"] == "failed" and one.get("offset") in expected]
+    held = {one["offset"]: one["check"] for one in failed}
+    assert held == expected, f"{name}: {held} and not {expected}"
+    others = [
+        one
+        for one in found
+        if one["result"] == "failed" and one["severity"] == "critical" and one not in failed
+    ]
+    assert not others, f"{name}: also critical: {others[:3]}"
+    skipped = [
+        one["check"]
+        for one in found
+        if one["result"] == "skipped" and one["check"] in held.values()
+    ]
+    assert not skipped, f"{name}: skipped: {skipped}"
+    print(
+        f"{name}: {len(found)} lines, {len(held)} of {len(expected)} found, nothing else critical",
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmark.state_faults", description=__doc__
+    )
+    parser.add_argument("--size", type=parse_size, default="100M", help="of the log (100M)")
+    size = parser.parse_args().size
+    source, work = quorum(size) / "replicas/1", DATA / "work"
+    coverage = scan(find_replicas([str(source)])[0])
+    image = image_at(coverage, None, Redactor(None))
+    print(f"behind {image.end_offset:,} records:", flush=True)
+    for name, injected in (("nothing", []), ("faults", list(faults(image, image.end_offset)))):
+        shutil.rmtree(work, ignore_errors=True)
+        root, lake = work / "replicas", work / "lake"
+        expected = write(source, root, injected, image)
+        by_files = told("audit", "--input", str(root), "--format", "json")
+        judge(f"{name}, audit", by_files, expected)
+        told("run", "--input", str(root), "--lake", str(lake))
+        by_lake = told("audit", "--input", str(root), "--lake", str(lake), "--format", "json")
+        judge(f"{name}, audit --lake", by_lake, expected)
+        assert _lines(by_files) == _lines(by_lake), "they say different things"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
