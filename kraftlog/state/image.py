@@ -73,10 +73,9 @@ def image_at(
     if base is not None:
         start, last = base.end_offset, LastBatch(base.epoch, base.last_contained_timestamp)
         for part in ahead(snapshot_parts(base, redactor, limits)):
-            faults.take(known, part)
-    faults.are_of_a_log()
+            faults.take(known, part, of_log=False)
     for part in ahead(log_parts(coverage.replica, start, end, redactor, limits)):
-        faults.take(known, part)
+        faults.take(known, part, of_log=True)
         last = part.last
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in coverage.snapshots), default=0)
@@ -103,28 +102,18 @@ def _state_of(known: Known) -> State:
 
 
 class _Faults:
-    """The records that have no effect, in order; a `known.Watcher`. A checkpoint's have no offset of
-    their own.
-    """
+    """The records that have no effect, in order; a `known.Watcher`."""
 
     def __init__(self) -> None:
         self.found: list[FaultyRecord] = []
         self._new: list[FaultyRecord] = []
-        self._is_of_log = False
 
-    def are_of_a_log(self) -> None:
-        """What follows comes from a log."""
-        self._is_of_log = True
-
-    def take(self, known: Known, part: ReadPart) -> None:
-        """Apply the records of a part."""
+    def take(self, known: Known, part: ReadPart, *, of_log: bool) -> None:
+        """Apply the records of a part; a checkpoint's have no offset of their own."""
         self._new = [*part.faults, *unknown_partitions(part.window)]
         known.advance(part.window, self)
         self._new.sort(key=lambda one: one.origin.offset or 0)
-        for one in self._new:
-            self.found.append(
-                one if self._is_of_log else one._replace(origin=one.origin._replace(offset=None))
-            )
+        self.found += self._new if of_log else map(_without_offset, self._new)
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -143,6 +132,10 @@ class _Faults:
         """See `known.Watcher`."""
         if one.fault is not None:
             self._new.append(one.fault)
+
+
+def _without_offset(one: FaultyRecord) -> FaultyRecord:
+    return one._replace(origin=one.origin._replace(offset=None))
 
 
 def _check(coverage: LogCoverage, offset: int) -> None:

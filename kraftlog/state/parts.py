@@ -5,6 +5,7 @@ offset once. What cannot be read is told beside them. Memory: one part.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import Decoded
 from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault
@@ -23,10 +23,14 @@ from kraftlog.state.arrow_events import in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.state.reading import Snapshot, log_files
 from kraftlog.state.replay import FaultyRecord, Origin, unknown_record
+from kraftlog.state.tables import NO_EFFECT
 from kraftlog.state.window import WINDOW_RECORDS, GatheredRows, RecordWindow
 
 Longs = npt.NDArray[np.int64]
 _LAST_OFFSET = (1 << 63) - 1
+_OF_LAST = ("base_offset", "last_offset_delta", "batch_leader_epoch", "max_timestamp")
+PART_BYTES = 128 << 20
+"""So many bytes of columns make a part, however few the records are."""
 
 
 class LastBatch(NamedTuple):
@@ -38,6 +42,12 @@ class LastBatch(NamedTuple):
     timestamp: int
     start_offset: int = 0
     end_offset: int = 0
+
+    @classmethod
+    def of(cls, header: np.void) -> "LastBatch":
+        """By the batch's header."""
+        base, delta, epoch, newest = (int(header[one]) for one in _OF_LAST)
+        return cls(epoch, newest, base, base + delta + 1)
 
     def inside(self, offset: int) -> tuple[int, int] | None:
         """The batch's offsets, where an offset lies inside of it."""
@@ -75,20 +85,50 @@ def _windows(file: LogFile, limits: Limits) -> Iterator[Window]:
     return (one for one in walk_file(file, limits) if isinstance(one, Window))
 
 
+class _Taken:
+    """Rows that come together to a part, and what could not be read among them."""
+
+    def __init__(self, redactor: Redactor, limits: Limits) -> None:
+        self._redactor, self._limits = redactor, limits
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin the next part."""
+        self.rows, self.faults = GatheredRows(), list[FaultyRecord]()
+
+    def take(
+        self, file: LogFile, window: Window, chosen: Longs | None, first: Longs | None
+    ) -> Iterator[int]:
+        """Take in batches of a window; yields the index of the last one each time that what it has
+        gathered may be a part. `first`: how many records of a checkpoint lie before each batch.
+        """
+        limit = self._limits.decompressed_size_bytes
+        indexes = None if chosen is None else chosen.tolist()
+        for one in decode_window(window, None, self._redactor, limit, chosen=indexes):
+            records = {name: rows for name, rows in one.records.items() if name not in NO_EFFECT}
+            self.rows.add([replace(one, records=records)], first)
+            self.faults += [_faulty(file, window, fault) for fault in one.faults]
+            yield int(one.indexes[-1])
+
+    def is_enough(self, record_count: int) -> bool:
+        """Whether it is time for a part."""
+        return record_count >= WINDOW_RECORDS or self.rows.size_bytes >= PART_BYTES
+
+
 class _Reader:
-    """Takes in a log window by window: parts are about as large as the windows of a history. Where a
-    batch begins before the end of the one before it, a new part begins, and is cut to what is new.
+    """Takes in a log window by window. Where a batch begins before the end of the one before it, a
+    new part begins, and is cut to what is new.
     """
 
     def __init__(self, start: int, end: int, redactor: Redactor, limits: Limits) -> None:
         self.reached, self._end = start, end
-        self._redactor, self._limits = redactor, limits
-        self._new()
+        self._taken = _Taken(redactor, limits)
+        self._begin()
 
-    def _new(self) -> None:
+    def _begin(self) -> None:
         self._begun = self._first = self.reached
-        self._gathered, self._faults = GatheredRows(), list[FaultyRecord]()
         self._last = LastBatch(-1, -1)
+        self._taken.clear()
 
     def read(self, file: LogFile, window: Window) -> Iterator[ReadPart]:
         """Take in the batches of a window that hold what has not been read yet."""
@@ -100,37 +140,26 @@ class _Reader:
         chosen = chosen[reached[chosen] < self._end]
         if (base[chosen] > reached[chosen]).any():
             raise InputError(f"{file.path}: it changed while it was read; copy it again")
-        overlaps = np.flatnonzero(base[chosen] < reached[chosen])
-        for some in np.split(chosen, overlaps):
+        for some in np.split(chosen, np.flatnonzero(base[chosen] < reached[chosen])):
             if not len(some):
                 continue
-            if base[some[0]] < self.reached:  # the first batch that holds an offset counts
+            if base[some[0]] < self.reached:
                 yield from self.part()
                 self._first = int(base[some[0]])
-            self._add(file, window, some)
-            last = some[-1]
-            self.reached = int(after[last])
-            epoch, newest = (
-                int(headers[one][last]) for one in ("batch_leader_epoch", "max_timestamp")
-            )
-            self._last = LastBatch(epoch, newest, int(base[last]), self.reached)
-            if self.reached - self._begun >= WINDOW_RECORDS:
-                yield from self.part()
-
-    def _add(self, file: LogFile, window: Window, some: Longs) -> None:
-        limit = self._limits.decompressed_size_bytes
-        for one in decode_window(window, None, self._redactor, limit, chosen=some.tolist()):
-            self._gathered.add([one], None)
-            self._faults += _unreadable(file, window, one)
+            for last in self._taken.take(file, window, some, None):
+                self.reached = int(after[last])
+                self._last = LastBatch.of(headers[last])
+                if self._taken.is_enough(self.reached - self._begun):
+                    yield from self.part()
 
     def part(self) -> Iterator[ReadPart]:
         """What has been read since the last part, if anything."""
         end = min(self.reached, self._end)
         if self._begun < end:
-            window = self._gathered.window(self._first, self.reached)
-            faults = [one for one in self._faults if _lies_in(one, self._begun, end)]
+            window = self._taken.rows.window(self._first, self.reached)
+            faults = [one for one in self._taken.faults if _lies_in(one, self._begun, end)]
             yield ReadPart(window.between(self._begun, end), faults, self._last)
-        self._new()
+        self._begin()
 
 
 def _lies_in(fault: FaultyRecord, start: int, end: int) -> bool:
@@ -140,24 +169,19 @@ def _lies_in(fault: FaultyRecord, start: int, end: int) -> bool:
 
 def snapshot_parts(snapshot: Snapshot, redactor: Redactor, limits: Limits) -> Iterator[ReadPart]:
     """The records of a checkpoint."""
-    gathered, faults, number, begun = GatheredRows(), list[FaultyRecord](), 0, 0
+    taken, before, begun, end = _Taken(redactor, limits), 0, 0, 0
     last = LastBatch(snapshot.epoch, snapshot.last_contained_timestamp)
     for window in _windows(snapshot.file, limits):
         counts = window.batches.headers["record_count"].astype(np.int64)
-        for one in decode_window(window, None, redactor, limits.decompressed_size_bytes):
-            gathered.add([one], number + np.cumsum(counts) - counts)
-            faults += _unreadable(snapshot.file, window, one)
-        number += int(counts.sum())
-        if number - begun >= WINDOW_RECORDS:
-            yield ReadPart(gathered.window(begun, number), faults, last)
-            gathered, faults, begun = GatheredRows(), [], number
-    yield ReadPart(gathered.window(begun, number), faults, last)
-
-
-def _unreadable(file: LogFile, window: Window, decoded: Decoded) -> Iterator[FaultyRecord]:
-    """The records that could not be decoded."""
-    for fault in decoded.faults:
-        yield _faulty(file, window, fault)
+        first = before + np.cumsum(counts) - counts
+        for index in taken.take(snapshot.file, window, None, first):
+            end = int(first[index] + counts[index])
+            if taken.is_enough(end - begun):
+                yield ReadPart(taken.rows.window(begun, end), taken.faults, last)
+                taken.clear()
+                begun = end
+        before = end
+    yield ReadPart(taken.rows.window(begun, end), taken.faults, last)
 
 
 def _faulty(file: LogFile, window: Window, fault: Fault) -> FaultyRecord:

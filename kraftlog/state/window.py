@@ -114,11 +114,12 @@ def _with_offsets(rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.Re
 
 @dataclass(slots=True)
 class GatheredRows:
-    """Rows that come together to a window."""
+    """Rows that come together to a window, and how many bytes they have."""
 
     rows: dict[tuple[bool, str], list[pa.RecordBatch]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    size_bytes: int = 0
 
     def add(self, decoded: Iterable[Decoded], first_of_batch: npt.NDArray[np.int64] | None) -> None:
         """Take in records of a log; of a checkpoint with how many lie before each batch of their
@@ -134,7 +135,9 @@ class GatheredRows:
                             else numbered(rows, first_of_batch)
                         )
                         kept = window_columns(name, there.schema.names)
-                        self.rows[is_control, name].append(there.select(kept))
+                        part = there.select(kept)
+                        self.rows[is_control, name].append(part)
+                        self.size_bytes += part.nbytes
 
     def window(self, start: int, end: int) -> RecordWindow:
         """Everything that was taken in."""

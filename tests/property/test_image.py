@@ -11,30 +11,31 @@ from hypothesis import strategies as st
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER, segment_name
+from kraftlog.log.segment import Limits
 from kraftlog.state.encode import encode_batch, metadata_record
 from kraftlog.state.image import image_at
 from kraftlog.state.log_coverage import LogCoverage, scan
+from kraftlog.state.reading import DEFAULT_LIMITS
 from kraftlog.state.window import WINDOW_RECORDS
 from tests.definition import defined_at, read_log
-from tests.golden.cases import REPLICAS, Replica
+from tests.golden.cases import CASES, DATA
 from tests.property.engines import sealed
 from tests.property.test_state_history import Record, histories, spec
 from tests.property.wild import Wild
 
 CLEAR = Redactor(None)
-SAMPLED = 12
-"""So many offsets of a golden log."""
 
 
-@pytest.fixture(params=(3, WINDOW_RECORDS), autouse=True)
+@pytest.fixture(params=(3, WINDOW_RECORDS), ids=("small", "large"))
 def part_records(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small parts, so that states go on from one to the next; and large ones."""
     monkeypatch.setattr("kraftlog.state.parts.WINDOW_RECORDS", request.param)
 
 
-def assert_defined(coverage: LogCoverage, offset: int) -> None:
+def assert_defined(coverage: LogCoverage, offset: int, limits: Limits = DEFAULT_LIMITS) -> None:
     """The image at an offset is the definition's, with its faults and its open transaction."""
-    image, replay = image_at(coverage, offset, CLEAR), defined_at(coverage, offset, CLEAR)
+    image = image_at(coverage, offset, CLEAR, limits=limits)
+    replay = defined_at(coverage, offset, CLEAR)
     assert image.state == replay.state
     assert image.open_since == replay.open_since
     assert list(image.faults) == replay.faults
@@ -59,8 +60,9 @@ def encoded(log: list[Record], base: int) -> bytes:
     return encode_batch(records, base, 3, 1_000_000 + base)
 
 
+@pytest.mark.usefixtures("part_records")
 @given(histories, st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_of_a_log_with_everything_abnormal(log: list[Record], chance: Random) -> None:
     """Cut into batches and segments anywhere; some batches begin before the end of the last."""
     batches: list[tuple[int, bytes]] = []
@@ -80,7 +82,8 @@ def test_of_a_log_with_everything_abnormal(log: list[Record], chance: Random) ->
             assert_defined(coverage, offset)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.usefixtures("part_records")
+@pytest.mark.parametrize("seed", range(15))
 def test_of_records_that_cannot_be_read(seed: int, tmp_path: Path) -> None:
     """Bytes flipped below a CRC that is right, and values that no broker writes."""
     chance = Random(seed)
@@ -98,13 +101,13 @@ def test_of_records_that_cannot_be_read(seed: int, tmp_path: Path) -> None:
         assert_defined(coverage, offset)
 
 
-@pytest.mark.parametrize("replica", REPLICAS, ids=str)
-def test_of_golden_logs(replica: Replica) -> None:
-    coverage = scan(find_replicas([str(replica.folder)])[0])
-    chance = Random(str(replica))
-    offsets = [offset for low, high in coverage.restorable() for offset in (low, high)]
-    for _ in range(SAMPLED):
-        low, high = chance.choice(coverage.restorable())
-        offsets.append(chance.randint(low, high))
-    for offset in sorted({*offsets}):
-        assert_defined(coverage, offset)
+@pytest.mark.parametrize("case", CASES)
+def test_of_golden_logs(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is known begins and ends, and in between, of one replica of each."""
+    chance = Random(case)
+    monkeypatch.setattr("kraftlog.state.parts.WINDOW_RECORDS", chance.choice([20, 300]))
+    replica = chance.choice(find_replicas([str(DATA / case / "replicas")]))
+    coverage, limits = scan(replica), Limits(window_size_bytes=chance.choice([4096, 1 << 22]))
+    low, high = chance.choice(coverage.restorable())
+    for offset in {low, chance.randint(low, high), high}:
+        assert_defined(coverage, offset, limits)
