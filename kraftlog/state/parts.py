@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
+from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
@@ -72,17 +73,21 @@ def log_parts(
 
     Raises InputError where the log has changed since it was looked at.
     """
-    reader = _Reader(start, min(end, _LAST_OFFSET), redactor, limits)
+    stop = min(end, _LAST_OFFSET)
+    reader = _Reader(start, stop, redactor, limits)
     for file in log_files(replica, start):
-        if reader.reached >= end:
+        if reader.reached >= stop:
             break
-        for window in _windows(file, limits):
-            yield from reader.read(file, window)
+        for found in walk_file(file, limits):
+            if isinstance(found, Window):
+                yield from reader.read(file, found)
+    if reader.reached < stop:
+        raise _changed(replica.folder)
     yield from reader.part()
 
 
-def _windows(file: LogFile, limits: Limits) -> Iterator[Window]:
-    return (one for one in walk_file(file, limits) if isinstance(one, Window))
+def _changed(path: str) -> InputError:
+    return InputError(f"{path}: it changed while it was read; copy it again")
 
 
 class _Taken:
@@ -139,7 +144,7 @@ class _Reader:
         chosen = np.flatnonzero(valid & (after > reached) & (base < self._end))
         chosen = chosen[reached[chosen] < self._end]
         if (base[chosen] > reached[chosen]).any():
-            raise InputError(f"{file.path}: it changed while it was read; copy it again")
+            raise _changed(file.path)
         for some in np.split(chosen, np.flatnonzero(base[chosen] < reached[chosen])):
             if not len(some):
                 continue
@@ -168,10 +173,12 @@ def _lies_in(fault: FaultyRecord, start: int, end: int) -> bool:
 
 
 def snapshot_parts(snapshot: Snapshot, redactor: Redactor, limits: Limits) -> Iterator[ReadPart]:
-    """The records of a checkpoint."""
-    taken, before, begun, end = _Taken(redactor, limits), 0, 0, 0
+    """The records of a checkpoint. Raises InputError where it has changed since it was looked at."""
+    taken, before, begun, end, read = _Taken(redactor, limits), 0, 0, 0, 0
     last = LastBatch(snapshot.epoch, snapshot.last_contained_timestamp)
-    for window in _windows(snapshot.file, limits):
+    for window in walk_file(snapshot.file, limits):
+        if isinstance(window, Fault):
+            raise _changed(snapshot.file.path)
         counts = window.batches.headers["record_count"].astype(np.int64)
         first = before + np.cumsum(counts) - counts
         for index in taken.take(snapshot.file, window, None, first):
@@ -180,8 +187,14 @@ def snapshot_parts(snapshot: Snapshot, redactor: Redactor, limits: Limits) -> It
                 yield ReadPart(taken.rows.window(begun, end), taken.faults, last)
                 taken.clear()
                 begun = end
-        before = end
+        before, read = end, int(window.batches.positions[-1] + _size(window.batches.headers[-1]))
+    if read != snapshot.file.size_bytes:
+        raise _changed(snapshot.file.path)
     yield ReadPart(taken.rows.window(begun, end), taken.faults, last)
+
+
+def _size(header: np.void) -> int:
+    return int(header["length"]) + PREFIX_SIZE
 
 
 def _faulty(file: LogFile, window: Window, fault: Fault) -> FaultyRecord:

@@ -5,6 +5,7 @@ several replicas.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kraftlog.state.image import image_at, offset_at_time
 from kraftlog.state.log_coverage import LogCoverage, rebuildable, scan
 from tests.definition import load_snapshot, steps
 from tests.golden.cases import Replica
+from tests.unit.audit_logs import batch_starts
 
 CLEAR = Redactor(None)
 SNAPSHOTS = Replica("synthetic-snapshots", "0")
@@ -170,6 +172,26 @@ def test_the_state_at_a_time() -> None:
     assert offset_at_time(covered(SNAPSHOTS.folder), 1 << 60) > 0
     with pytest.raises(InputError, match="begins after that time"):
         offset_at_time(covered(SNAPSHOTS.folder), 0)
+
+
+def first_half(raw: bytes) -> bytes:
+    """Whole batches, no footer."""
+    starts = batch_starts(raw)
+    return raw[: starts[len(starts) // 2]]
+
+
+@pytest.mark.parametrize("kind", ["log", "checkpoint"])
+@pytest.mark.parametrize("change", [first_half, lambda raw: raw[:-1], lambda raw: bytes(len(raw))])
+def test_files_that_change_meanwhile_give_no_state(
+    kind: str, change: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    folder = copied(SNAPSHOTS, tmp_path)
+    coverage = covered(folder)
+    file = sorted(folder.glob(f"*/*.{kind}"))[-1]
+    file.chmod(0o600)
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(InputError, match="changed while it was read"):
+        image_at(coverage, None, CLEAR)
 
 
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
