@@ -30,7 +30,6 @@ from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.state.replay import Replay, Visible
-from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import OPERATIONS, TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow
@@ -180,7 +179,7 @@ class _Lineage:
             reached = min(offset, window.end_offset)
         if known.small.open_since is not None and begins < known.small.open_since:
             return self._known_at(begin, after, known.small.open_since)
-        state = self._state_of(known, None)
+        state = known.rows()
         topics = state.rows("topics").items()
         changes = tuple(Change("topics", key, None, value) for key, value in topics)
         moment = Moment(self.name, begins, 0, 0, SNAPSHOT, changes, reached - 1)
@@ -192,16 +191,12 @@ class _Lineage:
             raise InputError(f"{view.path}: cannot be read to its end; copy it again")
         return known
 
-    def _state_of(self, known: Known, topic: str | None) -> State:
-        """A state with its partitions as rows; with those of one topic where it is named."""
-        state = known.small.state.fork()
-        standing, keys = known.visible, known.visible.keys
-        if topic is not None:
-            self._take_ids(state)
-            keys = standing.of_topics(self.ids)
-        for key, value in by_key(standing.versions(np.sort(keys))).items():
-            state.set("partitions", key, value)
-        return state
+    def _begun_with(self, known: Known) -> State:
+        """A state with its partitions as rows; with those of the topic alone that is asked for."""
+        if self.source.topic is None:
+            return known.rows()
+        self._take_ids(known.small.state)
+        return known.rows(np.sort(known.visible.of_topics(self.ids)))
 
     def _take_ids(self, state: State) -> None:
         topic = self.source.topic
@@ -211,7 +206,7 @@ class _Lineage:
 
     def _begin(self, view: SnapshotView) -> _Begun:
         """A snapshot as the base, and what it holds."""
-        state, tables = self._state_of(self._loaded(view), self.source.topic), self.source.tables
+        state, tables = self._begun_with(self._loaded(view)), self.source.tables
         changes = tuple(
             Change(table, key, None, value)
             for table, key, value in state

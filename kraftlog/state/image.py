@@ -20,7 +20,6 @@ from kraftlog.state.log_coverage import LogCoverage
 from kraftlog.state.parts import LastBatch, ReadPart, log_parts, snapshot_parts, unknown_partitions
 from kraftlog.state.reading import DEFAULT_LIMITS, LogBatch, Snapshot, log_files, read_batches
 from kraftlog.state.replay import FaultyRecord
-from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.window import ahead
@@ -80,7 +79,7 @@ def image_at(
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in coverage.snapshots), default=0)
     return Image(
-        _state_of(known),
+        known.rows(),
         coverage.replica.label,
         end,
         last.epoch,
@@ -91,14 +90,6 @@ def image_at(
         committed_offset,
         last.inside(end),
     )
-
-
-def _state_of(known: Known) -> State:
-    """What everyone may see, in rows."""
-    state, standing = known.small.state, known.visible
-    for key, value in by_key(standing.versions(standing.keys)).items():
-        state.set("partitions", key, value)
-    return state
 
 
 class _Faults:

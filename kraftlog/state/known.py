@@ -23,7 +23,8 @@ from kraftlog.state.outline import (
 )
 from kraftlog.state.partition_events import coded, distinct
 from kraftlog.state.replay import Replay
-from kraftlog.state.standing import Longs, Standing, Topics
+from kraftlog.state.standing import Longs, Standing, Topics, by_key
+from kraftlog.state.state import State
 from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.state.versions import CHANGE, PUT, as_base
@@ -62,6 +63,16 @@ class Known:
         twin.small = self.small.goes_on()
         twin.partitions, twin._before = self.partitions, self._before
         return twin
+
+    def rows(self, keys: Longs | None = None) -> State:
+        """What everyone may see, as a state in rows; of the partitions those of some keys, in order
+        (None: all).
+        """
+        state, standing = self.small.state.fork(), self.visible
+        versions = standing.versions(standing.keys if keys is None else keys)
+        for key, value in by_key(versions).items():
+            state.set("partitions", key, value)
+        return state
 
     def advance(self, window: RecordWindow, watcher: Watcher | None = None) -> None:
         """Take in the records of a window that begins where the last one ended."""
