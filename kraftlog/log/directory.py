@@ -140,9 +140,16 @@ def _leads_on(entry: FolderEntry, root: str) -> bool:
     if entry.is_folder and _is_outside(entry, root):
         tell_once(f"{entry.path}: {_OUTSIDE}, and is left out")
         return False
+    if entry.is_regular and names.is_archive(entry.name):
+        _tell_packed(entry)
     if entry.problem is not None and not entry.is_regular:
         tell_once(f"{entry.path}: {entry.problem}; it is left out")
     return entry.is_folder
+
+
+def _tell_packed(entry: FolderEntry) -> None:
+    """Copies often come as archives; what is in one is not looked at."""
+    tell_once(f"{entry.path}: it is packed, and is left out; unpack it first")
 
 
 IS_FOLDER = "it is a folder, not a file"
@@ -155,6 +162,8 @@ def _is_outside(entry: FolderEntry, folder: str) -> bool:
 
 
 def _single_file(root: str, entry: FolderEntry) -> Replica:
+    if names.is_packed(entry.name):
+        raise InputError(f"{root} is packed: unpack it first, and name what was in it")
     kind = classify(entry.name).kind
     if kind not in names.RECORD_KINDS and not (kind == names.UNKNOWN and _holds_batches(entry)):
         raise InputError(
@@ -179,7 +188,11 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     parent = folder.path.rsplit("/", 1)[0]
     label = _label(root, folder.path)
     try:
-        inside = [_log_file(label, entry, root) for entry in list_folder(folder.path)]
+        entries = list_folder(folder.path)
+        for entry in entries:
+            if names.is_packed(entry.name):
+                _tell_packed(entry)
+        inside = [_log_file(label, entry, root) for entry in entries]
     except FileNotFoundError:
         inside = []
     except OSError as error:

@@ -82,6 +82,23 @@ class FileName:
     form: str | None = None
 
 
+_ARCHIVE = (".tar", ".tgz", ".zip", ".7z", ".rar")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file holds folders, by its name."""
+    plain = name.lower()
+    for one in _COMPRESSED:
+        plain = plain.removesuffix(one)
+    return plain.endswith(_ARCHIVE)
+
+
+def is_packed(name: str) -> bool:
+    """Whether a file is an archive, or compressed, by its name: its bytes say nothing as they are."""
+    return is_archive(name) or name.lower().endswith(_COMPRESSED)
+
+
 def classify(name: str) -> FileName:
     """The kind of a file, by its name alone."""
     if name in _FIXED_NAMES:

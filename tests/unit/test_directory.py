@@ -283,3 +283,30 @@ def test_a_log_folder_without_files_is_a_replica(tmp_path: Path) -> None:
     (tmp_path / "node-1" / names.LOG_FOLDER).mkdir(parents=True)
     (found,) = find_replicas([str(tmp_path)])
     assert (found.label, found.files) == ("node-1", ())
+
+
+@pytest.mark.parametrize(
+    "name", ["q.tar", "q.tgz", "q.TAR.GZ", "q.zip", f"{SEGMENT}.gz", "q.tar.zst"]
+)
+def test_a_packed_file_is_no_log(name: str, tmp_path: Path) -> None:
+    """An archive of a log holds whole batches, between bytes of its own."""
+    batch = encode_batch([], 0, 1, 1)
+    (tmp_path / name).write_bytes(bytes(512) + batch + bytes(512))
+    with pytest.raises(InputError, match="is packed: unpack it first"):
+        find_replicas([str(tmp_path / name)])
+
+
+def test_what_is_packed_is_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Archives of nodes, and compressed files of a log; not the compressed logs of a server."""
+    packed = [
+        tmp_path / "3.tar.gz",
+        make_log(tmp_path / "1", SEGMENT, f"{SEGMENT}.gz") / f"{SEGMENT}.gz",
+    ]
+    (tmp_path / "3.tar.gz").write_bytes(b"1234")
+    (tmp_path / "server.log.gz").write_bytes(b"1234")
+    assert labels(tmp_path) == ["1"]
+    told = capsys.readouterr().err
+    assert all(f"{one}: it is packed, and is left out; unpack it first" in told for one in packed)
+    assert "server.log" not in told
