@@ -27,6 +27,11 @@ from tests import kafka_judge
 from tests.kafka_judge import JAVA, JUDGE, PARTITION, JudgeMissing
 
 START_SECONDS = 120
+_OF_BROKERS = {
+    "inter.broker.listener.name": "BROKER",
+    # A broker ends itself after a minute in which it was not registered: not on a slow machine.
+    "initial.broker.registration.timeout.ms": 1000 * START_SECONDS,
+}
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = """\
 status = error
@@ -171,7 +176,7 @@ class Quorum:
             "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
             "log.dirs": node.data,
             "offsets.topic.replication.factor": 1,
-            **({"inter.broker.listener.name": "BROKER"} if node.is_broker else {}),
+            **(_OF_BROKERS if node.is_broker else {}),
             **self.settings,
             **{name.replace("_", "."): value for name, value in more.items()},
             **self._advertises(node),
