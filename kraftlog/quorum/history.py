@@ -88,7 +88,8 @@ class FileRecords:
             count = len(window.batches)
             if not _same_ids(window, chain.ids[first : first + count]):
                 return first
-            gathered.add(self._decoded(window), None)
+            for one in self._decoded(window):
+                gathered.add(one, None)
             first += count
         return first
 
@@ -102,7 +103,8 @@ class FileRecords:
                 return
             counts = window.batches.headers["record_count"].astype(np.int64)
             first_of_batch = number + np.cumsum(counts) - counts
-            gathered.add(self._decoded(window), first_of_batch)
+            for one in self._decoded(window):
+                gathered.add(one, first_of_batch)
             row, number = after, number + int(counts.sum())
             if number - begun >= self.window_records:
                 yield gathered.window(begun, number)

@@ -111,7 +111,7 @@ class _Taken:
         indexes = None if chosen is None else chosen.tolist()
         for one in decode_window(window, None, self._redactor, limit, chosen=indexes):
             records = {name: rows for name, rows in one.records.items() if name not in NO_EFFECT}
-            self.rows.add([replace(one, records=records)], first)
+            self.rows.add(replace(one, records=records), first)
             self.faults += [_faulty(file, window, fault) for fault in one.faults]
             yield int(one.indexes[-1])
 
@@ -141,8 +141,8 @@ class _Reader:
         base = headers["base_offset"].astype(np.int64)
         after = base + headers["last_offset_delta"] + 1
         reached = np.maximum.accumulate(np.append(self.reached, np.where(valid, after, 0)))[:-1]
-        chosen = np.flatnonzero(valid & (after > reached) & (base < self._end))
-        chosen = chosen[reached[chosen] < self._end]
+        is_new = valid & (after > reached)
+        chosen = np.flatnonzero(is_new & (np.maximum(base, reached) < self._end))
         if (base[chosen] > reached[chosen]).any():
             raise _changed(file.path)
         for some in np.split(chosen, np.flatnonzero(base[chosen] < reached[chosen])):

@@ -121,23 +121,18 @@ class GatheredRows:
     )
     size_bytes: int = 0
 
-    def add(self, decoded: Iterable[Decoded], first_of_batch: npt.NDArray[np.int64] | None) -> None:
+    def add(self, decoded: Decoded, first_of_batch: npt.NDArray[np.int64] | None) -> None:
         """Take in records of a log; of a checkpoint with how many lie before each batch of their
         window.
         """
-        for one in decoded:
-            for is_control, found in ((False, one.records), (True, one.control)):
-                for name, rows in found.items():
-                    if rows.num_rows:
-                        there = (
-                            placed(rows)
-                            if first_of_batch is None
-                            else numbered(rows, first_of_batch)
-                        )
-                        kept = window_columns(name, there.schema.names)
-                        part = there.select(kept)
-                        self.rows[is_control, name].append(part)
-                        self.size_bytes += part.nbytes
+        for is_control, found in ((False, decoded.records), (True, decoded.control)):
+            for name, rows in found.items():
+                if not rows.num_rows:
+                    continue
+                there = placed(rows) if first_of_batch is None else numbered(rows, first_of_batch)
+                part = there.select(window_columns(name, there.schema.names))
+                self.rows[is_control, name].append(part)
+                self.size_bytes += part.nbytes
 
     def window(self, start: int, end: int) -> RecordWindow:
         """Everything that was taken in."""
