@@ -40,9 +40,11 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.describe import described_of, of_one_cluster
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.quorum.rebuild import image_of
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.thresholds import thresholds_of
@@ -59,8 +61,7 @@ from kraftlog.simulate.staleness import staleness_rows
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences
-from kraftlog.state.image import Image, image_of
-from kraftlog.state.log_coverage import scan
+from kraftlog.state.image import Image
 
 __all__ = [
     "AuditResult",
@@ -167,8 +168,12 @@ class Copy:
             raise UsageError("an image is taken at an offset or at a time, not at both")
         view = self.copies.view
         known = committed_in(view, self.label).offset if self.label in view.by_label else None
-        coverage = scan(self.replica, self.copies.limits)
-        return image_of(coverage, at, at_ms, self.copies.redactor, known)
+        if self.label not in view.by_label:  # of another cluster than the copies that are looked at
+            view = Quorum(
+                collect([self.replica], self.copies.limits, self.copies.redactor, None, False)
+            )
+        held = Held.by(view, view.by_label[self.label])
+        return image_of(held, at, at_ms, self.copies.redactor, known)
 
 
 @dataclass(frozen=True)
@@ -271,7 +276,7 @@ class Copies:
 
         Raises UsageError for words that name nothing.
         """
-        history = file_history(self.view, self.redactor, self.limits)
+        history = file_history(self.view, self.redactor)
         return list(entry_rows(first_told(subjects_of(what), history, between_ms)[1]))
 
     def plan(self, name: str, dialect: str = "shipped") -> list[Row]:

@@ -11,8 +11,9 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.state.log_coverage import LogCoverage
-from kraftlog.state.reading import (
+from kraftlog.state.replay import FaultyRecord, Origin, Replay, Visible
+from tests.log_coverage import LogCoverage
+from tests.reading import (
     DEFAULT_LIMITS,
     LogBatch,
     Snapshot,
@@ -20,7 +21,6 @@ from kraftlog.state.reading import (
     log_files,
     read_batches,
 )
-from kraftlog.state.replay import FaultyRecord, Origin, Replay, Visible
 
 LAST_OFFSET = (1 << 63) - 1
 
@@ -104,7 +104,7 @@ def feed(
     first, after = from_offset or 0, LAST_OFFSET if to_offset is None else to_offset
     for record in decoded(batch, redactor, limits):
         if isinstance(record, Fault):
-            offset = record.offset if in_log else None
+            offset = min(record.offset or 0, batch.end_offset - 1) if in_log else None
             if offset is not None and not first <= offset < after:
                 continue
             origin = Origin(offset, batch.base_timestamp, batch.batch_leader_epoch, "UNREADABLE")

@@ -14,7 +14,7 @@ from kraftlog.config import Options, ValueSource, load_options
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
-from kraftlog.pipeline.judge import Judged, evidence_of, judged_of
+from kraftlog.pipeline.judge import Judged, judged_of, replayed
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch_files, watch_lake
 from kraftlog.plain import printable, tell
@@ -24,6 +24,7 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.report.findings import print_findings
 from kraftlog.report.rows import print_rows
+from kraftlog.source.collected import collected
 
 Row = dict[str, Any]
 
@@ -79,7 +80,7 @@ def _report_path(report: str | None, options: Options) -> str | None:
 def _audit_files(options: Options, form: str, report: str | None) -> int:
     """Straight from the files, without Spark; nothing is kept but the page that is asked for."""
     with waiting("audit"):
-        quorum = Quorum(evidence_of(list(options.input), options))
+        quorum = replayed(options.input, options)
         result = audit_of(quorum)
         judged = judged_of(quorum, result, options)
     _print(judged, form, _named(options.input))
@@ -195,7 +196,7 @@ def _of_replicas(parser: argparse.ArgumentParser) -> None:
 )
 def _replicas(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
-    quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    quorum = collected(options.input, options)
     rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
     print_rows(rows, chosen.format)
     return 0

@@ -11,7 +11,6 @@ from typing import Any
 from rich.markup import escape
 
 from kraftlog.commands.command import add_format, add_roots, command
-from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.moments import MomentSource
@@ -21,7 +20,8 @@ from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.report.terminal import console_on
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
 Row = dict[str, Any]
 _DESCRIPTION = """\
@@ -111,9 +111,9 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
     options = load_options({"input": chosen.input})
     with waiting("changes"):
-        quorum = read_quorum(options)
+        quorum = collected(options.input, options, decodes=False)
     offsets = range(chosen.first, chosen.end)
-    source = MomentSource(quorum, redactor_of(options), limits_of(options), frozenset(), offsets)
+    source = MomentSource(quorum, redactor_of(options), frozenset(), offsets)
     found = net(source.moments(), chosen.first, chosen.end)
     if found.begins > chosen.first:
         raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
-from kraftlog.commands.plan_input import read_quorum
 from kraftlog.commands.values import time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
@@ -18,13 +17,13 @@ from kraftlog.explain.authorizer import Access, read_accesses
 from kraftlog.explain.moments import Moment, MomentSource
 from kraftlog.explain.subject import FORMS, Subject, subjects_of
 from kraftlog.explain.timeline import Entry, KnownHistory, entry_rows, timeline
-from kraftlog.log.segment import Limits
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.report.timeline import print_timeline
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
 _DESCRIPTION = f"""\
 What happened to one object: which record changed it, from what to what, when, under which leader,
@@ -118,18 +117,17 @@ def _opened(chosen: argparse.Namespace) -> History:
     }
     options = load_options(given)
     with waiting("explain"):
-        quorum = read_quorum(options)
-    redactor = redactor_of(options)
-    return file_history(quorum, redactor, limits_of(options, redactor))
+        quorum = collected(options.input, options, decodes=False)
+    return file_history(quorum, redactor_of(options))
 
 
-def file_history(quorum: Quorum, redactor: Redactor, limits: Limits) -> History:
+def file_history(quorum: Quorum, redactor: Redactor) -> History:
     """The history that the files of a quorum hold."""
     known = KnownHistory.of(quorum)
 
     def history(subject: Subject) -> tuple[KnownHistory, Iterator[Moment]]:
         offsets = range(subject.first, subject.end)
-        source = MomentSource(quorum, redactor, limits, subject.tables, offsets, subject.topic)
+        source = MomentSource(quorum, redactor, subject.tables, offsets, subject.topic)
         return known, source.moments()
 
     return history

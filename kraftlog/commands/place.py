@@ -14,10 +14,14 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.pipeline.progress import waiting
+from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.image import Image, image_of
-from kraftlog.state.log_coverage import LogCoverage, scan
+from kraftlog.quorum.rebuild import image_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import limits_of
+from kraftlog.state.image import Image
 
 COMMITTED = "committed"
 PLACES = """\
@@ -116,13 +120,20 @@ class ImageBuilder:
             return self._built(one_replica(path), path, place)
 
     def _built(self, replica: Replica, path: str, place: Place) -> tuple[Image, Committed | None]:
-        coverage = scan(replica)
-        committed = None
-        if self.quorum is not None:
-            committed = committed_in(self.quorum, _label_in(self.quorum, replica, path))
-        offset = _offset_of(coverage, place, committed)
+        if self.quorum is None:
+            quorum, label, committed = self._alone(replica), replica.label, None
+        else:
+            quorum, label = self.quorum, _label_in(self.quorum, replica, path)
+            committed = committed_in(quorum, label)
+        held = Held.by(quorum, quorum.by_label[label])
+        offset = _offset_of(held, place, committed)
         bound = None if committed is None else committed.offset
-        return image_of(coverage, offset, place.at_ms, self.redactor, bound), committed
+        return image_of(held, offset, place.at_ms, self.redactor, bound), committed
+
+    def _alone(self, replica: Replica) -> Quorum:
+        """What one replica says of itself."""
+        limits = limits_of(load_options({"input": [replica.folder]}), self.redactor)
+        return Quorum(evidence_by(Collector(limits, self.redactor), [replica], None))
 
 
 def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
@@ -130,25 +141,21 @@ def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
     if not chosen.quorum:
         return ImageBuilder(None, redactor)
     options = load_options({"input": chosen.quorum})
-    # Few ask for it, and it takes longer to import than most states to build.
-    from kraftlog.pipeline.judge import evidence_of
-
-    return ImageBuilder(Quorum(evidence_of(list(options.input), options, replay=False)), redactor)
+    return ImageBuilder(collected(options.input, options, redactor), redactor)
 
 
-def _offset_of(coverage: LogCoverage, place: Place, committed: Committed | None) -> int | None:
+def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
     """The offset that is meant; None: the log's end, or a time."""
     if isinstance(place.at, int) or place.at is None:
         return place.at
-    label = coverage.replica.label
     if committed is None:
-        newest = max((one.end_offset for one in coverage.snapshots), default=0)
+        newest = max((one.end_offset for one in held.snapshots), default=0)
         why = "no snapshot vouches for an offset; name the quorum's folders with --quorum"
         committed = Committed(newest, why)
     if committed.offset <= 0:
-        raise InputError(f"{label}: nothing is known to be committed: {committed.reason}")
+        raise InputError(f"{held.label}: nothing is known to be committed: {committed.reason}")
     # A replica that is behind holds committed records up to its end only.
-    return min(committed.offset, coverage.log_end_offset)
+    return min(committed.offset, held.end_offset)
 
 
 def _label_in(quorum: Quorum, replica: Replica, path: str) -> str:

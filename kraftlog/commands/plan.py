@@ -12,7 +12,7 @@ from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
 from kraftlog.commands.command import add_input, command, family
 from kraftlog.commands.link import add_link, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of
 from kraftlog.errors import InputError
 from kraftlog.plain import tell
 from kraftlog.quorum.history import FileRecords
@@ -28,7 +28,8 @@ from kraftlog.simulate.rows import (
     truncation_rows,
 )
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
 Row = dict[str, Any]
 
@@ -50,7 +51,8 @@ def _print(
     """Print the rows of a plan. It `decodes` where it asks whether every record can be decoded; the
     others look at batch headers and control records only.
     """
-    quorum = read_quorum(options_of(chosen), decodes=decodes)
+    options = options_of(chosen)
+    quorum = collected(options.input, options, decodes=decodes)
     found = list(rows(quorum))
     print_rows((*found, *fault_rows(quorum)), chosen.format)
     return 0
@@ -76,10 +78,11 @@ def _of_truncation(parser: argparse.ArgumentParser) -> None:
 )
 def _truncation(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
-    counted = counted_in_files(limits_of(options))
-    records = FileRecords(redactor_of(options), limits_of(options))
+    redactor = redactor_of(options)
 
     def rows(quorum: Quorum) -> Iterable[Row]:
+        limits = quorum.evidence.limits
+        records, counted = FileRecords(redactor, limits), counted_in_files(limits)
         leaders = None if chosen.all else likely_leaders(quorum)
         found = list(truncation_rows(quorum, counted, leaders))
         cuts = [(row["follower"], row["truncation_offset"]) for row in found if row["records_lost"]]

@@ -12,7 +12,7 @@ from kraftlog.audit.losses import losses_of
 from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import at_least
-from kraftlog.commands.plan_input import fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import fault_rows, options_of
 from kraftlog.plain import counted, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records
@@ -20,7 +20,8 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.failover import TruncationRule
 from kraftlog.simulate.failover_rows import failover_rows
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
 _ROUND_TRIP_MS = 1
 
@@ -53,8 +54,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 )
 def _run(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
-    quorum = read_quorum(options, decodes=True)
-    records = FileRecords(redactor_of(options), limits_of(options))
+    quorum = collected(options.input, options)
+    records = FileRecords(redactor_of(options), quorum.evidence.limits)
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
     tell(_summary(rows) + _later(quorum, rows) + at_risk_words(quorum, rows, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)

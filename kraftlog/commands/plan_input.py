@@ -1,7 +1,7 @@
-"""What all plans share on the command line: their input, how it is read, and the rows of what could
+"""What all plans share on the command line: their input, and the rows of what could
 not be read.
 
-In: parsed arguments. Out: options, a quorum, rows with `fault`. No Spark.
+In: parsed arguments. Out: options, rows with `fault`. No Spark.
 """
 
 import argparse
@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.audit.collect import Collector
 from kraftlog.config import Options, load_options
 from kraftlog.decode.listing import fault_row
-from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.quorum.describe import described_of
-from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence, ReplicaEvidence
+from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.source.settings import limits_of, redactor_of
 
 Row = dict[str, Any]
 
@@ -37,21 +33,6 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
 def options_of(chosen: argparse.Namespace) -> Options:
     """The options of a plan's arguments."""
     return load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
-
-
-def read_quorum(options: Options, *, decodes: bool = False) -> Quorum:
-    """The quorum below the input roots, read by columns: batch headers and control records, or all
-    records where it `decodes`. Nothing is kept for a replay.
-    """
-    collector = Collector(
-        limits_of(options),
-        redactor_of(options),
-        only_controls=not decodes,
-    )
-    found = find_replicas(options.input)
-    replicas = tuple(collector.replica(one) for one in found)
-    described = described_of(options, found)
-    return Quorum(QuorumEvidence(replicas, tuple(collector.contents), described=described))
 
 
 def fault_rows(quorum: Quorum) -> Iterator[Row]:

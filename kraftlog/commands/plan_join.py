@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.link import add_link, at_least, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of, read_quorum
+from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.joining import (
@@ -24,6 +24,7 @@ from kraftlog.simulate.join import CAUGHT_UP, Way
 from kraftlog.simulate.join_rows import in_words, join_rows, named
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.rows import likely_leaders
+from kraftlog.source.collected import collected
 
 BANDWIDTH = 12_500_000
 """Of a link that was not named: 100 Mbit/s."""
@@ -69,7 +70,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _run(chosen: argparse.Namespace) -> int:
-    quorum = read_quorum(options_of(chosen), decodes=True)
+    options = options_of(chosen)
+    quorum = collected(options.input, options)
     (link,) = links_of(chosen.bandwidth or BANDWIDTH, chosen.round_trip_ms)
     given = (chosen.chunk, chosen.fetch_bytes, chosen.fetch_timeout_ms)
     dialect = Dialect(chosen.dialect)

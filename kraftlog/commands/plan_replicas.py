@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
-from kraftlog.commands.plan_input import fault_rows, read_quorum
+from kraftlog.commands.plan_input import fault_rows
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
-from kraftlog.log.directory import find_replicas
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rebuild import image_at
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.epochs import consumer_epoch_end
 from kraftlog.simulate.fetch import Dialect
@@ -48,9 +49,9 @@ from kraftlog.simulate.traffic import (
     evenly,
     from_file,
 )
-from kraftlog.source.settings import limits_of, redactor_of
-from kraftlog.state.image import Image, image_at
-from kraftlog.state.log_coverage import scan
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
+from kraftlog.state.image import Image
 
 Row = dict[str, Any]
 RAISES = "tells_the_application"
@@ -200,7 +201,7 @@ def _other_rows(chosen: argparse.Namespace) -> Any:
 
 def _quorum(options: Options) -> Quorum:
     if options.lake is None:
-        return read_quorum(options)
+        return collected(options.input, options, decodes=False)
     from kraftlog.pipeline.run import Run, lake_of
 
     return Run(options, lake_of(options), _no_spark).quorum
@@ -249,15 +250,14 @@ def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
     """
     plans = Plans(quorum)
     reaches = {log.label: plans.committed_reach(log) for log in quorum.peers}
-    replicas = {one.label: one for one in find_replicas(options.input)}
     first: InputError | None = None
     for label in sorted(reaches, key=lambda one: -reaches[one]):
         offset = at
         if offset is None:
             offset = min(reaches[label], quorum.bounds.lower or reaches[label])
         try:
-            coverage = scan(replicas[label], limits_of(options))
-            return image_at(coverage, offset, redactor_of(options), quorum.bounds.lower)
+            held = Held.by(quorum, quorum.by_label[label])
+            return image_at(held, offset, redactor_of(options), quorum.bounds.lower)
         except InputError as error:
             first = first or error
     raise first or InputError("no replica holds a readable metadata log")

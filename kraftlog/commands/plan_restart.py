@@ -13,13 +13,13 @@ from kraftlog.audit.losses import losses_of, lost_fields
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_input, command
 from kraftlog.commands.plan_input import fault_rows, options_of
-from kraftlog.pipeline.judge import evidence_of
+from kraftlog.pipeline.judge import replayed
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.restart import Restart
 from kraftlog.simulate.restart_rows import cut_of, judged_restarts
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.settings import redactor_of
 
 Row = dict[str, Any]
 
@@ -36,9 +36,9 @@ Row = dict[str, Any]
 )
 def _restart(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
-    quorum = Quorum(evidence_of(list(options.input), options))
+    quorum = replayed(options.input, options)
     found = judged_restarts(quorum, audit_of(quorum).findings)
-    records = FileRecords(redactor_of(options), limits_of(options))
+    records = FileRecords(redactor_of(options), quorum.evidence.limits)
     if chosen.format == "table":
         rows = [_row(one, _in_words(quorum, records, one)) for one in found]
     else:

@@ -9,16 +9,14 @@ from kraftlog.commands.command import add_input, command
 from kraftlog.commands.values import local_path
 from kraftlog.config import load_options
 from kraftlog.errors import InputError
-from kraftlog.log.directory import find_replicas
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
 from kraftlog.recover.voters import voters_of
 from kraftlog.report.rows import print_rows
+from kraftlog.source.collected import collected
 
 _DESCRIPTION = """\
 The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
@@ -61,8 +59,8 @@ def _recover(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
     roots = list(options.input)
     with waiting("recover"):
-        quorum = Quorum(evidence_of(roots, options, replay=False))
-        found = recovered(quorum, find_replicas(roots), chosen.at)
+        quorum = collected(roots, options)
+        found = recovered(quorum, chosen.at)
     cluster_id = chosen.cluster_id or found.cluster_id
     if cluster_id is None:
         raise InputError("no copy says which cluster it is of: name it with --cluster-id")

@@ -9,12 +9,11 @@ from dataclasses import asdict
 
 from kraftlog.commands.command import add_input, command
 from kraftlog.config import load_options
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.plain import tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.report.rows import print_rows
+from kraftlog.source.collected import collected
 
 _DESCRIPTION = """\
 From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
@@ -51,7 +50,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 )
 def _restorable(chosen: argparse.Namespace) -> int:
     options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
-    quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+    quorum = collected(options.input, options)
     if chosen.best:
         print_rows(restore_rows(quorum), chosen.format)
         return 0

@@ -14,9 +14,8 @@ from kraftlog.commands.values import add_conf
 from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
-from kraftlog.pipeline.judge import evidence_of
-from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
+from kraftlog.source.collected import collected
 
 Row = dict[str, Any]
 
@@ -45,7 +44,7 @@ def _settings(chosen: argparse.Namespace) -> int:
 
 def _rows(options: Options) -> Iterator[Row]:
     if options.input:
-        quorum = Quorum(evidence_of(list(options.input), options, replay=False))
+        quorum = collected(options.input, options)
         yield from setting_rows(quorum, options)
     elif options.lake:
         from kraftlog.pipeline.run import lake_of, newest_run

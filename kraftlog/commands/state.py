@@ -166,7 +166,7 @@ def _redactor(chosen: argparse.Namespace) -> Redactor:
 
 def _notes(image: Image, committed: Committed | None) -> None:
     """What a reader of the state should know of where it comes from."""
-    base = f"snapshot {image.base.name}" if image.base else "the log's beginning"
+    base = f"snapshot {image.base_name}" if image.base else "the log's beginning"
     tell(f"{image.replica} at offset {image.end_offset}, from {base}")
     if not image.is_committed:
         known = f" ({committed.reason})" if committed else ""

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.log.segment import Limits
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.history import FileRecords, loaded
 from kraftlog.quorum.lineages import MAIN, Lineage, lineages
@@ -70,7 +69,6 @@ class MomentSource:
 
     quorum: Quorum
     redactor: Redactor
-    limits: Limits
     tables: frozenset[str]
     offsets: range = range(0)
     topic: str | None = None
@@ -111,10 +109,10 @@ class _Lineage:
     links: Chain
 
     def __post_init__(self) -> None:
-        source = self.source
+        source, limits = self.source, self.source.quorum.evidence.limits
         self.name, self.fork = self.lineage.name, self.lineage.fork_offset
-        self.told = FileRecords(source.redactor, source.limits, types=source.wanted)
-        self.folded = FileRecords(source.redactor, source.limits)
+        self.told = FileRecords(source.redactor, limits, types=source.wanted)
+        self.folded = FileRecords(source.redactor, limits)
         bases = (one for one in self.lineage.snapshots if one.end_offset > 0)
         self.bases = sorted(bases, key=lambda one: one.end_offset)
         self.ids: set[str] = set()

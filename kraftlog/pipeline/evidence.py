@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.audit.collect import evidence_by
-from kraftlog.audit.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.collector import evidence_by
 from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
 from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.tables.datasets import open_table
 from kraftlog.tables.lake import Lake, held_by_all

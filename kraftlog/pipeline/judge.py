@@ -2,21 +2,20 @@
 the driver or in a task.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kraftlog.audit.collect import collect
+from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
-from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.describe import described_of, of_one_cluster
-from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.simulate.restart_rows import restart_rows
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
 Row = dict[str, Any]
 
@@ -36,20 +35,18 @@ class Judged:
     settings: list[Row] = field(default_factory=list)
 
 
-def evidence_of(roots: list[str], options: Options, *, replay: bool = True) -> QuorumEvidence:
-    """The evidence of the replicas below some roots, read from their files."""
-    found = find_replicas(roots)
-    redactor, described = redactor_of(options), described_of(options, found)
-    limits = limits_of(options, redactor)
-    evidence = collect(found, limits, redactor, described, replay, thresholds_of(options))
-    return of_one_cluster(evidence, options)
+def replayed(roots: Sequence[str], options: Options) -> Quorum:
+    """The quorum below some roots, with what the history of its state shows."""
+    redactor = redactor_of(options)
+    quorum = collected(roots, options, redactor)
+    return Quorum(with_state(quorum, FileRecords(redactor, quorum.evidence.limits)))
 
 
 def audit_input(roots: list[str], options: Options) -> Judged:
     """Audit one quorum.
 
     Raises InputError where its roots cannot be read."""
-    quorum = Quorum(evidence_of(roots, options))
+    quorum = replayed(roots, options)
     return judged_of(quorum, audit_of(quorum), options)
 
 

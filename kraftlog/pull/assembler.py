@@ -10,14 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import KraftlogError
-from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import checkpoint_name, classify
+from kraftlog.log.segment import Limits
 from kraftlog.pull.files import rename
+from kraftlog.quorum.collector import Collector
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import Ask, Piece
 from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
-from kraftlog.state.reading import find_snapshots
 
 
 class AssemblyError(KraftlogError):
@@ -97,14 +100,14 @@ class Assembler:
 
 
 def why_invalid(part: Path) -> str | None:
-    """Why a fetched file is no snapshot (CRCs, header, footer); None where it is one. Kafka itself
+    """Why a fetched file is no snapshot (CRCs, records, header, footer); None where it is one. Kafka itself
     compares only the size, and finds the rest when it loads the file.
     """
     (one,) = find_replicas([str(part)])
     parsed = classify(part.name.removesuffix(".part"))
-    file = replace(one.files[0], parsed=parsed)
-    _, rejected = find_snapshots(Replica(one.label, one.root, one.folder, (file,)))
-    return rejected[0].reason if rejected else None
+    collector = Collector(Limits(), Redactor(None))
+    found = collector.snapshot(replace(one.files[0], parsed=parsed))
+    return SnapshotView(one.label, found, tuple(collector.contents)).why_incomplete
 
 
 def transfer(

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.fault import Fault
+from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import QuorumState
 from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.folders import PartitionFolder
@@ -386,7 +387,8 @@ class QuorumEvidence:
 
     `contents` is what `BatchColumns.content` points into. `words` describes records of batches
     that replicas hold differently, by batch id, one text per record. `state` is None where nothing
-    was replayed.
+    was replayed. `limits` are those that the files were read by, and are to be read by again: ids of
+    batches are made under their key.
     """
 
     replicas: tuple[ReplicaEvidence, ...]
@@ -395,3 +397,4 @@ class QuorumEvidence:
     described: Described | None = None
     state: StateEvidence | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=Limits)

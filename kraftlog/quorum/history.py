@@ -15,6 +15,7 @@ import numpy as np
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
+from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import control_specs, metadata_specs
@@ -22,9 +23,10 @@ from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import BatchColumns, Ids
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
+from kraftlog.state.replay import FaultyRecord, Origin
 from kraftlog.state.standing import Topics
 from kraftlog.state.tables import NO_EFFECT
-from kraftlog.state.window import WINDOW_RECORDS, GatheredRows, RecordWindow
+from kraftlog.state.window import WINDOW_BYTES, WINDOW_RECORDS, GatheredRows, RecordWindow
 
 
 class Records(Protocol):
@@ -69,29 +71,43 @@ class FileRecords:
             limit = chain.base[first] + self.window_records
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
             gathered, reached = GatheredRows(), first
-            for start, stop in _stretches(chain, first, end):
-                reached = self._read(chain, start, stop, gathered)
-                if reached < stop:
-                    break
+            for reached in self._gather(chain, first, end, gathered):
+                if gathered.size_bytes >= WINDOW_BYTES:
+                    yield gathered.window(int(chain.base[first]), int(chain.end[reached - 1]))
+                    gathered.clear()
+                    first = reached
             if reached > first:
                 yield gathered.window(int(chain.base[first]), int(chain.end[reached - 1]))
             if reached < end:
                 return
             first = end
 
-    def _read(self, chain: Chain, first: int, after: int, gathered: GatheredRows) -> int:
-        """Read links that lie together in one file; the link that could not be read, or `after`."""
+    def _gather(
+        self, chain: Chain, first: int, after: int, gathered: GatheredRows
+    ) -> Iterator[int]:
+        """Read links piece by piece; yields the link up to which all are read."""
+        for start, stop in _stretches(chain, first, after):
+            reached = start
+            for reached in self._read(chain, start, stop, gathered):
+                yield reached
+            if reached < stop:
+                return
+
+    def _read(self, chain: Chain, first: int, after: int, gathered: GatheredRows) -> Iterator[int]:
+        """The same of links that lie together in one file."""
         log = chain.logs[int(chain.log[first])].evidence
         path = log.segments[int(log.log.file[chain.row[first]])].path
         rows = chain.row[first:after]
         for window in self._walk(path, log.log, int(rows[0]), int(rows[-1])):
             count = len(window.batches)
             if not _same_ids(window, chain.ids[first : first + count]):
-                return first
+                return
             for one in self._decoded(window):
                 gathered.add(one, None)
+                gathered.faults += (_faulty(path, window, fault) for fault in one.faults)
+                yield first + int(one.indexes[-1]) + 1
             first += count
-        return first
+            yield first
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `Records`."""
@@ -102,13 +118,15 @@ class FileRecords:
             if not _same_ids(window, batches.ids[row:after]):
                 return
             counts = window.batches.headers["record_count"].astype(np.int64)
-            first_of_batch = number + np.cumsum(counts) - counts
+            ends = number + np.cumsum(counts)
             for one in self._decoded(window):
-                gathered.add(one, first_of_batch)
-            row, number = after, number + int(counts.sum())
-            if number - begun >= self.window_records:
-                yield gathered.window(begun, number)
-                gathered, begun = GatheredRows(), number
+                gathered.add(one, ends - counts)
+                number = int(ends[one.indexes[-1]])
+                if number - begun >= self.window_records or gathered.size_bytes >= WINDOW_BYTES:
+                    yield gathered.window(begun, number)
+                    gathered.clear()
+                    begun = number
+            row, number = after, int(ends[-1])
         yield gathered.window(begun, number)
 
     def _walk(self, path: str, columns: BatchColumns, first: int, last: int) -> Iterator[Window]:
@@ -127,6 +145,16 @@ class FileRecords:
     def _decoded(self, window: Window) -> Iterator[Decoded]:
         limit = self.limits.decompressed_size_bytes
         return decode_window(window, self.types, self.redactor, limit)
+
+
+def _faulty(path: str, window: Window, fault: Fault) -> FaultyRecord:
+    """A record that cannot be read lies in its batch, however many the header says there are."""
+    at = int(np.searchsorted(window.batches.positions, fault.batch_position or 0))
+    header = window.batches.headers[at]
+    time, epoch = int(header["base_timestamp"]), int(header["batch_leader_epoch"])
+    last = int(header["base_offset"]) + int(header["last_offset_delta"])
+    origin = Origin(min(fault.offset or 0, last), time, epoch, "UNREADABLE")
+    return FaultyRecord(origin, str(fault.kind), f"{path}: {fault.detail}")
 
 
 def _stretches(chain: Chain, first: int, after: int) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,8 @@ In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two
 only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KIP-595.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,6 @@ from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.log_coverage import rebuildable
 
 Range = tuple[int, int]
 """Offsets with both ends included."""
@@ -27,6 +27,18 @@ class Held:
 
     quorum: Quorum
     log: LogView
+    snapshots: tuple[SnapshotView, ...]
+    """Those that a replay can begin with, by end offset."""
+
+    @classmethod
+    def by(cls, quorum: Quorum, log: LogView) -> "Held":
+        """What the files of a replica hold; of one that was named by itself, whatever it is
+        called.
+        """
+        if log.evidence.single_file:
+            every = [one for one in quorum.every_snapshot if one.replica == log.label]
+            return cls(quorum, log, tuple(one for one in every if one.is_complete))
+        return cls(quorum, log, tuple(quorum.bases_of(log.label)))
 
     @property
     def label(self) -> str:
@@ -36,10 +48,17 @@ class Held:
     def is_foreign(self) -> bool:
         return self.label in self.quorum.foreign
 
-    @cached_property
-    def snapshots(self) -> list[SnapshotView]:
-        """The snapshots that a replay can begin with, by end offset."""
-        return self.quorum.bases_of(self.label)
+    @property
+    def rejected(self) -> list[tuple[SnapshotView, str]]:
+        """The snapshots that it cannot begin with, and why."""
+        quorum, label = self.quorum, self.label
+        every = quorum.every_snapshot if self.log.evidence.single_file else quorum.snapshots
+        told = (
+            (one, one.why_incomplete or quorum.contradiction(one))
+            for one in every
+            if one.replica == label and one not in self.snapshots
+        )
+        return [(one, why) for one, why in told if why is not None]
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
@@ -51,11 +70,16 @@ class Held:
         ends = [*(hole.start for hole in holes), int(self.log.last[-1]) + 1]
         return list(zip(starts, ends, strict=True))
 
+    @property
+    def begins_at_zero(self) -> bool:
+        """Whether the log gives the state from nothing."""
+        return bool(self.runs) and self.runs[0][0] == 0
+
     @cached_property
     def ranges(self) -> list[Range]:
         """Where its own files give the state."""
         bases = {one.end_offset for one in self.snapshots}
-        if self.runs and self.runs[0][0] == 0:
+        if self.begins_at_zero:
             bases.add(0)
         return rebuildable(bases, self.runs)
 
@@ -145,3 +169,22 @@ def _epochs_cross(one: LogView, other: LogView) -> int | None:
         return None
     newer = np.flatnonzero(first.epochs > later.epochs[0])
     return int(first.base[newer[0]]) if len(newer) else None
+
+
+def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The offsets at which a state can be rebuilt: sorted ranges with both ends included.
+
+    `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
+    [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
+    as the log goes on from it. This is the one home of that rule.
+    """
+    starts = [start for start, _ in runs]
+    ranges: list[tuple[int, int]] = []
+    for base in sorted(bases):
+        index = bisect_right(starts, base) - 1
+        end = max(base, runs[index][1]) if index >= 0 else base
+        if ranges and base <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
+        else:
+            ranges.append((base, end))
+    return ranges

@@ -86,8 +86,9 @@ class LogView:
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
         credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
-        # An offset so large that the last one would overflow is damaged as well.
-        return credible & (log.base_offsets >= 0) & (log.last_offsets >= log.base_offsets)
+        # An offset so large that the last one, or the log's end, would overflow is damaged as well.
+        in_order = (log.base_offsets >= 0) & (log.last_offsets >= log.base_offsets)
+        return credible & in_order & (log.last_offsets < LAST_OFFSET)
 
     @cached_property
     def misplaced(self) -> Flags:

@@ -52,7 +52,7 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
 
 def counts_until(quorum: Quorum, log: LogView) -> int:
     """How far a copy counts: to where its own tail departs, and to what can be committed."""
-    ends = [Held(quorum, log).end_offset]
+    ends = [Held.by(quorum, log).end_offset]
     if log.label in quorum.tail_starts:
         ends.append(quorum.tail_starts[log.label])
     upper = quorum.bounds.upper
@@ -62,7 +62,7 @@ def counts_until(quorum: Quorum, log: LogView) -> int:
 
 
 def _candidate(quorum: Quorum, log: LogView) -> Offer:
-    held, limit = Held(quorum, log), counts_until(quorum, log)
+    held, limit = Held.by(quorum, log), counts_until(quorum, log)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:

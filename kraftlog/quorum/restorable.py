@@ -42,7 +42,7 @@ def restorable(quorum: Quorum) -> list[Restorable]:
     """Everything that can be rebuilt, and everything that cannot, replica by replica in offset
     order. What lies after a replica's end is asked of the others up to the furthest of them.
     """
-    held = [Held(quorum, log) for log in quorum.logs]
+    held = [Held.by(quorum, log) for log in quorum.logs]
     furthest = max((one.end_offset for one in held if not one.is_foreign), default=-1)
     rows: list[Restorable] = []
     for one in held:
@@ -58,7 +58,7 @@ def lost_everywhere(quorum: Quorum) -> list[Range]:
     """Offsets up to the furthest end at hand whose state no replica of the quorum gives, whatever
     its history.
     """
-    held = [Held(quorum, log) for log in quorum.peers]
+    held = [Held.by(quorum, log) for log in quorum.peers]
     ranges = [span for one in held for span in one.ranges]
     return list(_gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
 

@@ -8,8 +8,17 @@ KIP-853.
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from kraftlog.log import names
-from kraftlog.quorum.evidence import UNREMARKABLE, Content, ControlRecord, SnapshotEvidence
+from kraftlog.log.fault import FaultKind
+from kraftlog.quorum.evidence import (
+    UNREMARKABLE,
+    Content,
+    ControlRecord,
+    RecordIssue,
+    SnapshotEvidence,
+)
 
 HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
 
@@ -84,7 +93,7 @@ class SnapshotView:
         """
         batches = self.evidence.batches
         if len(batches) and batches.positions[0] == 0:
-            return not batches.crc_valid[0] or self._breaks(0)
+            return not batches.crc_valid[0] or self._breaks(0) is not None
         return any(fault.position == 0 for fault in self.evidence.faults)
 
     @property
@@ -94,13 +103,15 @@ class SnapshotView:
         if not len(batches) or self.bytes_after_last_batch:
             return False
         control = bool(batches.attributes[-1] & 0x20)
-        return control and (not batches.crc_valid[-1] or self._breaks(len(batches) - 1))
+        if not control:
+            return False
+        return not batches.crc_valid[-1] or self._breaks(len(batches) - 1) is not None
 
-    def _breaks(self, row: int) -> bool:
+    def _breaks(self, row: int) -> RecordIssue | None:
+        """The first record of a batch that cannot be decoded."""
         index = int(self.evidence.batches.content[row])
-        return index != UNREMARKABLE and any(
-            one.byte_in_batch is not None for one in self.contents[index].issues
-        )
+        issues = () if index == UNREMARKABLE else self.contents[index].issues
+        return next((one for one in issues if one.byte_in_batch is not None), None)
 
     @property
     def bytes_after_last_batch(self) -> int:
@@ -117,17 +128,47 @@ class SnapshotView:
         row, one = self.controls[-1]
         return row == len(self.evidence.batches) - 1 and one.type == FOOTER
 
-    @cached_property
+    @property
     def is_damaged(self) -> bool:
         """Some byte of it cannot be read."""
-        batches = self.evidence.batches
-        issues = any(self._breaks(row) for row in range(len(batches)))
-        return bool(self.evidence.faults) or not bool(batches.crc_valid.all()) or issues
+        return self._damage is not None
 
     @cached_property
+    def _damage(self) -> str | None:
+        """The first thing in it that cannot be read."""
+        batches, found = self.evidence.batches, list[tuple[int, str, str]]()
+        for fault in self.evidence.faults[:1]:
+            found.append((fault.position, str(fault.kind), fault.detail))
+        for row in np.flatnonzero(~batches.crc_valid)[:1].tolist():
+            base = int(batches.base_offsets[row])
+            told = f"the CRC-32C of the batch at offset {base} is wrong"
+            found.append((int(batches.positions[row]), str(FaultKind.BATCH_CRC), told))
+        for row in np.flatnonzero(batches.content != UNREMARKABLE).tolist():
+            if (issue := self._breaks(row)) is not None:
+                found.append((int(batches.positions[row]), issue.kind, issue.text))
+                break
+        if not found:
+            return None
+        position, kind, told = min(found)
+        return f"{kind} at byte {position}: {told}"
+
+    @cached_property
+    def why_incomplete(self) -> str | None:
+        """Why a state cannot be taken from it; None for a complete one: header first, footer last,
+        every record decodes.
+        """
+        if self._damage is not None:
+            return self._damage
+        if not len(self.evidence.batches):
+            return "it is empty"
+        if not self.starts_with_header:
+            return "it does not begin with a snapshot header"
+        return None if self.ends_with_footer else "it does not end with a snapshot footer"
+
+    @property
     def is_complete(self) -> bool:
         """Header first, footer last, every record decodes."""
-        return self.starts_with_header and self.ends_with_footer and not self.is_damaged
+        return self.why_incomplete is None
 
     @property
     def header_count(self) -> int:

@@ -184,7 +184,7 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
     time = f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
     base = "the beginning of the log"
     if image.base is not None:
-        base = f"{image.base.name} of {found.snapshot_of}"
+        base = f"{image.base_name} of {found.snapshot_of}"
     return [
         "# A new quorum from what remains",
         "",

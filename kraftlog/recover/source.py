@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
-from kraftlog.log.directory import Replica
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rebuild import image_at
 from kraftlog.state.difference import differences
-from kraftlog.state.image import Image, image_at
-from kraftlog.state.log_coverage import LogCoverage, scan
+from kraftlog.state.image import Image
 from kraftlog.state.state import Change, State
 
 CLEAR = Redactor(None)
@@ -72,33 +72,28 @@ class Recovered:
     cluster_id: str | None
 
 
-def recovered(quorum: Quorum, replicas: Sequence[Replica], at: int | None = None) -> Recovered:
+def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     """The newest image, or that at an offset.
 
     Raises InputError where no copy gives any, or none that."""
-    own = {one.label for one in quorum.peers}
-    scans = [scan(one) for one in replicas if one.label in own]
-    credible = {one.path: one.replica for one in quorum.credible_snapshots}
-    snapshots = sorted(
-        (one for found in scans for one in found.snapshots if one.file.path in credible),
-        key=lambda one: (one.epoch, one.end_offset),
-    )
-    joined = [replace(one, snapshots=tuple(snapshots)) for one in scans]
-    coverage, offset = _best(quorum, joined, at)
-    image = image_at(coverage, offset, CLEAR, quorum.bounds.lower)
+    bases = {one.path: one for one in quorum.credible_snapshots}
+    every = tuple(sorted(bases.values(), key=lambda one: one.end_offset))
+    copies = [Held.by(quorum, log) for log in quorum.peers]
+    best, offset = _best(quorum, [replace(one, snapshots=every) for one in copies], at)
+    image = image_at(best, offset, CLEAR, quorum.bounds.lower)
     if image.open_since is not None:
-        image = image_at(coverage, image.open_since, CLEAR, quorum.bounds.lower)
+        image = image_at(best, image.open_since, CLEAR, quorum.bounds.lower)
     names = [name for name, _ in quorum.cluster_ids.most_common(1)]
     return Recovered(
         image,
-        coverage.replica.label,
-        None if image.base is None else credible[image.base.file.path],
+        best.label,
+        None if image.base is None else bases[image.base].replica,
         min(quorum.bounds.lower, image.end_offset),
         quorum.bounds.lower_reason,
         quorum.bounds.upper,
         quorum.bounds.missing_voters,
         quorum.bounds.open_voters,
-        tuple(_left_out(quorum, scans, image)),
+        tuple(_left_out(quorum, copies, image)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
     )
@@ -121,62 +116,60 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 """Ids that stand for no directory: unassigned, lost, migrating (KIP-858)."""
 
 
-def _best(quorum: Quorum, scans: Sequence[LogCoverage], at: int | None) -> tuple[LogCoverage, int]:
+def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held, int]:
     """The copy that gives the newest state, and its offset."""
-    found: list[tuple[tuple[int, int], int, LogCoverage, int]] = []
-    for order, one in enumerate(scans):
+    found: list[tuple[tuple[int, int], int, Held, int]] = []
+    for order, one in enumerate(copies):
         limit = _limit(quorum, one)
-        ranges = [(low, min(high, limit)) for low, high in one.restorable() if low <= limit]
+        ranges = [(low, min(high, limit)) for low, high in one.ranges if low <= limit]
         if at is not None:
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
         if ranges:
             offset = max(high for _, high in ranges)
-            found.append(((_epoch_before(quorum, one, offset), offset), -order, one, offset))
+            found.append(((_epoch_before(one, offset), offset), -order, one, offset))
     if not found:
         what = "no state" if at is None else f"the state at {at}"
         raise InputError(
             f"{what} can be rebuilt from these copies; kraftlog restorable says which can"
         )
-    *_, coverage, offset = max(found, key=lambda one: one[:2])
-    return coverage, offset
+    *_, best, offset = max(found, key=lambda one: one[:2])
+    return best, offset
 
 
-def _limit(quorum: Quorum, coverage: LogCoverage) -> int:
+def _limit(quorum: Quorum, held: Held) -> int:
     """How far a copy counts: to where it leaves the others' history, and to what can be
     committed.
     """
-    ends = [quorum.leaves(coverage.replica.label, coverage.log_end_offset)]
+    ends = [quorum.leaves(held.label, held.end_offset)]
     upper = quorum.bounds.upper
     if upper is not None:
         ends.append(max(upper, quorum.bounds.lower))
     return min(ends)
 
 
-def _epoch_before(quorum: Quorum, coverage: LogCoverage, offset: int) -> int:
+def _epoch_before(held: Held, offset: int) -> int:
     """The epoch of the last batch below an offset."""
-    log = quorum.by_label[coverage.replica.label]
-    index = log.index_at(offset - 1)
+    index = held.log.index_at(offset - 1)
     if index >= 0:
-        return int(log.epochs[index])
-    ended = [one.epoch for one in coverage.snapshots if one.end_offset == offset]
+        return int(held.log.epochs[index])
+    ended = [one.epoch for one in held.snapshots if one.end_offset == offset]
     return max(ended, default=-1)
 
 
-def _left_out(quorum: Quorum, scans: Sequence[LogCoverage], image: Image) -> Iterator[LeftOut]:
+def _left_out(quorum: Quorum, copies: Sequence[Held], image: Image) -> Iterator[LeftOut]:
     """What the copies hold beyond the image, or instead of a part of it."""
-    for one in scans:
-        label = one.replica.label
-        start = quorum.leaves(label, image.end_offset)
-        if one.log_end_offset <= start:
+    for one in copies:
+        start, end = quorum.leaves(one.label, image.end_offset), one.end_offset
+        if end <= start:
             continue
         try:
-            held = image_at(one, one.log_end_offset, CLEAR)
+            held = image_at(one, end, CLEAR)
             before = image_at(one, start, CLEAR)
         except KraftlogError as error:
-            yield LeftOut(label, start, one.log_end_offset, (), str(error))
+            yield LeftOut(one.label, start, end, (), str(error))
             continue
         told = tuple(_changes(before.state, held.state))
-        yield LeftOut(label, start, one.log_end_offset, told)
+        yield LeftOut(one.label, start, end, told)
 
 
 def _changes(before: State, after: State) -> Iterator[Change]:

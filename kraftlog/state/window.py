@@ -8,7 +8,7 @@ offset is that of its place in its batch, whatever the record itself says of it.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 from kraftlog.decode.rows import Decoded
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.tables import NO_EFFECT, TRANSACTION_TYPES
 
 T = TypeVar("T")
@@ -25,16 +26,21 @@ Rows = Mapping[str, pa.Table]
 
 WINDOW_RECORDS = 400_000
 """About so many records make a window; with their columns and those of a fold some 400 MB."""
+WINDOW_BYTES = 128 << 20
+"""So many bytes of columns make a window, however few the records are."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordWindow:
-    """Offsets [start, end): rows of metadata and of control records by type, in offset order."""
+    """Offsets [start, end): rows of metadata and of control records by type, in offset order, and
+    the records that could not be read; of a checkpoint these have no offset.
+    """
 
     start_offset: int
     end_offset: int
     records: Rows
     control: Rows
+    faults: tuple[FaultyRecord, ...] = ()
 
     def between(self, start: int, end: int) -> "RecordWindow":
         """The part of the window in [start, end)."""
@@ -45,7 +51,8 @@ class RecordWindow:
             {name: _between(rows, first, after) for name, rows in one.items()}
             for one in (self.records, self.control)
         )
-        return RecordWindow(first, after, records, control)
+        faults = tuple(one for one in self.faults if _lies_in(one, first, after))
+        return RecordWindow(first, after, records, control, faults)
 
     def small_events(self) -> Iterator[Event]:
         """All records but those of partitions, and those that change nothing, in offset order."""
@@ -85,6 +92,11 @@ def window_columns(kind: str, names: Iterable[str]) -> list[str]:
     return [one for one in names if one in _COLUMNS or one == kind.lower()]
 
 
+def _lies_in(fault: FaultyRecord, start: int, end: int) -> bool:
+    offset = fault.origin.offset
+    return offset is None or start <= offset < end
+
+
 def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
     offsets = rows.column("offset").to_numpy()
     first, after = np.searchsorted(offsets, [start, end]).tolist()
@@ -112,14 +124,17 @@ def _with_offsets(rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.Re
     return rows.set_column(at, rows.schema.field(at), pa.array(offsets, pa.int64()))
 
 
-@dataclass(slots=True)
 class GatheredRows:
-    """Rows that come together to a window, and how many bytes they have."""
+    """Rows that come together to a window, how many bytes they have, and what could not be read."""
 
-    rows: dict[tuple[bool, str], list[pa.RecordBatch]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    size_bytes: int = 0
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin the next window."""
+        self.rows = defaultdict[tuple[bool, str], list[pa.RecordBatch]](list)
+        self.faults = list[FaultyRecord]()
+        self.size_bytes = 0
 
     def add(self, decoded: Decoded, first_of_batch: npt.NDArray[np.int64] | None) -> None:
         """Take in records of a log; of a checkpoint with how many lie before each batch of their
@@ -139,7 +154,8 @@ class GatheredRows:
         tables = {key: pa.Table.from_batches(rows) for key, rows in self.rows.items()}
         records = {name: table for (is_control, name), table in tables.items() if not is_control}
         control = {name: table for (is_control, name), table in tables.items() if is_control}
-        return RecordWindow(start, end, records, control)
+        faults = tuple(one for one in self.faults if _lies_in(one, start, end))
+        return RecordWindow(start, end, records, control, faults)
 
 
 def ahead(parts: Iterator[T]) -> Iterator[T]:

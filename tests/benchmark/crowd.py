@@ -12,15 +12,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.state.checkpoint import write_checkpoint
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from tests.benchmark.pipeline import PROGRAM, timed
 from tests.definition import read_log
 from tests.golden.cases import DATA
+from tests.images import built
+from tests.log_coverage import scan
 
 LIVE = DATA / "steady-live" / "replicas"
 VOTERS = ("1", "2", "3")
@@ -48,7 +47,7 @@ def many_snapshots(root: Path, count: int) -> None:
     first = coverage.restorable()[0][0]
     ends = [one.end_offset for one in read_log(coverage, first, coverage.log_end_offset)]
     for end in ends[-count:]:
-        image = image_at(coverage, end, Redactor(None))
+        image = built(coverage.replica, end)
         for node in VOTERS:
             folder = root / node / LOG_FOLDER
             folder.chmod(0o700)

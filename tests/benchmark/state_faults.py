@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.declare import Data
-from kraftlog.state.image import Image, image_at
-from kraftlog.state.log_coverage import scan
+from kraftlog.state.image import Image
 from tests.benchmark.inputs import DATA, parse_size
 from tests.benchmark.pipeline import PROGRAM
 from tests.benchmark.quorums import log_folder, quorum
+from tests.images import built
+from tests.log_coverage import scan
 from tests.unit.audit_logs import Batch, Node, producer_ids, topic, uuid_text
 from tests.unit.test_long_history import STATE_CHECKS, record
 
@@ -167,7 +167,7 @@ def main() -> int:
     size = parser.parse_args().size
     source, work = quorum(size) / "replicas/1", DATA / "work"
     coverage = scan(find_replicas([str(source)])[0])
-    image = image_at(coverage, None, Redactor(None))
+    image = built(coverage.replica, None)
     print(f"behind {image.end_offset:,} records:", flush=True)
     for name, injected in (("nothing", []), ("faults", list(faults(image, image.end_offset)))):
         shutil.rmtree(work, ignore_errors=True)

@@ -20,12 +20,12 @@ from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import fold_partitions
-from kraftlog.state.log_coverage import covered
 from kraftlog.state.outline import Outline, Outliner
-from kraftlog.state.reading import DEFAULT_LIMITS, LogBatch, batches_of, log_files
 from kraftlog.state.tables import NO_EFFECT
 from kraftlog.state.window import window_columns
 from tests.golden.spans import Span, spans_of
+from tests.log_coverage import covered
+from tests.reading import DEFAULT_LIMITS, LogBatch, batches_of, log_files
 
 _PUT, _CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
 

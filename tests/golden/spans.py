@@ -12,10 +12,10 @@ import pyarrow as pa
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.segment import Limits
 from kraftlog.state.history import History, history_tables
-from kraftlog.state.log_coverage import LogCoverage
-from kraftlog.state.reading import DEFAULT_LIMITS, Snapshot
 from kraftlog.state.replay import FaultyRecord, Replay
 from tests.definition import load_snapshot, steps
+from tests.log_coverage import LogCoverage
+from tests.reading import DEFAULT_LIMITS, Snapshot
 
 _BATCH_ROWS = 50_000
 

@@ -16,9 +16,8 @@ from kraftlog.explain.net import net
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from tests.golden.cases import DATA, Replica
+from tests.images import built
 
 CLEAR = Redactor(None)
 
@@ -39,9 +38,9 @@ def test_the_net_changes_are_what_differs_between_two_images(
 ) -> None:
     replicas = find_replicas([str(DATA / replica.case / "replicas")])
     quorum = Quorum(collect(replicas, Limits(), CLEAR, replay=False))
-    found = net(MomentSource(quorum, CLEAR, Limits(), frozenset()).moments(), first, end)
+    found = net(MomentSource(quorum, CLEAR, frozenset()).moments(), first, end)
     (own,) = find_replicas([str(replica.folder)])
-    before, after = (image_at(scan(own), at, CLEAR).state for at in (first, end))
+    before, after = (built(own, at).state for at in (first, end))
     keys = {(one.table, one.key) for one in found.changes}
     for one in found.changes:
         assert (before.get(one.table, one.key), after.get(one.table, one.key)) == one[2:]

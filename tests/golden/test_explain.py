@@ -240,10 +240,10 @@ def test_what_two_replicas_hold_apart_is_told_once(capsys: pytest.CaptureFixture
 def test_a_range_of_offsets_is_told_alike_from_a_snapshot_and_from_the_beginning() -> None:
     """What lies before the range is folded from the newest snapshot, or from offset 0."""
     quorum = Quorum(collect(find_replicas([str(OFFLINE)]), Limits(), CLEAR, replay=False))
-    every = list(MomentSource(quorum, CLEAR, Limits(), frozenset()).moments())
+    every = list(MomentSource(quorum, CLEAR, frozenset()).moments())
     for first, end in ((1, 40), (90, 135), (120, 200)):
         offsets = range(first, end)
-        told = MomentSource(quorum, CLEAR, Limits(), frozenset(), offsets).moments()
+        told = MomentSource(quorum, CLEAR, frozenset(), offsets).moments()
         found = [(one.offset, one.changes) for one in told if one.record_type != SNAPSHOT]
         wanted = {one.offset: one.changes for one in every if one.offset in offsets}
         assert [(at, held) for at, held in found if held] == sorted(wanted.items())

@@ -12,16 +12,17 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.rebuild import offset_at_time
 from kraftlog.state.history import HeldVersions, tells_whole
-from kraftlog.state.image import image_at, image_of, offset_at_time
-from kraftlog.state.log_coverage import LogCoverage, scan
-from kraftlog.state.reading import LogBatch
 from kraftlog.state.state import State
 from kraftlog.state.versions import holding_at
 from tests.definition import read_log
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, rows_at_time, state_rows
 from tests.golden.spans import history_tables_of
+from tests.images import built, held_by
+from tests.log_coverage import LogCoverage, scan
+from tests.reading import LogBatch
 
 CLEAR = Redactor(None)
 MONOTONE = [
@@ -69,7 +70,7 @@ def test_the_state_at_a_time_is_one_filter(replica: Replica) -> None:
     told = [time for time in sorted(times) if time >= first]
     assert len(told) > 12
     for time in told:
-        image = image_of(coverage, None, time, CLEAR)
+        image = built(coverage.replica, None, time)
         assert rows_at_time(tables_of(replica), time) == state_rows(image.state), time
 
 
@@ -79,7 +80,7 @@ def test_a_replay_goes_on_from_what_the_history_tells(replica: Replica) -> None:
     coverage = coverage_of(replica)
     start, end = coverage.restorable()[0]
     for offset in range(start, end + 1, max(1, (end - start) // 6)):
-        state, image = State(), image_at(coverage, offset, CLEAR)
+        state, image = State(), built(coverage.replica, offset)
         for name, rows in tables_of(replica).items():
             for one in HeldVersions(name, holding_at(rows, offset)).objects:
                 state.set(one.table, one.key, one.value)
@@ -97,7 +98,7 @@ def test_before_the_base_no_row_holds_and_no_state_is_given() -> None:
     before = coverage.snapshots[0].last_contained_timestamp - 1
     assert rows_at_time(tables_of(replica), before) == {}
     with pytest.raises(InputError, match="cannot be rebuilt"):
-        image_of(coverage, None, before, CLEAR)
+        built(coverage.replica, None, before)
 
 
 def test_where_clocks_went_back_the_offset_decides() -> None:
@@ -111,8 +112,8 @@ def test_where_clocks_went_back_the_offset_decides() -> None:
     for time in times:
         later = [one.base_offset for one in batches if one.base_timestamp > time]
         offset = min(later, default=coverage.log_end_offset)
-        assert offset_at_time(coverage, time) == offset
-        image = image_of(coverage, None, time, CLEAR)
+        assert offset_at_time(held_by(coverage.replica), time) == offset
+        image = built(coverage.replica, None, time)
         assert image.end_offset == offset
         assert rows_at_offset(tables, offset) == state_rows(image.state)
 

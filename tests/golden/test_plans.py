@@ -428,3 +428,18 @@ def test_an_election_without_known_voters_is_one_sentence(
     (tmp_path / "1" / PARTITION).mkdir(parents=True)
     assert main(["plan", "election", "--input", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("kraftlog: no voters are known")
+
+
+@pytest.mark.parametrize(
+    "command", ["plan failover", "plan truncation", "plan election", "plan boot", "explain topic"]
+)
+def test_a_describe_of_another_cluster_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of a high watermark would be taken for this quorum's."""
+    described = tmp_path / "describe.txt"
+    described.write_text("ClusterId: elsewhere\nHighWatermark: 9\n", encoding="utf-8")
+    words = [*command.split(), *(["nothing"] if command.startswith("explain") else [])]
+    given = ["--input", str(DATA / "isolated" / "replicas"), "--quorum-describe", str(described)]
+    assert main([*words, *given]) == 2
+    assert "it describes cluster elsewhere" in capsys.readouterr().err

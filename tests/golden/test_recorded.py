@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kraftlog.audit.collect import Collector, evidence_by
-from kraftlog.audit.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.audit.run import audit_of
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import bad_crc
@@ -20,9 +18,11 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.decode import decode
+from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.recorded import Recorded, RecordedCollector, fault_of
 from kraftlog.relations import BATCHES
 from tests.golden.cases import DATA
 from tests.in_process import run_of

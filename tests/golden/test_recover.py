@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.image import Image, image_at
-from kraftlog.state.log_coverage import scan
+from kraftlog.state.image import Image
 from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
+from tests.images import built
 from tests.unit.audit_logs import quorum
 from tests.unit.faults.ends import went_on_from_backups, went_on_without
 
@@ -34,7 +33,7 @@ def recover(root: Path, out: Path, *more: str) -> dict[str, Any]:
 
 def image_in(folder: Path) -> Image:
     (replica,) = find_replicas([str(folder)])
-    return image_at(scan(replica), None, Redactor(None))
+    return built(replica, None)
 
 
 @pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])

@@ -16,8 +16,6 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import LogCoverage, scan
 from kraftlog.state.replay import Replay
 from kraftlog.state.shapes import canonical_text
 from kraftlog.state.state import State
@@ -27,6 +25,8 @@ from tests.golden.cases import REPLICAS, Replica
 from tests.golden.digest import Digest, digest_of
 from tests.golden.replica_fold import folded_history
 from tests.golden.spans import history_tables_of, spans_of
+from tests.images import built
+from tests.log_coverage import LogCoverage, scan
 
 CLEAR = Redactor(None)
 # A log for decoders: half of its records are faults, most of which lose a whole delta of Kafka's.
@@ -71,7 +71,7 @@ def test_every_digest(replica: Replica) -> None:
 
 @pytest.mark.parametrize("replica", WITH_IMAGE, ids=str)
 def test_the_image_at_the_end(replica: Replica) -> None:
-    image = image_at(coverage_of(replica), None, CLEAR)
+    image = built(coverage_of(replica).replica)
     assert canonical_lines(image.state) == [canonical_text(row) for row in replica.image()]
     assert not image.faults
 

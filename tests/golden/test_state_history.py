@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import Collector, evidence_by
 from kraftlog.audit.state_history import RULE_CHECKS, judge_history
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA

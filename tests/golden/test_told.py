@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import Collector, evidence_by
 from kraftlog.audit.state_history import StateHistory
 from kraftlog.audit.told import Told
 from kraftlog.decode.redaction import Redactor
@@ -19,6 +18,7 @@ from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.run import Run
+from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.arrow_events import Event

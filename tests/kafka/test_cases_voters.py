@@ -12,10 +12,10 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.log_coverage import scan
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import NEWEST
 from tests.kafka_quorum import Quorum
+from tests.log_coverage import scan
 from tests.real_cases import assert_told, warnings
 from tests.unit.audit_logs import audit
 

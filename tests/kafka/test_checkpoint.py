@@ -18,11 +18,11 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
-from kraftlog.state.image import Image, image_at
-from kraftlog.state.log_coverage import scan
+from kraftlog.state.image import Image
 from tests import kafka_judge
 from tests.canonical import canonical_lines
 from tests.golden.cases import PARTITION, REPLICAS, Replica
+from tests.images import built
 
 pytestmark = pytest.mark.kafka
 
@@ -46,7 +46,7 @@ rootLogger.appenderRef.out.ref = out
 
 def image_of(folder: Path, offset: int | None = None) -> Image:
     (found,) = find_replicas([str(folder)])
-    return image_at(scan(found), offset, CLEAR)
+    return built(found, offset)
 
 
 # One replica of each case is enough: the others differ in where their logs begin and end.

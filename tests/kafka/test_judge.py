@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from tests import kafka_judge
 from tests.canonical import canonical_lines
 from tests.golden.cases import Replica
 from tests.golden.compare import differences, run_kraftlog
+from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
 
 pytestmark = pytest.mark.kafka
@@ -84,7 +82,7 @@ def test_what_4_4_added_changes_the_state_as_it_does_there(
     for step in steps:
         end += len(step)
         judged = kafka_judge.image(log_dir, at=end, release=NEWEST)
-        ours = image_at(scan(replica), end, Redactor(None))
+        ours = built(replica, end)
         assert judged.lines == canonical_lines(ours.state)
         assert judged.facts["fault_count"] == len(ours.faults) == 0
 

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from tests import kafka_quorum
 from tests.golden.cases import DATA
+from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
 
 pytestmark = pytest.mark.kafka
@@ -54,7 +52,7 @@ def set_up(quorum: kafka_quorum.Quorum, new: Path, commands: dict[str, list[str]
 
 def metadata(folder: Path) -> Any:
     (replica,) = find_replicas([str(folder)])
-    return image_at(scan(replica), None, Redactor(None))
+    return built(replica, None)
 
 
 @pytest.mark.parametrize(

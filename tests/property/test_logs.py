@@ -306,7 +306,7 @@ def test_runs_of_a_log(log: list[Placed]) -> None:
         else:
             runs.append([one.base, one.end])
     found = quorum({"1": log})
-    held = Held(found, found.logs[0])
+    held = Held.by(found, found.logs[0])
     assert held.runs == [tuple(one) for one in runs]
     from_zero = runs[:1] if log and log[0].base == 0 else []
     assert held.ranges == [(0, end) for _, end in from_zero]

@@ -20,14 +20,14 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.encode import encode_batch, encode_message, metadata_record
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import LogCoverage, scan
-from kraftlog.state.reading import decoded
 from kraftlog.state.replay import Origin, Replay
 from tests.canonical import canonical_lines
 from tests.definition import steps
 from tests.golden.cases import Replica
 from tests.golden.digest import Digest, digest_of
+from tests.images import built
+from tests.log_coverage import LogCoverage, scan
+from tests.reading import decoded
 
 CLEAR = Redactor(None)
 SPECS = [*metadata_specs().values(), *control_specs().values()]
@@ -176,4 +176,4 @@ def test_any_base_gives_the_same_image(offset: int) -> None:
     from_log = Replay()
     for _ in steps(coverage, from_log, 0, end, CLEAR):
         pass
-    assert image_at(coverage, end, CLEAR).state == from_log.state
+    assert built(coverage.replica, end).state == from_log.state

@@ -26,8 +26,6 @@ from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record
 from kraftlog.state.fold import fold_partitions
 from kraftlog.state.history import HeldVersions, History, history_tables
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from kraftlog.state.outline import (
     OUTLINE_TYPES,
     PARTITION_TYPES,
@@ -41,6 +39,8 @@ from kraftlog.state.write import image_records
 from tests.golden.cases import Replica
 from tests.golden.history import rows_at_offset, state_rows
 from tests.golden.spans import history_tables_of
+from tests.images import built
+from tests.log_coverage import scan
 from tests.property.engines import window_of
 
 CLEAR = Redactor(None)
@@ -381,7 +381,7 @@ def test_the_filter_at_an_offset_is_the_state_there(replica: Replica) -> None:
     first, last = coverage.restorable()[0]
     for offset in {first, first + 1, (first + last) // 3, (first + last) // 2, last - 1, last}:
         # The newest snapshot below it says the same, but for what the facts about grouping name.
-        assert state_rows(image_at(coverage, offset, CLEAR).state) == rows_at_offset(tables, offset)
+        assert state_rows(built(coverage.replica, offset).state) == rows_at_offset(tables, offset)
 
 
 def as_known_again(parts: Iterable[tuple[str, pa.Table]], at: int) -> dict[str, HeldVersions]:

@@ -9,8 +9,7 @@ from typing import Any
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
-from kraftlog.pipeline.judge import evidence_of
-from kraftlog.quorum.model import Quorum
+from kraftlog.pipeline.judge import replayed
 from kraftlog.report.from_audit import page_of_audit
 from kraftlog.report.view import PageData
 from kraftlog.simulate.restart_rows import restart_rows
@@ -100,8 +99,7 @@ def place(mark: Element) -> float:
 def audited(root: str) -> PageData:
     """The page's data of an audit without a lake."""
     options = load_options({})
-    evidence = evidence_of([root], options)
-    quorum = Quorum(evidence)
+    quorum = replayed([root], options)
     result = audit_of(quorum)
     restart = restart_rows(quorum, result.findings)
     settings = list(setting_rows(quorum, options))

@@ -18,11 +18,11 @@ from kraftlog.log.segment import Limits
 from kraftlog.plain import sentence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.image import Image, image_at
+from kraftlog.state.image import Image
 from kraftlog.state.known import Known
-from kraftlog.state.log_coverage import scan
 from kraftlog.state.standing import by_key
 from tests.canonical import canonical_lines
+from tests.images import built
 from tests.unit.audit_logs import (
     FOLDER,
     NO_OP,
@@ -194,7 +194,7 @@ def test_a_snapshot_whose_first_batch_holds_one_is_complete(message: str, tmp_pa
 
 def image(root: Path) -> Image:
     (replica,) = find_replicas([str(root / "1" / FOLDER)])
-    return image_at(scan(replica), None, Redactor(None))
+    return built(replica, None)
 
 
 def test_a_fold_goes_on_and_applies_what_has_a_known_shape(tmp_path: Path) -> None:

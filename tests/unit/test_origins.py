@@ -19,7 +19,6 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.joiner import catch_up_rows
-from kraftlog.pipeline.judge import evidence_of
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
@@ -43,6 +42,7 @@ from kraftlog.quorum.thresholds import THRESHOLDS, Thresholds
 from kraftlog.reference.mechanisms import Destination
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
+from kraftlog.source.collected import collected
 from tests.unit.audit_logs import (
     LIMITS,
     START_MS,
@@ -74,7 +74,7 @@ STATUS = "ClusterId: {}\nLeaderId: 2\nLeaderEpoch: 2\nHighWatermark: {}\nCurrent
 
 
 def rows_of(root: Path, options: Options) -> dict[tuple[str, str | None], Row]:
-    found = list(setting_rows(Quorum(evidence_of([str(root)], options, replay=False)), options))
+    found = list(setting_rows(collected([str(root)], options), options))
     by_key = {(row["setting"], row["replica"]): row for row in found}
     assert len(by_key) == len(found)
     return by_key
@@ -232,7 +232,7 @@ def test_slow_links_are_held_against_the_least_timeout_at_hand(
     nodes = quorum(tmp_path)
     settings(nodes[0], controller_quorum_fetch_timeout_ms="70000")
     settings(nodes[1], controller_quorum_fetch_timeout_ms=timeout)
-    found = Quorum(evidence_of([str(tmp_path)], load_options(), replay=False))
+    found = collected([str(tmp_path)], load_options())
     slow = [row for row in catch_up_rows(found, 1e6) if row["bytes_per_second"] == 500_000]
     assert {row["fits_fetch_timeout"] for row in slow} == {timeout > 201}
     assert {row["fetch_timeout_ms"] for row in slow} == {timeout}

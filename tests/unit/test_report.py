@@ -11,7 +11,6 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
-from kraftlog.quorum.model import Quorum
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
@@ -658,9 +657,9 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
 ) -> None:
     from kraftlog.audit.run import audit_of
     from kraftlog.config import load_options
-    from kraftlog.pipeline.judge import Judged, evidence_of
+    from kraftlog.pipeline.judge import Judged, replayed
 
-    quorum = Quorum(evidence_of([str(DATA / "combined" / "replicas")], load_options({})))
+    quorum = replayed([str(DATA / "combined" / "replicas")], load_options({}))
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "report.html")
     judged = Judged([], None, 0)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import Collector, collect
+from kraftlog.audit.collect import collect
 from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum

@@ -19,9 +19,9 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
-from kraftlog.state.image import image_at
-from kraftlog.state.log_coverage import scan
 from tests.golden.cases import CASES, DATA, Replica
+from tests.images import built
+from tests.log_coverage import scan
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -241,8 +241,8 @@ def test_every_named_source_really_gives_the_states(tmp_path: Path) -> None:
         assert one.source is not None
         (whole,) = find_replicas([str(Replica("lagging", one.source).folder)])
         for offset in (one.start_offset, one.end_offset):
-            image = image_at(scan(copied), offset, CLEAR)
-            assert image.state == image_at(scan(whole), offset, CLEAR).state
+            image = built(copied, offset)
+            assert image.state == built(whole, offset).state
 
 
 def test_a_dead_leaders_tail_is_its_own_history() -> None:

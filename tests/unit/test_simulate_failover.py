@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.cli import main
-from kraftlog.commands.plan_input import read_quorum
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
@@ -24,6 +23,7 @@ from kraftlog.simulate.failover import TruncationRule, remedy_cost
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
+from kraftlog.source.collected import collected
 from tests.failover_model import Cluster
 from tests.failover_model import Node as Model
 from tests.unit.audit_logs import (
@@ -72,7 +72,7 @@ def written(root: Path, one: Cluster) -> Quorum:
         node.epochs(entries)
         node.quorum_state(leaderId=leader, leaderEpoch=entries[-1][0])
         node.meta()
-    return read_quorum(load_options({"input": [str(root)]}), decodes=True)
+    return collected([str(root)], load_options())
 
 
 def vectors(quorum: Quorum) -> dict[str, list[tuple[int, int]]]:
@@ -198,7 +198,7 @@ def test_what_a_rule_costs_at_the_rates_of_the_log(tmp_path: Path) -> None:
     make a day; two followers.
     """
     healthy(tmp_path)
-    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    found = collected([str(tmp_path)], load_options(), decodes=False)
     costs = {row["rule"]: row["cost_ms_per_day"] for row in failover_rows(found, "1", 0.0003)}
     vector, held = 1 * 9600 * 2 * 0.0003, 10 * 9600 * 0.0003
     assert (vector, held) == (pytest.approx(5.76), pytest.approx(28.8))

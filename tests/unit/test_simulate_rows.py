@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from kraftlog.commands.plan_input import fault_rows, read_quorum
+from kraftlog.commands.plan_input import fault_rows
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import UNREADABLE, counted_in_files, lost_types
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from kraftlog.source.collected import collected
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -36,7 +37,7 @@ def by(rows: Any, *names: str) -> dict[Any, Row]:
 
 def plans(root: Path) -> tuple[dict[Any, Row], dict[Any, Row], dict[Any, Row], dict[Any, Row]]:
     """Truncation, fetch, boot and election rows of the quorum below a folder."""
-    found = read_quorum(load_options({"input": [str(root)]}), decodes=True)
+    found = collected([str(root)], load_options())
     return (
         by(truncation_rows(found, counted_in_files(Limits())), "follower", "leader"),
         by(fetch_rows(found), "follower", "leader"),
@@ -146,7 +147,7 @@ def test_a_damaged_batch_makes_the_node_drop_what_follows(tmp_path: Path) -> Non
     assert truncations["2", "1"]["truncation_offset"] == 9
     assert elections["1"]["lacks_committed_from_offset"] == 9
     assert elections["1"]["can_win"] is False
-    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    found = collected([str(tmp_path)], load_options(), decodes=False)
     assert [(row["fault"], row["position"]) for row in fault_rows(found)] == [("batch_crc", before)]
 
 
@@ -164,7 +165,7 @@ def test_a_missing_segment_is_not_noticed_by_kafka_but_told(tmp_path: Path) -> N
 def test_records_of_a_file_that_is_gone_are_counted_as_unreadable(tmp_path: Path) -> None:
     """Of 1, as a leader's whole log is cut that began elsewhere: six records in each segment."""
     (node, *_) = quorum(tmp_path)
-    found = read_quorum(load_options({"input": [str(tmp_path)]}))
+    found = collected([str(tmp_path)], load_options(), decodes=False)
     node.segment(0).unlink()
     log = found.by_label["1"]
     assert lost_types(log, log.rows, counted_in_files(Limits())) == {
@@ -241,7 +242,7 @@ def test_by_version_19_a_voter_without_its_snapshot_helps_a_log_that_lacks_commi
     nodes[1].checkpoint(12, 2).write_bytes(snapshot(healthy_log()[1:2], 2, LATER))
     short = [one for one in healthy_log() if 6 <= one.base < 11]
     nodes[2].segment(6).write_bytes(b"".join(one.raw() for one in short))
-    found = read_quorum(load_options({"input": [str(tmp_path)]}), decodes=True)
+    found = collected([str(tmp_path)], load_options())
     for dialect in (Dialect.ADOPTED, Dialect.SHIPPED):
         rows = by(election_rows(found, dialect), "candidate")
         assert rows["1"]["granted_by"] == rows["1"]["refused_by"] == []

@@ -13,11 +13,12 @@ import pytest
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.rebuild import offset_at_time
 from kraftlog.state.difference import differences
-from kraftlog.state.image import image_at, offset_at_time
-from kraftlog.state.log_coverage import LogCoverage, rebuildable, scan
 from tests.definition import load_snapshot, steps
 from tests.golden.cases import Replica
+from tests.images import built, held_by
+from tests.log_coverage import LogCoverage, rebuildable, scan
 from tests.unit.audit_logs import batch_starts
 
 CLEAR = Redactor(None)
@@ -43,20 +44,20 @@ def test_the_state_around_a_snapshots_end() -> None:
     for step in steps(coverage, whole, oldest.end_offset, coverage.log_end_offset, CLEAR):
         at[step.end_offset] = whole.state.fork()
     for offset in (end - 1, end, end + 1):
-        image = image_at(coverage, offset, CLEAR)
-        assert image.base == (middle if offset >= end else oldest)
+        image = built(coverage.replica, offset)
+        assert image.base == (middle if offset >= end else oldest).file.path
         before = max(one for one in at if one <= offset)
         if before == offset:
             assert image.state == at[offset]
-    assert image_at(coverage, end, CLEAR).state == at[end]
-    assert image_at(coverage, end, CLEAR).epoch == middle.epoch
+    assert built(coverage.replica, end).state == at[end]
+    assert built(coverage.replica, end).epoch == middle.epoch
 
 
 def test_the_record_at_a_snapshots_end_is_not_in_it_and_is_applied() -> None:
     """Cut off from the log's other records, the one at the end offset makes the only difference."""
     coverage = covered(SNAPSHOTS.folder)
     end = coverage.snapshots[1].end_offset
-    before, after = (image_at(coverage, offset, CLEAR) for offset in (end, end + 1))
+    before, after = (built(coverage.replica, offset) for offset in (end, end + 1))
     from_log, _ = load_snapshot(coverage.snapshots[0], CLEAR)
     for _ in steps(coverage, from_log, coverage.snapshots[0].end_offset, end + 1, CLEAR):
         pass
@@ -69,9 +70,9 @@ def test_offsets_that_cannot_be_rebuilt_are_named() -> None:
     first = coverage.snapshots[0].end_offset
     assert coverage.restorable() == [(first, coverage.log_end_offset)]
     with pytest.raises(InputError, match=f"at which it can: {first} to {coverage.log_end_offset}"):
-        image_at(coverage, first - 1, CLEAR)
+        built(coverage.replica, first - 1)
     with pytest.raises(InputError, match="which ends at"):
-        image_at(coverage, coverage.log_end_offset + 1, CLEAR)
+        built(coverage.replica, coverage.log_end_offset + 1)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +99,16 @@ def test_a_gap_splits_what_can_be_rebuilt(tmp_path: Path) -> None:
     folder = copied(Replica("synthetic-fuzz-1", "0"), tmp_path)
     segments = sorted(folder.glob("*/*.log"))
     assert len(segments) > 3
-    whole = covered(folder)
+    whole = held_by(covered(Replica("synthetic-fuzz-1", "0").folder).replica)
     segments[1].unlink()
     coverage = covered(folder)
     (gap,) = coverage.gaps
     assert gap.start_offset == int(segments[1].stem)
     assert gap.end_offset == int(segments[2].stem)
     with pytest.raises(InputError, match=f"{gap.start_offset} to {gap.end_offset - 1} are missing"):
-        image_at(coverage, gap.end_offset, CLEAR)
+        built(coverage.replica, gap.end_offset)
     for end in (gap.start_offset, coverage.log_end_offset):
-        assert image_at(coverage, end, CLEAR).state == image_at(whole, end, CLEAR).state
+        assert built(coverage.replica, end).state == built(whole, end).state
 
 
 def test_a_damaged_batch_is_a_gap(tmp_path: Path) -> None:
@@ -122,8 +123,8 @@ def test_a_damaged_batch_is_a_gap(tmp_path: Path) -> None:
     (gap,) = coverage.gaps
     assert "batch_crc" in gap.cause
     with pytest.raises(InputError, match="batch_crc"):
-        image_at(coverage, None, CLEAR)
-    assert image_at(coverage, gap.start_offset, CLEAR).end_offset == gap.start_offset
+        built(coverage.replica, None)
+    assert built(coverage.replica, gap.start_offset).end_offset == gap.start_offset
 
 
 def test_a_torn_checkpoint_is_no_base(tmp_path: Path) -> None:
@@ -135,8 +136,11 @@ def test_a_torn_checkpoint_is_no_base(tmp_path: Path) -> None:
         coverage = covered(folder)
         assert [one.file.name for one in coverage.rejected] == [newest.name]
         assert newest.name not in [one.name for one in coverage.snapshots]
-    image = image_at(coverage, None, CLEAR)
-    assert image.state == image_at(covered(SNAPSHOTS.folder), None, CLEAR).state
+        held = held_by(coverage.replica)
+        assert [one.path for one in held.snapshots] == [one.file.path for one in coverage.snapshots]
+        assert [why for _, why in held.rejected] == [one.reason for one in coverage.rejected]
+    image = built(coverage.replica, None)
+    assert image.state == built(covered(SNAPSHOTS.folder).replica, None).state
 
 
 def test_a_snapshot_beyond_the_log_is_the_end(tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_a_snapshot_beyond_the_log_is_the_end(tmp_path: Path) -> None:
         segment.unlink()
     coverage = covered(folder)
     newest = coverage.snapshots[-1]
-    image = image_at(coverage, None, CLEAR)
+    image = built(coverage.replica, None)
     assert image.end_offset == newest.end_offset
     assert image.is_committed
     assert [one for one, _ in coverage.restorable()] == sorted(
@@ -155,9 +159,9 @@ def test_a_snapshot_beyond_the_log_is_the_end(tmp_path: Path) -> None:
 
 def test_an_open_transaction_is_left_out() -> None:
     coverage = covered(Replica("synthetic-transactions", "0").folder)
-    image = image_at(coverage, None, CLEAR)
+    image = built(coverage.replica, None)
     assert image.open_since is not None
-    before = image_at(coverage, image.open_since, CLEAR)
+    before = built(coverage.replica, image.open_since)
     assert before.open_since is None
     assert list(differences(before.state, image.state)) == []
 
@@ -165,13 +169,13 @@ def test_an_open_transaction_is_left_out() -> None:
 def test_the_state_at_a_time() -> None:
     coverage = covered(Replica("steady-live", "14").folder)
     end = coverage.log_end_offset
-    image = image_at(coverage, end, CLEAR)
-    assert offset_at_time(coverage, image.timestamp) == end
-    earlier = offset_at_time(coverage, image.timestamp - 60_000)
+    image = built(coverage.replica, end)
+    assert offset_at_time(held_by(coverage.replica), image.timestamp) == end
+    earlier = offset_at_time(held_by(coverage.replica), image.timestamp - 60_000)
     assert 0 < earlier < end
-    assert offset_at_time(covered(SNAPSHOTS.folder), 1 << 60) > 0
+    assert offset_at_time(held_by(covered(SNAPSHOTS.folder).replica), 1 << 60) > 0
     with pytest.raises(InputError, match="begins after that time"):
-        offset_at_time(covered(SNAPSHOTS.folder), 0)
+        offset_at_time(held_by(covered(SNAPSHOTS.folder).replica), 0)
 
 
 def first_half(raw: bytes) -> bytes:
@@ -186,15 +190,15 @@ def test_files_that_change_meanwhile_give_no_state(
     kind: str, change: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     folder = copied(SNAPSHOTS, tmp_path)
-    coverage = covered(folder)
+    held = held_by(covered(folder).replica)
     file = sorted(folder.glob(f"*/*.{kind}"))[-1]
     file.chmod(0o600)
     file.write_bytes(change(file.read_bytes()))
     with pytest.raises(InputError, match="changed while it was read"):
-        image_at(coverage, None, CLEAR)
+        built(held, None)
 
 
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     with pytest.raises(InputError, match="no readable batch"):
-        image_at(covered(tmp_path), None, CLEAR)
+        built(covered(tmp_path).replica, None)

@@ -13,7 +13,10 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.native.folding import Lists
 from kraftlog.state.history import microseconds
-from kraftlog.state.reading import (
+from kraftlog.state.replay import FaultyRecord, Origin, Replay
+from kraftlog.state.suspects import NewVersions
+from tests.definition import feed, load_snapshot
+from tests.reading import (
     DEFAULT_LIMITS,
     UNMASKED,
     LogBatch,
@@ -21,9 +24,6 @@ from kraftlog.state.reading import (
     log_files,
     read_batches,
 )
-from kraftlog.state.replay import FaultyRecord, Origin, Replay
-from kraftlog.state.suspects import NewVersions
-from tests.definition import feed, load_snapshot
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,

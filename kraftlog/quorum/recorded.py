@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.audit.collect import Collector, explained, segment_of, snapshot_of
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.quorum.collector import Collector, explained, segment_of, snapshot_of
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
@@ -63,7 +63,7 @@ class RecordedCollector(Collector):
         faults = self._laid_out(file, index, builder, rows)
         return segment_of(file, first, len(builder), faults)
 
-    def _snapshot(self, file: LogFile) -> SnapshotEvidence:
+    def snapshot(self, file: LogFile) -> SnapshotEvidence:
         builder = ColumnBuilder()
         counts: Counter[str] = Counter()
         first_of_type: dict[str, tuple[int, int]] = {}

@@ -1,18 +1,19 @@
 """What can be rebuilt from a replica's files: unbroken runs of its log, its complete snapshots, and
 the offsets that both miss.
 
-In: a replica. Out: `LogCoverage`. Only batch headers and CRCs are read here. What another replica's
-files could give is `quorum.restorable`'s matter: that takes a look at both histories.
+In: a replica. Out: `LogCoverage`. Only batch headers and CRCs are read here, and nothing is asked
+but whether one batch follows the other: what `quorum.holdings` says of sound files is held against
+it.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits
-from kraftlog.state.reading import (
+from kraftlog.quorum.holdings import rebuildable
+from tests.reading import (
     DEFAULT_LIMITS,
     LogBatch,
     RejectedSnapshot,
@@ -101,25 +102,6 @@ class LogCoverage:
         if self._begins_at_zero():
             bases.add(0)
         return rebuildable(bases, [(run.start_offset, run.end_offset) for run in self.runs])
-
-
-def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The offsets at which a state can be rebuilt: sorted ranges with both ends included.
-
-    `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
-    [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
-    as the log goes on from it. This is the one home of that rule.
-    """
-    starts = [start for start, _ in runs]
-    ranges: list[tuple[int, int]] = []
-    for base in sorted(bases):
-        index = bisect_right(starts, base) - 1
-        end = max(base, runs[index][1]) if index >= 0 else base
-        if ranges and base <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
-        else:
-            ranges.append((base, end))
-    return ranges
 
 
 def scan(replica: Replica, limits: Limits = DEFAULT_LIMITS) -> LogCoverage:

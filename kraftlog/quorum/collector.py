@@ -1,0 +1,366 @@
+"""Files → `QuorumEvidence`, in one process.
+
+In: replicas as `log.directory` finds them. Out: the evidence of all of them. Batches are looked at
+by columns, a content that several replicas hold once; only what is remarkable is decoded record by
+record. Memory is bounded by the columns of the batches and one window of one file.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kraftlog.decode.columnar import decode_window
+from kraftlog.decode.records import Record
+from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded
+from kraftlog.log import names
+from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
+from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.log.names import LAST_OFFSET
+from kraftlog.log.reading import walk_file
+from kraftlog.log.segment import Limits, Window
+from kraftlog.log.storage import open_file
+from kraftlog.plain import counted
+from kraftlog.quorum.columns import ColumnBuilder
+from kraftlog.quorum.content import BatchRecords, decode_batch, describe
+from kraftlog.quorum.detect import JUDGED_BODIES, remarkable, type_counts
+from kraftlog.quorum.divergence import Place, batches_to_describe
+from kraftlog.quorum.evidence import (
+    UNREMARKABLE,
+    Content,
+    Described,
+    FileProblem,
+    QuorumEvidence,
+    ReplicaEvidence,
+    SegmentEvidence,
+    SnapshotEvidence,
+    no_batches,
+)
+from kraftlog.quorum.folders import partition_folders
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.repair import explain
+from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.quorum.thresholds import Thresholds
+
+SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
+LAST_EPOCH = (1 << 31) - 1
+TypeCount = dict[str, Any]
+"""One element of `detect.TYPE_COUNTS`."""
+LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
+
+
+@dataclass
+class Collector:
+    """Reads replicas one after the other; knows every batch that it has seen by its id.
+
+    With `only_controls`, nothing but control batches is decoded.
+    """
+
+    limits: Limits
+    redactor: Redactor
+    only_controls: bool = False
+    contents: list[Content] = field(default_factory=list)
+    _known: dict[str, int] = field(default_factory=dict)
+    _types: dict[str, list[TypeCount]] = field(default_factory=dict)
+
+    def replica(self, replica: Replica) -> ReplicaEvidence:
+        """The evidence of one replica."""
+        alone = len(replica.files) == 1 and replica.folder == replica.files[0].path
+        files = [one for one in replica.files if _is_readable_name(one)]
+        log_kinds = {names.LOG} | ({names.UNKNOWN} if alone else set())
+        problems: list[FileProblem] = []
+        builder = ColumnBuilder()
+        logs = [one for one in files if one.kind in log_kinds and _is_log(one, problems)]
+        logs.sort(key=lambda one: one.parsed.base_offset or 0)
+        segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
+        kinds = SNAPSHOT_KINDS + LEFTOVER_KINDS
+        snapshots = [
+            self.snapshot(one)
+            for one in files
+            if one.kind in kinds and not _is_folder(one, problems)
+        ]
+        side = {
+            NODE_FILES[one.kind][0]: read_side_file(one)
+            for one in files
+            if one.kind in NODE_FILES and not _is_folder(one, problems)
+        }
+        indexes = tuple(
+            read_index_file(one)
+            for one in files
+            if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
+        )
+        problems += [
+            FileProblem(told.path, kind, told.problem, False)
+            for kind, (field, _) in NODE_FILES.items()
+            if kind in _TOLD_NOWHERE_ELSE and (told := side.get(field)) is not None and told.problem
+        ]
+        for one in files:
+            if one.kind == names.LOG_DELETED and not _is_folder(one, problems):
+                problems += _damage(self.snapshot(one))
+        read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
+        problems += [problem for one in read for problem in _read_problem(one)]
+        return ReplicaEvidence(
+            replica.label,
+            replica.folder,
+            alone,
+            builder.columns(),
+            segments,
+            tuple(sorted(snapshots, key=lambda s: (s.epoch or 0, s.end_offset or 0, s.path))),
+            indexes,
+            problems=tuple(problems),
+            foreign_names=tuple(
+                one.path for one in replica.files if not alone and _is_foreign(one)
+            ),
+            producer_ends=tuple(
+                sorted(
+                    one.parsed.base_offset
+                    for one in replica.files
+                    if one.kind == names.PRODUCER_SNAPSHOT and one.parsed.base_offset is not None
+                )
+            ),
+            partition_folders=() if alone else partition_folders(replica.folder),
+            **side,
+        )
+
+    def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:
+        first = len(builder)
+        faults: list[Fault] = []
+        for found in walk_file(file, self.limits):
+            if isinstance(found, Fault):
+                faults.append(explained(file, index, builder, found))
+            else:
+                builder.add(index, found.batches, self._content_of(found))
+        return segment_of(file, first, len(builder), faults)
+
+    def snapshot(self, file: LogFile) -> SnapshotEvidence:
+        """The evidence of one checkpoint file."""
+        builder, faults = ColumnBuilder(), list[Fault]()
+        counts: Counter[str] = Counter()
+        first_of_type: dict[str, tuple[int, int]] = {}
+        for found in walk_file(file, self.limits):
+            if isinstance(found, Fault):
+                faults.append(explained(file, 0, builder, found))
+                continue
+            for position, held in self._types_of(found):
+                for one in held:
+                    counts[one["type"]] += one["record_count"]
+                    place = position, one["first_record_index"]
+                    first_of_type.setdefault(one["type"], place)
+            builder.add(0, found.batches, self._indexes(found))
+        return snapshot_of(file, builder, faults, counts, first_of_type)
+
+    def _content_of(self, window: Window) -> list[int]:
+        """The index of each batch's content."""
+        ids = window.batches.batch_ids
+        fresh = [row for row in self._chosen(window) if ids[row] not in self._known]
+        for _ in self._looked_at(window, fresh):
+            pass
+        return self._indexes(window)
+
+    def _types_of(self, window: Window) -> Iterator[tuple[int, list[TypeCount]]]:
+        """The position of each batch that is looked at, and what types of records it holds."""
+        ids, rows = window.batches.batch_ids, self._chosen(window)
+        fresh = [row for row in rows if ids[row] not in self._types]
+        for decoded in self._looked_at(window, fresh):
+            looked_at = decoded.indexes.tolist()
+            held = type_counts(window, decoded, looked_at).to_pylist()
+            self._types |= zip([ids[row] for row in looked_at], held, strict=True)
+        for row in rows:
+            yield int(window.batches.positions[row]), self._types[ids[row]]
+
+    def _chosen(self, window: Window) -> list[int]:
+        """The sound batches of a window whose records are looked at."""
+        chosen = window.batches.crc_valid
+        if self.only_controls:
+            chosen = chosen & (window.batches.headers["attributes"] & CONTROL != 0)
+        return np.flatnonzero(chosen).tolist()
+
+    def _indexes(self, window: Window) -> list[int]:
+        valid = window.batches.crc_valid.tolist()
+        return [
+            self._known.get(one, UNREMARKABLE) if sound else UNREMARKABLE
+            for one, sound in zip(window.batches.batch_ids, valid, strict=True)
+        ]
+
+    def _looked_at(self, window: Window, rows: Sequence[int]) -> Iterator[Decoded]:
+        """Look at batches by columns; only the remarkable ones are decoded one by one."""
+        if not rows:
+            return
+        limit = self.limits.decompressed_size_bytes
+        bodies = JUDGED_BODIES
+        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=bodies):
+            odd = remarkable(window, decoded)
+            for row in decoded.indexes.tolist():
+                batch_id = window.batches.batch_ids[row]
+                if batch_id in self._known:
+                    continue
+                if batch_id not in odd:
+                    self._known[batch_id] = UNREMARKABLE
+                    continue
+                start = int(window.batches.positions[row]) - window.position
+                size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
+                batch = window.buffer[start : start + size]
+                self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
+            yield decoded
+
+    def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
+        """The decoded records of a batch; none where the file no longer holds it."""
+        decoded = self._read_batch(batch_id, place)
+        return () if decoded is None else decoded.records
+
+    def _read_batch(self, batch_id: str, place: Place) -> BatchRecords | None:
+        """Decode one batch where it lies, unless the file has changed there."""
+        path, position, size = place
+        try:
+            with open_file(path) as file:
+                batch = file.read(position, size)
+        except OSError:
+            return None  # the walk has told, or the next one will tell, what became of the file
+        if content_hash(batch, self.limits.id_key) != batch_id or not crc_is_valid(batch):
+            return None
+        return decode_batch(batch, batch_id, self.redactor, self.limits.decompressed_size_bytes)
+
+    def _remember(self, batch_id: str, decoded: BatchRecords) -> int:
+        index = UNREMARKABLE
+        if decoded.content is not None:
+            index = len(self.contents)
+            self.contents.append(decoded.content)
+        self._known[batch_id] = index
+        return index
+
+
+def segment_of(file: LogFile, first: int, end: int, faults: Iterable[Fault]) -> SegmentEvidence:
+    """A segment whose batches are rows [first, end) of its replica's log."""
+    found = tuple(faults)
+    return SegmentEvidence(
+        file.path,
+        file.name,
+        file.parsed.base_offset or 0,
+        file.size_bytes,
+        file.modified_ns // 1_000_000,
+        first,
+        end,
+        found,
+        _problem(found),
+    )
+
+
+def snapshot_of(
+    file: LogFile,
+    builder: ColumnBuilder,
+    faults: Iterable[Fault],
+    counts: Mapping[str, int],
+    first_of_type: Mapping[str, tuple[int, int]],
+) -> SnapshotEvidence:
+    """A checkpoint file with the batches that a builder holds."""
+    found = tuple(faults)
+    return SnapshotEvidence(
+        file.path,
+        file.name,
+        file.kind,
+        file.parsed.end_offset,
+        file.parsed.epoch,
+        file.parsed.form,
+        file.size_bytes,
+        file.modified_ns // 1_000_000,
+        builder.columns() if len(builder) else no_batches(),
+        found,
+        counts,
+        first_of_type,
+        _problem(found),
+    )
+
+
+def explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
+    """The fault, told more exactly; a batch that is a part of it is taken back."""
+    before = builder.tail()
+    if before is not None and before.file[-1] != index:
+        before = None
+    told, take_back = explain(file.path, before, fault)
+    if take_back:
+        builder.drop_last()
+    return told
+
+
+def _problem(faults: Iterable[Fault]) -> str | None:
+    """Why a file could not be read at all; None where it could."""
+    unread = (FaultKind.UNREADABLE, FaultKind.VANISHED)
+    return next((one.detail for one in faults if one.kind in unread and one.position == 0), None)
+
+
+def _read_problem(one: SegmentEvidence | SnapshotEvidence) -> Iterator[FileProblem]:
+    kind = names.LOG if isinstance(one, SegmentEvidence) else one.kind
+    for fault in one.faults:
+        if fault.kind in (FaultKind.UNREADABLE, FaultKind.VANISHED):
+            vanished = fault.kind == FaultKind.VANISHED
+            yield FileProblem(one.path, kind, fault.detail, vanished)
+
+
+_TOLD_NOWHERE_ELSE = (names.PARTITION_METADATA, names.SERVER_PROPERTIES, names.DISK_FREE)
+"""Side files that no check has as its own: what cannot be read in them is a file's problem."""
+
+
+def _damage(left_over: SnapshotEvidence) -> Iterator[FileProblem]:
+    """What is damaged in a segment that waits to be removed; its end may be anywhere."""
+    bad = left_over.batches.positions[~left_over.batches.crc_valid].tolist()
+    bad += [one.position for one in left_over.faults if one.kind in _NO_END]
+    if bad:
+        text = f"{counted(len(bad), 'damaged range')}, the first at byte {min(bad):,}"
+        yield FileProblem(left_over.path, left_over.kind, text, False)
+
+
+_NO_END = RANGE_KINDS - {FaultKind.TORN_BATCH, FaultKind.ZEROS}
+
+
+def _is_log(file: LogFile, problems: list[FileProblem]) -> bool:
+    """Whether a segment's name is one; it may be one that cannot be read."""
+    return file.problem != IS_FOLDER or not _is_folder(file, problems)
+
+
+def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:
+    """A name under which no regular file lies is a problem, and no file."""
+    if file.problem is None:
+        return False
+    problems.append(FileProblem(file.path, file.kind, file.problem, False))
+    return True
+
+
+def _is_foreign(file: LogFile) -> bool:
+    """A name by its ending, with no offset in it: Kafka refuses to start over such a file."""
+    if file.kind == names.UNKNOWN:
+        return file.name.endswith((".log", ".checkpoint"))
+    return not _is_readable_name(file) and file.kind in names.LIVE_KINDS
+
+
+def _is_readable_name(file: LogFile) -> bool:
+    """Twenty digits can say more than a 64-bit offset, and ten more than a 32-bit epoch."""
+    parsed = file.parsed
+    offsets = (parsed.base_offset or 0, parsed.end_offset or 0)
+    return max(offsets) <= LAST_OFFSET and (parsed.epoch or 0) <= LAST_EPOCH
+
+
+def evidence_by(
+    collector: Collector,
+    replicas: Iterable[Replica],
+    described: Described | None,
+    thresholds: Thresholds | None = None,
+) -> QuorumEvidence:
+    """The evidence that a collector gathers, and what follows from the replicas side by side."""
+    found = tuple(collector.replica(one) for one in replicas)
+    evidence = QuorumEvidence(
+        found,
+        tuple(collector.contents),
+        described=described,
+        thresholds=thresholds or Thresholds(),
+        limits=collector.limits,
+    )
+    differing = batches_to_describe(Quorum(evidence).differing)
+    words = {
+        batch_id: tuple(map(describe, collector.records_of(batch_id, place)))
+        for batch_id, place in differing.items()
+    }
+    return replace(evidence, words=words)

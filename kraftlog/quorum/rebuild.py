@@ -1,0 +1,222 @@
+"""The image of a replica at an offset: snapshot + records, folded as the audit folds them.
+
+In: what a replica's files hold, and the offset, the time, or the end of the log that is meant. Out: an `Image`, or an InputError that names the offsets which cannot
+be rebuilt. State at offset N is the state of all records with offsets below N. Memory: one window,
+and the state.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow.compute as pc
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError
+from kraftlog.log.fault import FaultKind
+from kraftlog.plain import offsets_are
+from kraftlog.quorum.chain import whole
+from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.logview import Hole, LogView
+from kraftlog.state.arrow_events import Event, in_offset_order
+from kraftlog.state.fold import Applied
+from kraftlog.state.image import Image
+from kraftlog.state.known import Known
+from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.replay import FaultyRecord, unknown_record
+from kraftlog.state.state import Change, State
+from kraftlog.state.suspects import Flags, NewVersions
+from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
+
+
+def image_at(
+    held: Held, offset: int | None, redactor: Redactor, committed_offset: int | None = None
+) -> Image:
+    """The image at an offset (None: the end of the log).
+
+    `committed_offset` is what the caller knows of the quorum; without it, what the newest snapshot
+    vouches for. Raises InputError where the state cannot be rebuilt, and where files have changed
+    since they were looked at.
+    """
+    end = max(held.end_offset, 0) if offset is None else offset
+    _check(held, end)
+    base, log = held.base_for(end), held.log
+    limits = held.quorum.evidence.limits
+    records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
+    known, faults, start, epoch, timestamp, inside = Known(), _Faults(), 0, -1, -1, None
+    if base is not None:
+        start, epoch, timestamp = base.end_offset, base.epoch, base.last_contained_timestamp or 0
+        count = int(base.evidence.batches.record_counts.sum())
+        _fold(known, records.snapshot(base), (0, count), faults, base.path)
+        faults.begin_log()
+    links = whole(log)
+    first = int(np.searchsorted(links.end, start, "right"))
+    after = int(np.searchsorted(links.base, end, "left"))
+    if first < after:
+        windows = records.windows(links, first, after)
+        _fold(known, windows, (start, end), faults, log.evidence.folder)
+        row, stands = log.rows[after - 1], log.evidence.log
+        epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
+        batch = int(links.base[after - 1]), int(links.end[after - 1])
+        inside = batch if end < batch[1] else None
+    if committed_offset is None:
+        committed_offset = max((one.end_offset for one in held.snapshots), default=0)
+    return Image(
+        known.rows(),
+        held.label,
+        end,
+        epoch,
+        timestamp,
+        None if base is None else base.path,
+        tuple(faults.found),
+        known.small.open_since,
+        committed_offset,
+        inside,
+    )
+
+
+def _fold(
+    known: Known,
+    windows: Iterator[RecordWindow],
+    offsets: tuple[int, int],
+    faults: "_Faults",
+    path: str,
+) -> None:
+    """Take in the records with offsets in [start, end)."""
+    reached, end = offsets
+    for window in ahead(windows):
+        faults.take(known, window.between(reached, end))
+        reached = window.end_offset
+    if reached < end:
+        raise InputError(f"{path}: it changed while it was read; copy it again")
+
+
+class _Faults:
+    """The records that have no effect, in order; a `known.Watcher`."""
+
+    def __init__(self) -> None:
+        self.found: list[FaultyRecord] = []
+        self._new: list[FaultyRecord] = []
+
+    def begin_log(self) -> None:
+        """What has been applied were a checkpoint's records, which have no offset of their own."""
+        self.found = [one._replace(origin=one.origin._replace(offset=None)) for one in self.found]
+
+    def take(self, known: Known, window: RecordWindow) -> None:
+        """Apply the records of a window."""
+        self._new = [*_unknown_partitions(window)]
+        known.advance(window, self)
+        self._new += window.faults
+        self._new.sort(key=lambda one: one.origin.offset or 0)
+        self.found += self._new
+
+    def meets(self, event: Event, state: State) -> None:
+        """See `known.Watcher`."""
+
+    def changed(
+        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+    ) -> None:
+        """See `known.Watcher`."""
+        self._new += faults
+
+    def suspects(self, versions: NewVersions) -> Flags:
+        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
+        return np.zeros(len(versions.at), np.bool_)
+
+    def applied(self, one: Applied) -> None:
+        """See `known.Watcher`."""
+        if one.fault is not None:
+            self._new.append(one.fault)
+
+
+def _unknown_partitions(window: RecordWindow) -> Iterator[FaultyRecord]:
+    """The records of partitions whose version is not known: a fold by columns leaves them out."""
+    rows = []
+    for name in PARTITION_TYPES & window.records.keys():
+        payload = window.records[name].column(name.lower())
+        if payload.null_count:
+            rows.append(window.records[name].filter(pc.is_null(payload)))
+    for event in in_offset_order(rows):
+        yield unknown_record(event.origin)
+
+
+def _check(held: Held, offset: int) -> None:
+    label, end = held.label, held.end_offset
+    rejected = "; ".join(
+        f"{one.evidence.name} cannot be loaded: {why}" for one, why in held.rejected
+    )
+    if held.log.is_empty and not held.snapshots:
+        raise InputError(
+            f"{label}: there is no readable batch or snapshot in it ({rejected or 'no files'})"
+        )
+    if offset < 0 or offset > end:
+        raise InputError(f"{label}: offset {offset} is not in its log, which ends at {end}")
+    if any(low <= offset <= high for low, high in held.ranges):
+        return
+    ranges = ", ".join(f"{low} to {high}" for low, high in held.ranges) or "none"
+    causes = [
+        f"{offsets_are(hole.start, hole.end)} missing: {_cause(held.log, hole)}"
+        for hole in held.log.holes
+    ]
+    why = "; ".join([ranges, *causes, *([rejected] if rejected else [])])
+    raise InputError(
+        f"{label}: the state at {offset} cannot be rebuilt; offsets at which it can: {why}"
+    )
+
+
+def _cause(log: LogView, hole: Hole) -> str:
+    """What stands in the place of a hole's batches."""
+    columns = log.evidence.log
+    before = int(log.rows[np.searchsorted(log.rows, hole.row) - 1])
+    places = [int(columns.file[row]) for row in (before, hole.row)]
+    start, end = (
+        (int(columns.file[row]), int(columns.positions[row])) for row in (before, hole.row)
+    )
+    found = [
+        (index, one.position, str(one.kind))
+        for index in range(places[0], places[1] + 1)
+        for one in log.evidence.segments[index].faults
+        if one.kind != FaultKind.ZEROS and start < (index, one.position) < end
+    ]
+    for row in range(before + 1, hole.row):
+        kind = "a batch that is out of its place" if columns.crc_valid[row] else FaultKind.BATCH_CRC
+        found.append((int(columns.file[row]), int(columns.positions[row]), str(kind)))
+    told = [
+        f"{kind} in {log.evidence.segments[index].path} at byte {position}"
+        for index, position, kind in sorted(found)
+    ]
+    return "; ".join(told) or "no file holds them"
+
+
+def offset_at_time(held: Held, time_ms: int) -> int:
+    """The offset at which the state stood at a time: that of the first record batch whose timestamp
+    is later.
+
+    Where times go back, what comes after that batch counts as later too, whatever it says: so the
+    state is always one that the log went through. Raises InputError for a time before everything
+    that the replica holds.
+    """
+    log = held.log
+    later = np.flatnonzero(log.evidence.log.base_timestamps[log.rows] > time_ms)
+    offset = int(log.base[later[0]]) if len(later) else max(held.end_offset, 0)
+    base = held.base_for(offset)
+    too_new = base is not None and (base.last_contained_timestamp or 0) > time_ms
+    # All that is left of the log's beginning may be a snapshot that is newer than the time.
+    if too_new and not (held.runs and held.runs[0][0] < offset):
+        raise InputError(f"{held.label}: its log begins after that time")
+    return offset
+
+
+def image_of(
+    held: Held,
+    offset: int | None,
+    time_ms: int | None,
+    redactor: Redactor,
+    committed_offset: int | None = None,
+) -> Image:
+    """The image at an offset or at a time; at the end of the log where neither is given.
+
+    `committed_offset` as `image_at` has it."""
+    if time_ms is not None:
+        offset = offset_at_time(held, time_ms)
+    return image_at(held, offset, redactor, committed_offset)

@@ -1,0 +1,35 @@
+"""Roots and options → the quorum whose copies lie there, read from their files.
+
+What every command begins with that asks copies something. Imports no Spark; nothing is replayed.
+"""
+
+from collections.abc import Sequence
+
+from kraftlog.config import Options
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.collector import Collector, evidence_by
+from kraftlog.quorum.describe import described_of, of_one_cluster
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.thresholds import thresholds_of
+from kraftlog.source.settings import limits_of, redactor_of
+
+
+def collected(
+    roots: Sequence[str],
+    options: Options,
+    redactor: Redactor | None = None,
+    *,
+    decodes: bool = True,
+) -> Quorum:
+    """The quorum below some roots; only batch headers and control records of it unless it
+    `decodes`.
+
+    Raises InputError where no copy lies there, or the describe is of another cluster.
+    """
+    found = find_replicas(roots)
+    redactor = redactor or redactor_of(options)
+    collector = Collector(limits_of(options, redactor), redactor, only_controls=not decodes)
+    described, thresholds = described_of(options, found), thresholds_of(options)
+    evidence = evidence_by(collector, found, described, thresholds)
+    return Quorum(of_one_cluster(evidence, options))
