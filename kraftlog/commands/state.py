@@ -175,6 +175,9 @@ def _notes(image: Image, committed: Committed | None) -> None:
         )
     if image.open_since is not None:
         tell(f"a transaction is open since offset {image.open_since}; its records are left out")
+    if image.unread:
+        count = counted(len(image.unread), "place")
+        tell(f"what its log holds behind that cannot be read, in {count}: {image.unread[0]}")
     if image.faults:
         first = image.faults[0]
         where = (

@@ -59,6 +59,9 @@ def image_at(
         epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
         batch = int(links.base[after - 1]), int(links.end[after - 1])
         inside = batch if end < batch[1] else None
+    last_row = int(log.rows[-1]) if len(log.rows) else -1
+    is_end = end == held.end_offset
+    unread = tuple(_unreadable(log, last_row, len(log.evidence.log))) if is_end else ()
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in held.snapshots), default=0)
     return Image(
@@ -72,6 +75,7 @@ def image_at(
         known.small.open_since,
         committed_offset,
         inside,
+        unread,
     )
 
 
@@ -166,26 +170,33 @@ def _check(held: Held, offset: int) -> None:
 
 def _cause(log: LogView, hole: Hole) -> str:
     """What stands in the place of a hole's batches."""
-    columns = log.evidence.log
-    before = int(log.rows[np.searchsorted(log.rows, hole.row) - 1])
-    places = [int(columns.file[row]) for row in (before, hole.row)]
-    start, end = (
-        (int(columns.file[row]), int(columns.positions[row])) for row in (before, hole.row)
-    )
+    at = int(np.searchsorted(log.rows, hole.row))
+    told = _unreadable(log, int(log.rows[at - 1]), hole.row)
+    return "; ".join(told) or "no file holds them"
+
+
+def _unreadable(log: LogView, before: int, after: int) -> list[str]:
+    """What cannot be read between two batches, by their rows; before the first one is −1."""
+    columns, segments = log.evidence.log, log.evidence.segments
+
+    def place(row: int) -> tuple[int, int]:
+        return int(columns.file[row]), int(columns.positions[row])
+
+    start = place(before) if before >= 0 else (0, -1)
+    end = place(after) if after < len(columns) else (len(segments), 0)
     found = [
         (index, one.position, str(one.kind))
-        for index in range(places[0], places[1] + 1)
-        for one in log.evidence.segments[index].faults
+        for index in range(start[0], min(end[0] + 1, len(segments)))
+        for one in segments[index].faults
         if one.kind != FaultKind.ZEROS and start < (index, one.position) < end
     ]
-    for row in range(before + 1, hole.row):
-        kind = "a batch that is out of its place" if columns.crc_valid[row] else FaultKind.BATCH_CRC
-        found.append((int(columns.file[row]), int(columns.positions[row]), str(kind)))
-    told = [
-        f"{kind} in {log.evidence.segments[index].path} at byte {position}"
+    for row in range(before + 1, after):
+        kind = "a batch that does not fit in" if columns.crc_valid[row] else FaultKind.BATCH_CRC
+        found.append((*place(row), str(kind)))
+    return [
+        f"{kind} in {segments[index].path} at byte {position}"
         for index, position, kind in sorted(found)
     ]
-    return "; ".join(told) or "no file holds them"
 
 
 def offset_at_time(held: Held, time_ms: int) -> int:

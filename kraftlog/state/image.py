@@ -16,7 +16,7 @@ class Image:
     `committed_offset` bounds what is known to be committed: an image beyond it may hold records
     that the quorum takes back. `open_since` is the offset of a transaction's Begin without an End,
     whose records are not in the state. `inside`: the batch, offsets [start, end), in which the
-    offset lies.
+    offset lies. `unread`: of an image at the log's end, what lies behind it and cannot be read.
     """
 
     state: State
@@ -29,6 +29,7 @@ class Image:
     open_since: int | None
     committed_offset: int
     inside: tuple[int, int] | None
+    unread: tuple[str, ...] = ()
 
     @property
     def is_committed(self) -> bool:

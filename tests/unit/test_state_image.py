@@ -198,6 +198,29 @@ def test_files_that_change_meanwhile_give_no_state(
         built(held, None)
 
 
+def test_what_lies_behind_the_logs_end_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+    folder = copied(Replica("synthetic-transactions", "0"), tmp_path)
+    (segment,) = folder.glob("*/*.log")
+    (found,) = find_replicas([str(folder)])
+    whole = built(found)
+    assert whole.unread == ()
+    raw = segment.read_bytes()
+    last = batch_starts(raw)[-1]
+    hostile = bytearray(raw)
+    hostile[last : last + 8] = (whole.end_offset + 1000).to_bytes(8, "big")
+    for content, told in (
+        (raw[:-1], "torn_batch"),
+        (raw[:-1] + bytes([raw[-1] ^ 1]), "batch_crc"),
+        (bytes(hostile), "a batch that does not fit in"),
+    ):
+        segment.write_bytes(content)
+        (found,) = find_replicas([str(folder)])
+        image = built(found)
+        assert image.end_offset < whole.end_offset
+        assert image.unread == (f"{told} in {segment} at byte {last}",)
+        assert built(found, image.end_offset - 1).unread == ()
+
+
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     with pytest.raises(InputError, match="no readable batch"):
