@@ -5,8 +5,7 @@ In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two
 only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KIP-595.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +14,8 @@ import numpy as np
 from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranges import Range, rebuildable
 from kraftlog.quorum.snapshots import SnapshotView
-
-Range = tuple[int, int]
-"""Offsets with both ends included."""
 
 
 @dataclass(frozen=True)
@@ -169,22 +166,3 @@ def _epochs_cross(one: LogView, other: LogView) -> int | None:
         return None
     newer = np.flatnonzero(first.epochs > later.epochs[0])
     return int(first.base[newer[0]]) if len(newer) else None
-
-
-def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The offsets at which a state can be rebuilt: sorted ranges with both ends included.
-
-    `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
-    [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
-    as the log goes on from it. This is the one home of that rule.
-    """
-    starts = [start for start, _ in runs]
-    ranges: list[tuple[int, int]] = []
-    for base in sorted(bases):
-        index = bisect_right(starts, base) - 1
-        end = max(base, runs[index][1]) if index >= 0 else base
-        if ranges and base <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
-        else:
-            ranges.append((base, end))
-    return ranges

@@ -10,8 +10,9 @@ after the other, and so does the replay.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kraftlog.quorum.holdings import Held, Range, kinship
+from kraftlog.quorum.holdings import Held, kinship
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranges import Range
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
 """Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches
