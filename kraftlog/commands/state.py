@@ -20,6 +20,7 @@ from kraftlog.commands.place import (
 )
 from kraftlog.commands.values import local_path, record_types
 from kraftlog.decode.redaction import Redactor
+from kraftlog.log.names import UNKNOWN, classify
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.plain import counted, offsets_text, tell
 from kraftlog.quorum.committed import Committed
@@ -167,7 +168,9 @@ def _redactor(chosen: argparse.Namespace) -> Redactor:
 def _notes(image: Image, committed: Committed | None) -> None:
     """What a reader of the state should know of where it comes from."""
     base = f"snapshot {image.base_name}" if image.base else "the log's beginning"
-    tell(f"{image.replica} at offset {image.end_offset}, from {base}")
+    is_named = image.base_name is None or classify(image.base_name).kind != UNKNOWN
+    where = f"offset {image.end_offset}" if is_named else "an offset that its name does not say"
+    tell(f"{image.replica} at {where}, from {base}")
     if not image.is_committed:
         known = f" ({committed.reason})" if committed else ""
         tell(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.decode.columnar import decode_window
-from kraftlog.decode.records import Record
+from kraftlog.decode.records import Record, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log import names
@@ -44,6 +44,7 @@ from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.repair import explain
 from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.quorum.snapshots import HEADER
 from kraftlog.quorum.thresholds import Thresholds
 
 SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
@@ -71,10 +72,11 @@ class Collector:
         """The evidence of one replica."""
         alone = len(replica.files) == 1 and replica.folder == replica.files[0].path
         files = [one for one in replica.files if _is_readable_name(one)]
-        log_kinds = {names.LOG} | ({names.UNKNOWN} if alone else set())
+        if alone:
+            files = [self._named(one) for one in files]
         problems: list[FileProblem] = []
         builder = ColumnBuilder()
-        logs = [one for one in files if one.kind in log_kinds and _is_log(one, problems)]
+        logs = [one for one in files if one.kind == names.LOG and _is_log(one, problems)]
         logs.sort(key=lambda one: one.parsed.base_offset or 0)
         segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
         kinds = SNAPSHOT_KINDS + LEFTOVER_KINDS
@@ -125,6 +127,27 @@ class Collector:
             partition_folders=() if alone else partition_folders(replica.folder),
             **side,
         )
+
+    def _named(self, file: LogFile) -> LogFile:
+        """A file that was named by itself, whatever it is called: a checkpoint if it begins with a
+        snapshot's header, else a segment.
+        """
+        if file.kind not in (names.UNKNOWN, names.LOG_DELETED):
+            return file
+        is_snapshot = self._begins_with_header(file)
+        kind = names.CHECKPOINT if is_snapshot else names.LOG
+        return replace(file, parsed=replace(file.parsed, kind=kind))
+
+    def _begins_with_header(self, file: LogFile) -> bool:
+        found = next(walk_file(file, self.limits), None)
+        if not isinstance(found, Window) or not found.batches.crc_valid[0]:
+            return False
+        start = int(found.batches.positions[0]) - found.position
+        size = int(found.batches.headers[0]["length"]) + PREFIX_SIZE
+        batch = found.buffer[start : start + size]
+        limit = self.limits.decompressed_size_bytes
+        first = next(read_records(batch, 0, self.redactor, limit), None)
+        return isinstance(first, Record) and first.type == HEADER
 
     def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:
         first = len(builder)

@@ -221,6 +221,28 @@ def test_what_lies_behind_the_logs_end_and_cannot_be_read_is_told(tmp_path: Path
         assert built(found, image.end_offset - 1).unread == ()
 
 
+@pytest.mark.parametrize("name", ["of-node-0.checkpoint", "copy.bin"])
+def test_a_checkpoint_is_one_whatever_it_is_called(name: str, tmp_path: Path) -> None:
+    """Read as a log, its brokers would have registered at offsets that are none."""
+    origin = sorted(SNAPSHOTS.folder.glob("*/*.checkpoint"))[-1]
+    shutil.copyfile(origin, tmp_path / name)
+    (found,) = find_replicas([str(tmp_path / name)])
+    (known,) = find_replicas([str(origin)])
+    image = built(found)
+    assert image.state == built(known).state
+    assert (image.end_offset, image.base_name) == (0, name)
+    assert held_by(found).log.is_empty
+
+
+def test_a_segment_that_waits_to_be_removed_is_one_where_it_is_named(tmp_path: Path) -> None:
+    (segment,) = Replica("synthetic-transactions", "0").folder.glob("*/*.log")
+    target = tmp_path / f"{segment.name}.deleted"
+    shutil.copyfile(segment, target)
+    (found,) = find_replicas([str(target)])
+    (known,) = find_replicas([str(segment)])
+    assert held_by(found).runs == held_by(known).runs
+
+
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     with pytest.raises(InputError, match="no readable batch"):
