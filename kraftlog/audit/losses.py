@@ -9,18 +9,16 @@ KIP-630 "Changes to Leader Election", KAFKA-1211.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.images import Images
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.candidates import candidates, committed_holder
-from kraftlog.quorum.chain import Chain, whole
+from kraftlog.quorum.chain import whole
 from kraftlog.quorum.evidence import LossCount, Losses
-from kraftlog.quorum.history import Records
+from kraftlog.quorum.history import Records, go_on
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
@@ -118,61 +116,26 @@ def _at(
     ends: tuple[int, ...],
 ) -> list[Known]:
     """The states of a log at some offsets in their order, from the newest snapshot below `offset`
-    on; none where they cannot be rebuilt.
+    on, of whatever copy; none where they cannot be rebuilt.
     """
-    own = whole(log)
-    start = _base(quorum, log, own, offset)
-    if start is None:
-        return []
-    base, first = start
-    if (own.base[first + 1 :] != own.end[first:-1]).any():
-        return []
-    known = Known(images.topics)
+    held = Held.shared(quorum, log)
+    base, known = held.base_for(offset), Known(images.topics)
+    reached, found = 0, list[Known]()
     if base is not None:
         image = images.of(base)
         if image is None:
             return []
-        known = image.known.fork()
-    reached = int(own.base[first]) if first < len(own) else offset
-    found: list[Known] = []
+        known, reached = image.known.fork(), base.end_offset
+    elif not held.begins_at_zero:
+        return []
+    if held.reach(reached) < ends[-1]:
+        return []
     for end in ends:
-        after = int(np.searchsorted(own.base, end))
-        for window in records.windows(own, first, after):
-            known.advance(window)
-            reached = window.end_offset
-        if after > first and reached < int(own.end[after - 1]):
+        reached = go_on(known, records, whole(log), reached, end)
+        if reached < end:
             return []
         found.append(known.fork() if end != ends[-1] else known)
-        first = after
     return found
-
-
-def _base(
-    quorum: Quorum, log: LogView, own: Chain, offset: int
-) -> tuple[SnapshotView | None, int] | None:
-    """(the newest snapshot at or below an offset that a log's own history goes through, or None for
-    its beginning; the link that follows), None where there is neither.
-    """
-    if not len(own):
-        return None
-    shared = quorum.tail_starts.get(log.label, log.end_offset or 0)
-    held = [
-        one
-        for one in quorum.credible_snapshots
-        if 0 < one.end_offset <= offset
-        and (one.replica == log.label or one.end_offset <= shared)
-        and one.end_offset in (*own.base[:1].tolist(), *_ends(own, one.end_offset))
-    ]
-    newest = max(held, key=lambda one: one.end_offset, default=None)
-    if newest is not None:
-        return newest, int(np.searchsorted(own.base, newest.end_offset))
-    return (None, 0) if int(own.base[0]) == 0 else None
-
-
-def _ends(own: Chain, offset: int) -> list[int]:
-    """The offset, where a batch ends there."""
-    at = int(np.searchsorted(own.end, offset))
-    return [offset] if at < len(own) and int(own.end[at]) == offset else []
 
 
 def _apart(before: Known, after: Known) -> tuple[State, State]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.quorum.chain import Chain, whole
-from kraftlog.quorum.history import FileRecords, loaded
+from kraftlog.quorum.history import FileRecords, go_on, loaded
 from kraftlog.quorum.lineages import MAIN, Lineage, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -169,12 +169,8 @@ class _Lineage:
         if base is None and low > 0:
             return None
         known = Known() if base is None else self._loaded(base)
-        begins = reached = 0 if base is None else base.end_offset
-        at = begin + int(np.searchsorted(links.end[begin:after], begins, "right"))
-        until = begin + int(np.searchsorted(links.base[begin:after], offset, "left"))
-        for window in self.folded.windows(links, at, until) if until > at else ():
-            known.advance(window.between(reached, offset))
-            reached = min(offset, window.end_offset)
+        begins = 0 if base is None else base.end_offset
+        reached = go_on(known, self.folded, links, begins, offset)
         if known.small.open_since is not None and begins < known.small.open_since:
             return self._known_at(begin, after, known.small.open_since)
         state = known.rows()

@@ -50,6 +50,19 @@ def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -
     return state if end == int(view.evidence.batches.record_counts.sum()) else None
 
 
+def go_on(known: Known, records: Records, links: Chain, start: int, end: int) -> int:
+    """Take a state from one offset to another along links without a hole between; how far that
+    went: records may not be there to read any more.
+    """
+    first = int(np.searchsorted(links.end, start, "right"))
+    after = int(np.searchsorted(links.base, end, "left"))
+    reached = start
+    for window in records.windows(links, first, after):
+        known.advance(window.between(reached, end))
+        reached = min(window.end_offset, end)
+    return reached
+
+
 def wanted_types() -> frozenset[str]:
     """All types of records that change the state."""
     specs = [*metadata_specs().values(), *control_specs().values()]

@@ -37,6 +37,17 @@ class Held:
             return cls(quorum, log, tuple(one for one in every if one.is_complete))
         return cls(quorum, log, tuple(quorum.bases_of(log.label)))
 
+    @classmethod
+    def shared(cls, quorum: Quorum, log: LogView) -> "Held":
+        """The log of a replica, with the snapshots of all copies that its history goes through."""
+        until = quorum.leaves(log.label, log.end_offset or 0)
+        found = (
+            one
+            for one in quorum.credible_snapshots
+            if one.replica == log.label or one.end_offset <= until
+        )
+        return cls(quorum, log, tuple(sorted(found, key=lambda one: one.end_offset)))
+
     @property
     def label(self) -> str:
         return self.log.label
@@ -90,10 +101,14 @@ class Held:
         """The newest snapshot at or below an offset from which the log reaches it."""
         below = [one for one in self.snapshots if one.end_offset <= offset]
         for one in reversed(below):
-            reached = rebuildable([one.end_offset], self.runs)
-            if offset <= reached[0][1]:
+            if offset <= self.reach(one.end_offset):
                 return one
         return None
+
+    def reach(self, base: int) -> int:
+        """How far the log goes on from a base without a gap."""
+        ((_, reached),) = rebuildable([base], self.runs)
+        return reached
 
     def segments(self, start: int, end: int) -> Iterator[str]:
         """The files that hold offsets [start, end) of one run."""

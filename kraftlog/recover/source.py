@@ -7,7 +7,7 @@ KIP-595, KIP-630 "Motivation", KAFKA-14205.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
@@ -76,10 +76,8 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     """The newest image, or that at an offset.
 
     Raises InputError where no copy gives any, or none that."""
-    bases = {one.path: one for one in quorum.credible_snapshots}
-    every = tuple(sorted(bases.values(), key=lambda one: one.end_offset))
     copies = [Held.by(quorum, log) for log in quorum.peers]
-    best, offset = _best(quorum, [replace(one, snapshots=every) for one in copies], at)
+    best, offset = _best(quorum, [Held.shared(quorum, log) for log in quorum.peers], at)
     image = image_at(best, offset, CLEAR, quorum.bounds.lower)
     if image.open_since is not None:
         image = image_at(best, image.open_since, CLEAR, quorum.bounds.lower)
@@ -87,7 +85,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     return Recovered(
         image,
         best.label,
-        None if image.base is None else bases[image.base].replica,
+        next((one.replica for one in best.snapshots if one.path == image.base), None),
         min(quorum.bounds.lower, image.end_offset),
         quorum.bounds.lower_reason,
         quorum.bounds.upper,
