@@ -118,7 +118,7 @@ def _at(
     """The states of a log at some offsets in their order, from the newest snapshot below `offset`
     on, of whatever copy; none where they cannot be rebuilt.
     """
-    held = Held.shared(quorum, log)
+    held, own = Held.shared(quorum, log), whole(log)
     base, known = held.base_for(offset), Known(images.topics)
     reached, found = 0, list[Known]()
     if base is not None:
@@ -131,7 +131,8 @@ def _at(
     if held.reach(reached) < ends[-1]:
         return []
     for end in ends:
-        reached = go_on(known, records, whole(log), reached, end)
+        windows = records.windows(own, *own.between(reached, end))
+        reached = go_on(known.advance, windows, reached, end)
         if reached < end:
             return []
         found.append(known.fork() if end != ends[-1] else known)

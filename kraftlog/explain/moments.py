@@ -170,7 +170,8 @@ class _Lineage:
             return None
         known = Known() if base is None else self._loaded(base)
         begins = 0 if base is None else base.end_offset
-        reached = go_on(known, self.folded, links, begins, offset)
+        windows = self.folded.windows(links, *links.between(begins, offset))
+        reached = go_on(known.advance, windows, begins, offset)
         if known.small.open_since is not None and begins < known.small.open_since:
             return self._known_at(begin, after, known.small.open_since)
         state = known.rows()

@@ -35,6 +35,11 @@ class Chain:
     def __len__(self) -> int:
         return len(self.base)
 
+    def between(self, start: int, end: int) -> tuple[int, int]:
+        """The links [first, after) that hold offsets of [start, end)."""
+        first = int(np.searchsorted(self.end, start, "right"))
+        return first, max(first, int(np.searchsorted(self.base, end, "left")))
+
 
 def chain(logs: Sequence[LogView], leaves: Leaves) -> Chain:
     """The batches in offset order. At each offset the batch that most of the copies hold counts; of

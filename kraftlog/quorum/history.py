@@ -5,7 +5,7 @@ of bounded size. `FileRecords` reads them where the copies lie: consecutive batc
 once, each content once. What has changed since the copies were looked at ends the stream early.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -41,26 +41,22 @@ class Records(Protocol):
         """The records of a checkpoint, numbered by their places in the file."""
 
 
+def go_on(
+    take: Callable[[RecordWindow], None], windows: Iterable[RecordWindow], start: int, end: int
+) -> int:
+    """Hand on the records with offsets in [start, end) of windows that follow each other without a
+    hole; how far they went: what is not there to read any more ends them early.
+    """
+    for window in windows:
+        take(window.between(start, end))
+        start = min(window.end_offset, end)
+    return start
+
+
 def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:
     """The state that a checkpoint holds; None where it cannot be read to its end any more."""
-    state, end = Known(topics), 0
-    for window in records.snapshot(view):
-        state.advance(window)
-        end = window.end_offset
-    return state if end == int(view.evidence.batches.record_counts.sum()) else None
-
-
-def go_on(known: Known, records: Records, links: Chain, start: int, end: int) -> int:
-    """Take a state from one offset to another along links without a hole between; how far that
-    went: records may not be there to read any more.
-    """
-    first = int(np.searchsorted(links.end, start, "right"))
-    after = int(np.searchsorted(links.base, end, "left"))
-    reached = start
-    for window in records.windows(links, first, after):
-        known.advance(window.between(reached, end))
-        reached = min(window.end_offset, end)
-    return reached
+    state, end = Known(topics), view.record_count
+    return state if go_on(state.advance, records.snapshot(view), 0, end) == end else None
 
 
 def wanted_types() -> frozenset[str]:

@@ -15,7 +15,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.chain import whole
-from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.history import FileRecords, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.state.arrow_events import Event, in_offset_order
@@ -43,18 +43,19 @@ def image_at(
     base, log = held.base_for(end), held.log
     limits = held.quorum.evidence.limits
     records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
-    known, faults, start, epoch, timestamp, inside = Known(), _Faults(), 0, -1, -1, None
+    known, start, epoch, timestamp, inside = Known(), 0, -1, -1, None
+    faults = _Faults(known)
     if base is not None:
         start, epoch, timestamp = base.end_offset, base.epoch, base.last_contained_timestamp or 0
-        count = int(base.evidence.batches.record_counts.sum())
-        _fold(known, records.snapshot(base), (0, count), faults, base.path)
+        count = base.record_count
+        if go_on(faults.take, ahead(records.snapshot(base)), 0, count) < count:
+            raise _changed(base.path)
         faults.begin_log()
     links = whole(log)
-    first = int(np.searchsorted(links.end, start, "right"))
-    after = int(np.searchsorted(links.base, end, "left"))
+    first, after = links.between(start, end)
     if first < after:
-        windows = records.windows(links, first, after)
-        _fold(known, windows, (start, end), faults, log.evidence.folder)
+        if go_on(faults.take, ahead(records.windows(links, first, after)), start, end) < end:
+            raise _changed(log.evidence.folder)
         row, stands = log.rows[after - 1], log.evidence.log
         epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
         batch = int(links.base[after - 1]), int(links.end[after - 1])
@@ -79,26 +80,15 @@ def image_at(
     )
 
 
-def _fold(
-    known: Known,
-    windows: Iterator[RecordWindow],
-    offsets: tuple[int, int],
-    faults: "_Faults",
-    path: str,
-) -> None:
-    """Take in the records with offsets in [start, end)."""
-    reached, end = offsets
-    for window in ahead(windows):
-        faults.take(known, window.between(reached, end))
-        reached = window.end_offset
-    if reached < end:
-        raise InputError(f"{path}: it changed while it was read; copy it again")
+def _changed(path: str) -> InputError:
+    return InputError(f"{path}: it changed while it was read; copy it again")
 
 
 class _Faults:
-    """The records that have no effect, in order; a `known.Watcher`."""
+    """Takes records into a state; those that have no effect, in order; a `known.Watcher`."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
+        self._known = known
         self.found: list[FaultyRecord] = []
         self._new: list[FaultyRecord] = []
 
@@ -106,10 +96,10 @@ class _Faults:
         """What has been applied were a checkpoint's records, which have no offset of their own."""
         self.found = [one._replace(origin=one.origin._replace(offset=None)) for one in self.found]
 
-    def take(self, known: Known, window: RecordWindow) -> None:
+    def take(self, window: RecordWindow) -> None:
         """Apply the records of a window."""
         self._new = [*_unknown_partitions(window)]
-        known.advance(window, self)
+        self._known.advance(window, self)
         self._new += window.faults
         self._new.sort(key=lambda one: one.origin.offset or 0)
         self.found += self._new

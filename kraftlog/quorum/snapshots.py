@@ -171,6 +171,11 @@ class SnapshotView:
         return self.why_incomplete is None
 
     @property
+    def record_count(self) -> int:
+        """How many records its batches say that they hold, control records included."""
+        return int(self.evidence.batches.record_counts.sum())
+
+    @property
     def header_count(self) -> int:
         return sum(one.type == HEADER for _, one in self.controls)
 
