@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.collect import collect
+from kraftlog.audit.collect import collect, with_state
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.commands.explain import file_history, first_told
@@ -39,7 +39,7 @@ from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
-from kraftlog.quorum.describe import described_of, of_one_cluster
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
@@ -47,7 +47,6 @@ from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import image_of
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
-from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
@@ -59,6 +58,7 @@ from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncat
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
 from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
+from kraftlog.source.collected import quorum_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.image import Image
@@ -216,18 +216,11 @@ class Copies:
     @cached_property
     def view(self) -> Quorum:
         """What the copies hold together: logs, snapshots, epochs, voters, bounds. Read once."""
-        return self._read(replay=False)
+        return quorum_of(self.replicas, self.options, self.redactor)
 
     @cached_property
     def _replayed(self) -> Quorum:
-        return self._read(replay=True)
-
-    def _read(self, replay: bool) -> Quorum:
-        found = list(self.replicas)
-        described = described_of(self.options, found)
-        limits = thresholds_of(self.options)
-        evidence = collect(found, self.limits, self.redactor, described, replay, limits)
-        return Quorum(of_one_cluster(evidence, self.options))
+        return Quorum(with_state(self.view, FileRecords(self.redactor, self.limits)))
 
     @property
     def committed(self) -> Bounds:

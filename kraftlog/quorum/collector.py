@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kraftlog.decode.columnar import decode_window
-from kraftlog.decode.records import Record, read_records
+from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import Decoded
+from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
@@ -140,13 +140,10 @@ class Collector:
 
     def _begins_with_header(self, file: LogFile) -> bool:
         found = next(walk_file(file, self.limits), None)
-        if not isinstance(found, Window) or not found.batches.crc_valid[0]:
+        if not isinstance(found, Window):
             return False
-        start = int(found.batches.positions[0]) - found.position
-        size = int(found.batches.headers[0]["length"]) + PREFIX_SIZE
-        batch = found.buffer[start : start + size]
         limit = self.limits.decompressed_size_bytes
-        first = next(read_records(batch, 0, self.redactor, limit), None)
+        first = next(read_batch(found, 0, None, self.redactor, limit), None)
         return isinstance(first, Record) and first.type == HEADER
 
     def _segment(self, file: LogFile, builder: ColumnBuilder, index: int) -> SegmentEvidence:

@@ -29,13 +29,9 @@ class Held:
 
     @classmethod
     def by(cls, quorum: Quorum, log: LogView) -> "Held":
-        """What the files of a replica hold; of one that was named by itself, whatever it is
-        called.
-        """
-        if log.evidence.single_file:
-            every = [one for one in quorum.every_snapshot if one.replica == log.label]
-            return cls(quorum, log, tuple(one for one in every if one.is_complete))
-        return cls(quorum, log, tuple(quorum.bases_of(log.label)))
+        """What the files of a replica hold."""
+        found = (one for one in _own_snapshots(quorum, log) if quorum.why_no_base(one) is None)
+        return cls(quorum, log, tuple(sorted(found, key=lambda one: one.end_offset)))
 
     @classmethod
     def shared(cls, quorum: Quorum, log: LogView) -> "Held":
@@ -59,13 +55,8 @@ class Held:
     @property
     def rejected(self) -> list[tuple[SnapshotView, str]]:
         """The snapshots that it cannot begin with, and why."""
-        quorum, label = self.quorum, self.label
-        every = quorum.every_snapshot if self.log.evidence.single_file else quorum.snapshots
-        told = (
-            (one, one.why_incomplete or quorum.contradiction(one))
-            for one in every
-            if one.replica == label and one not in self.snapshots
-        )
+        own = _own_snapshots(self.quorum, self.log)
+        told = ((one, self.quorum.why_no_base(one)) for one in own)
         return [(one, why) for one, why in told if why is not None]
 
     @cached_property
@@ -120,6 +111,13 @@ class Held:
         for segment in self.log.evidence.segments[int(files[0]) : int(files[-1]) + 1]:
             if segment.end_row > segment.first_row:
                 yield segment.path
+
+
+def _own_snapshots(quorum: Quorum, log: LogView) -> list[SnapshotView]:
+    """The snapshots of a replica; a file that was named by itself is one whatever it is called."""
+    if log.evidence.single_file:
+        return [one for one in quorum.every_snapshot if one.replica == log.label]
+    return quorum.snapshots_of(log.label)
 
 
 def kinship(one: Held, other: Held) -> tuple[int, int | None]:

@@ -419,13 +419,14 @@ class Quorum:
         """Complete snapshots whose ids the logs do not contradict."""
         return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
 
+    def why_no_base(self, snapshot: SnapshotView) -> str | None:
+        """Why a replay cannot begin with a snapshot; None where it can."""
+        is_foreign = snapshot.replica in self.foreign
+        return snapshot.why_incomplete or (None if is_foreign else self.contradiction(snapshot))
+
     def bases_of(self, label: str) -> list[SnapshotView]:
         """The snapshots of a replica that a replay of its log can begin with, by end offset."""
-        found = [
-            one
-            for one in self.snapshots_of(label)
-            if one.is_complete and (label in self.foreign or self.contradiction(one) is None)
-        ]
+        found = [one for one in self.snapshots_of(label) if self.why_no_base(one) is None]
         return sorted(found, key=lambda one: one.end_offset)
 
     @cached_property

@@ -1,8 +1,8 @@
 """The image of a replica at an offset: snapshot + records, folded as the audit folds them.
 
-In: what a replica's files hold, and the offset, the time, or the end of the log that is meant. Out: an `Image`, or an InputError that names the offsets which cannot
-be rebuilt. State at offset N is the state of all records with offsets below N. Memory: one window,
-and the state.
+In: what a replica's files hold, and the offset, the time, or the end of the log that is meant. Out:
+an `Image`, or an InputError that names the offsets which can be rebuilt. State at offset N is the
+state of all records with offsets below N. Memory: two windows, and the state.
 """
 
 from collections.abc import Iterator
@@ -60,9 +60,6 @@ def image_at(
         epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
         batch = int(links.base[after - 1]), int(links.end[after - 1])
         inside = batch if end < batch[1] else None
-    last_row = int(log.rows[-1]) if len(log.rows) else -1
-    is_end = end == held.end_offset
-    unread = tuple(_unreadable(log, last_row, len(log.evidence.log))) if is_end else ()
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in held.snapshots), default=0)
     return Image(
@@ -76,7 +73,7 @@ def image_at(
         known.small.open_since,
         committed_offset,
         inside,
-        unread,
+        _behind(log) if end == held.end_offset else (),
     )
 
 
@@ -136,6 +133,8 @@ def _unknown_partitions(window: RecordWindow) -> Iterator[FaultyRecord]:
 
 def _check(held: Held, offset: int) -> None:
     label, end = held.label, held.end_offset
+    if any(low <= offset <= high for low, high in held.ranges):
+        return
     rejected = "; ".join(
         f"{one.evidence.name} cannot be loaded: {why}" for one, why in held.rejected
     )
@@ -145,8 +144,6 @@ def _check(held: Held, offset: int) -> None:
         )
     if offset < 0 or offset > end:
         raise InputError(f"{label}: offset {offset} is not in its log, which ends at {end}")
-    if any(low <= offset <= high for low, high in held.ranges):
-        return
     ranges = ", ".join(f"{low} to {high}" for low, high in held.ranges) or "none"
     causes = [
         f"{offsets_are(hole.start, hole.end)} missing: {_cause(held.log, hole)}"
@@ -156,6 +153,12 @@ def _check(held: Held, offset: int) -> None:
     raise InputError(
         f"{label}: the state at {offset} cannot be rebuilt; offsets at which it can: {why}"
     )
+
+
+def _behind(log: LogView) -> tuple[str, ...]:
+    """What lies behind a log's last batch and cannot be read."""
+    last = -1 if log.is_empty else int(log.rows[-1])
+    return tuple(_unreadable(log, last, len(log.evidence.log)))
 
 
 def _cause(log: LogView, hole: Hole) -> str:

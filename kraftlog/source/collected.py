@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
@@ -27,8 +27,14 @@ def collected(
 
     Raises InputError where no copy lies there, or the describe is of another cluster.
     """
-    found = find_replicas(roots)
     redactor = redactor or redactor_of(options)
+    return quorum_of(find_replicas(roots), options, redactor, decodes=decodes)
+
+
+def quorum_of(
+    found: Sequence[Replica], options: Options, redactor: Redactor, *, decodes: bool = True
+) -> Quorum:
+    """The same of replicas that were found before."""
     collector = Collector(limits_of(options, redactor), redactor, only_controls=not decodes)
     described, thresholds = described_of(options, found), thresholds_of(options)
     evidence = evidence_by(collector, found, described, thresholds)
