@@ -139,9 +139,8 @@ def _check(held: Held, offset: int) -> None:
         f"{one.evidence.name} cannot be loaded: {why}" for one, why in held.rejected
     )
     if held.log.is_empty and not held.snapshots:
-        raise InputError(
-            f"{label}: there is no readable batch or snapshot in it ({rejected or 'no files'})"
-        )
+        why = rejected or next(iter(_behind(held.log)), "no files")
+        raise InputError(f"{label}: there is no readable batch or snapshot in it ({why})")
     if offset < 0 or offset > end:
         raise InputError(f"{label}: offset {offset} is not in its log, which ends at {end}")
     ranges = ", ".join(f"{low} to {high}" for low, high in held.ranges) or "none"

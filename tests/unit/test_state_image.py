@@ -4,6 +4,7 @@ several replicas.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -241,6 +242,14 @@ def test_a_segment_that_waits_to_be_removed_is_one_where_it_is_named(tmp_path: P
     (found,) = find_replicas([str(target)])
     (known,) = find_replicas([str(segment)])
     assert held_by(found).runs == held_by(known).runs
+
+
+def test_a_segment_of_anything_else_has_no_state_and_says_why(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    segment.write_bytes(b"no batch is in it" * 100)
+    (found,) = find_replicas([str(segment)])
+    with pytest.raises(InputError, match=re.escape(f" in {segment} at byte 0)")):
+        built(found)
 
 
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
