@@ -28,7 +28,8 @@ def _no_folder(quorum: Quorum, found: Health) -> Reason:
     meaning="""A broker's disk has folders that belong to none of its partitions: by their
     partition.metadata the topic id is that of no topic or of another topic, or the partition is
     assigned to other brokers. While the broker was away, the topic was deleted, perhaps created
-    again under its name, or moved. Folders that Kafka is deleting are left out.""",
+    again under its name, or moved. Folders that Kafka is deleting are left out. At level info the
+    broker runs: it deletes such folders within moments, and the copy was made in between.""",
     advice="""Nothing needs to be done: the broker renames these folders to -stray when it
     starts. If their records are still wanted, copy the folders first.""",
 )  # fmt: skip
@@ -45,11 +46,14 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         if stray:
             told = listed([f"{one.name} ({why})" for one, why in stray], 6)
             belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
+            runs = replica.node_id is not None and found.alive(replica.node_id)
+            moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
             yield BadRow(
                 replica.label,
-                f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}. "
-                f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records.",
+                f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}."
+                f"{moment} When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records.",
                 stray[0][0].path,
+                severity="info" if runs else None,
                 evidence={
                     "folders": [
                         {

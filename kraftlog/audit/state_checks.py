@@ -5,7 +5,7 @@ becomes findings. After a hole in a log its state is not known: what could not b
 with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Unpack
 
 import numpy as np
@@ -112,7 +112,8 @@ ISR_WITHIN_REPLICAS = state_check(
     action="origin",
     meaning="""A partition's ISR, ELR, adding or removing replicas name a broker outside its
     assignment, or the assignment is empty, names a broker twice, or has not as many directories
-    as replicas.""",
+    as replicas. Brokers that a reassignment has left in the ELR are no finding: Kafka itself
+    leaves them there, and elects nobody outside of the assignment.""",
     advice="""Correct the partition with a reassignment, and find out which controller wrote the
     record.""",
 )  # fmt: skip
@@ -120,16 +121,27 @@ _MEMBERS = ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas
 """Lists of brokers that must lie in the assignment."""
 
 
-def _assignment_problems(partition: Data) -> Iterator[str]:
+def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Iterator[str]:
+    """What is wrong with a partition, given who may be `left` in its ELR."""
     replicas = partition["replicas"]
     if not replicas:
         yield "its assignment is empty"
     if len(set(replicas)) != len(replicas):
         yield f"its assignment {replicas} names a broker twice"
     for name in _MEMBERS:
-        outside = sorted(set(partition.get(name) or ()) - set(replicas))
+        outside = set(partition.get(name) or ()) - set(replicas)
+        if name == "eligibleLeaderReplicas":
+            outside -= left
         if outside:
-            yield f"{name} {partition[name]} holds {outside}, not in the assignment {replicas}"
+            yield f"{name} {partition[name]} holds {sorted(outside)}, not in the assignment {replicas}"
+
+
+def _left_in_elr(before: Data | None) -> Set[int]:
+    """Who leaves the ISR goes into the ELR while fewer than min.insync.replicas are in sync, also
+    where a reassignment takes it away (Kafka's PartitionChangeBuilder).
+    """
+    held = before or {}
+    return {*held.get("isr", ()), *(held.get("eligibleLeaderReplicas") or ())}
 
 
 def _may_be_misplaced(rows: NewVersions) -> Flags:
@@ -143,7 +155,7 @@ def _may_be_misplaced(rows: NewVersions) -> Flags:
 @on_row(ISR_WITHIN_REPLICAS, "partitions", _may_be_misplaced)
 def _assignment(row: Version) -> Iterator[Said]:
     known = set(_assignment_problems(row.before)) if row.before else set()
-    for problem in _assignment_problems(row.after):
+    for problem in _assignment_problems(row.after, _left_in_elr(row.before)):
         if problem not in known:
             yield _wrong_partition(row, problem)
 

@@ -48,7 +48,8 @@ class Unclean(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition that something is to be said of. `since` says from when on it has no leader,
+    """A partition that something is to be said of. `elr` holds those of its replicas alone: Kafka
+    may leave others there, and elects none of them. `since` says from when on it has no leader,
     `led_by` who led it before, `unclean` is its newest unclean election, as far as the records at
     hand tell.
     """
@@ -377,7 +378,7 @@ def _partition(topic: str, key: Key, value: Data, minimum: "_MinIsr", past: Past
         tuple(value["replicas"]),
         tuple(value["isr"]),
         value["leader"],
-        tuple(value["eligibleLeaderReplicas"] or ()),
+        tuple(one for one in value["eligibleLeaderReplicas"] or () if one in value["replicas"]),
         tuple(value["lastKnownElr"] or ()),
         value["leaderRecoveryState"] == RECOVERING,
         minimum.of(topic),

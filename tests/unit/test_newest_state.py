@@ -89,6 +89,12 @@ def test_a_partition_without_a_leader_and_what_was_before() -> None:
     assert [(one.led_by, one.unclean) for one in led.unclean] == [(None, Unclean(NOW, 1, 2))]
 
 
+def test_the_elr_counts_within_the_assignment() -> None:
+    """A reassignment leaves others in it, whom Kafka does not elect."""
+    value = partition([1], isr=[], leader=-1, eligibleLeaderReplicas=[3, 1])
+    assert [one.elr for one in health(state(RACKS), value).leaderless] == [(1,)]
+
+
 def test_broker_0_leads_as_any_other() -> None:
     found = health(state({0: None, 1: None}), partition([0, 1]), partition([1, 0], leader=0))
     assert found.leaderless == ()

@@ -236,9 +236,11 @@ fault(
 )(registered_at(9999))
 
 
-def folder(number: int, name: str, node: int = 0) -> Damage:
+def folder(
+    number: int, name: str, node: int = 0, brokers: tuple[bytes, ...] = RUNNING
+) -> Damage:
     def damage(nodes: list[Node]) -> None:
-        everywhere(nodes, *RUNNING)
+        everywhere(nodes, *brokers)
         path = nodes[node].home / "data" / name
         path.mkdir(parents=True)
         (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid(number)}\n")
@@ -246,6 +248,9 @@ def folder(number: int, name: str, node: int = 0) -> Damage:
     return damage
 
 
-fault("folders_match_topics", "warning", "1", says="a-0 (topic id", sound=folder(1, "a-0"))(
-    folder(9, "a-0")
-)
+STRAY = "folders_match_topics"
+fault(STRAY, "info", "1", says="may just be deleting it", sound=folder(1, "a-0"))(folder(9, "a-0"))
+fault(
+    STRAY, "warning", "2", says="a-0 (topic id", sound=folder(1, "a-0", 1),
+    also="brokers_unfenced",
+)(folder(9, "a-0", 1, HALF))  # fmt: skip

@@ -117,6 +117,16 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    ASSIGNMENT, "critical", offset=13, says="eligibleLeaderReplicas [2, 9] holds [9], not in",
+    sound=appended(change(1, replicas=[1], isr=[1], elr=[2]), change(1, isr=[], leader=-1)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka leaves in the ELR whom a reassignment takes out of the ISR, and nobody else."""
+    moved = change(1, replicas=[1], isr=[1], elr=[2])
+    everywhere(nodes, moved, change(1, elr=[2, 9]))
+
+
+@fault(
     ASSIGNMENT, "critical", offset=12, says="addingReplicas [3] holds [3]",
     sound=appended(change(1, replicas=[1, 2, 3], adding=[3])),
 )  # fmt: skip
