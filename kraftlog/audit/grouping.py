@@ -11,13 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kraftlog.audit.images import TOO_MANY
 from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.tables import ABORT
+from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
 LEFT_CONFIGS = (
     "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
     "They are harmless, and gone when the node loads another snapshot."
+)
+TAKEN_OVER = (
+    "Kafka itself leaves configs behind when a topic is created and removed in one step of its loader, and a topic that is created later under that name has them on this node. "
+    "Set them on the topic and delete them again, so that all nodes hold the same."
 )
 LOST_SCRAM = (
     "Kafka's loader itself can lose SCRAM users, where the last user of a mechanism is removed and another one added in one step. "
@@ -26,6 +31,10 @@ LOST_SCRAM = (
 ABORTED = (
     "Kafka's loader itself shows records of an aborted transaction, where another record follows the abort in one step. "
     "Compare with what was aborted before the snapshot's end."
+)
+UNCLEARED = (
+    "Kafka itself leaves it so on a node that started from a snapshot of a time when eligible.leader.replicas.version was 0. "
+    "Such a snapshot holds no ELR, and a ClearElrRecord then counts no epoch on that node, where it does on the others."
 )
 _DROPS_ALL = (
     "Kafka drops all records of that step of its loader, and the replay of kraftlog only this one."
@@ -45,13 +54,21 @@ def is_left_config(told: Sequence[KeyDifference]) -> bool:
 
 
 def image_note(quorum: Quorum, told: Sequence[KeyDifference], end_offset: int) -> str | None:
-    """What of Kafka's grouping could have made two images differ, where they differ by more than
-    left configs.
+    """What of Kafka's own could have made two images differ, where they differ by more than left
+    configs.
     """
     others = [one for one in told if not one.stale_config]
     if others and all(one.key.startswith("scram_credentials:") for one in others):
         return LOST_SCRAM
+    if others and all(_is_topic_config_too_many(one) for one in others):
+        return TAKEN_OVER
+    if others and all(one.fields == ("partitionEpoch",) for one in others):
+        return UNCLEARED
     return ABORTED if others and aborts_before(quorum, end_offset) else None
+
+
+def _is_topic_config_too_many(one: KeyDifference) -> bool:
+    return one.key.startswith(f"configs:[{TOPIC_RESOURCE},") and TOO_MANY in one.text
 
 
 def aborts_before(quorum: Quorum, end_offset: int) -> bool:

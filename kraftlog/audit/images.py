@@ -32,6 +32,7 @@ ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
 """What control records say is `voter_sets_agree`'s matter."""
 
+TOO_MANY = " is there and should not be"
 DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""
@@ -136,7 +137,7 @@ def _meant(expected: State, found: State) -> Iterator[Difference]:
 def _worded(expected: State, found: State, one: Difference) -> KeyDifference:
     name = _object(expected, found, one)
     if one.change == "added":
-        text = f"{name} is there and should not be{_shown(one.after, one.table)}"
+        text = f"{name}{TOO_MANY}{_shown(one.after, one.table)}"
     elif one.change == "removed":
         text = f"{name} is missing{_shown(one.before, one.table)}"
     else:

@@ -177,8 +177,8 @@ def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
 
 @dataclass(slots=True)
 class MassDeletion:
-    """Watches how many objects of each kind go within a window of time; tells each window once, at
-    its largest.
+    """Watches how many objects of each kind go within a window of time; tells each crowd once, at
+    its largest; of two that overlap, the larger one.
     """
 
     limits: Thresholds
@@ -195,11 +195,11 @@ class MassDeletion:
                 yield worst
         for change in changes:
             if change.after is None and change.table in WATCHED:
-                self._removed(change, state, now, offset)
+                yield from self._removed(change, state, now, offset)
             elif change.before is None and change.table in self._gone:
                 self._gone[change.table].came()
 
-    def _removed(self, change: Change, state: State, now: int, offset: int) -> None:
+    def _removed(self, change: Change, state: State, now: int, offset: int) -> Iterator[Crowd]:
         table = change.table
         gone = self._gone.setdefault(table, _Gone())
         gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
@@ -209,6 +209,9 @@ class MassDeletion:
             return
         removed, first = len(gone.rows) - start, gone.rows[start][1]
         worst = self._worst.get(table)
+        if worst is not None and worst.last_offset < first:
+            yield self._worst.pop(table)
+            worst = None
         many_from = offset if worst is None else worst.many_from
         # Few that went before made it many too soon: they are no part of what is many alone.
         is_the_crowd = worst is not None and worst.first_offset < first <= many_from

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.grouping import ABORTED, LEFT_CONFIGS, LOST_SCRAM
+from kraftlog.audit.grouping import ABORTED, LEFT_CONFIGS, LOST_SCRAM, TAKEN_OVER, UNCLEARED
 from kraftlog.audit.run import Finding
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import metadata_record
@@ -22,6 +22,7 @@ from tests.unit.audit_logs import (
     TRANSACTION,
     Batch,
     audit,
+    change,
     found,
     healthy_log,
     quorum,
@@ -75,6 +76,18 @@ def test_configs_that_a_topic_left_behind(tmp_path: Path) -> None:
     assert LEFT_CONFIGS in one.row.message
 
 
+def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
+    """One topic has left them behind, and another one of that name is there now."""
+    gone = [batch(12, config("short"), topic("short", 9)), batch(14, remove_topic(9))]
+    (one,) = of_snapshot(
+        tmp_path,
+        [*gone, batch(15, topic("short", 8))],
+        [batch(0, topic("short", 8), config("short"))],
+    )
+    assert one.severity == "critical"
+    assert one.row.message.endswith(TAKEN_OVER)
+
+
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
     remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
     log = [batch(12, scram("ann")), batch(13, remove, scram("bob"))]
@@ -92,6 +105,13 @@ def test_records_of_an_aborted_transaction_that_show(tmp_path: Path) -> None:
     assert one.severity == "critical"
     assert "topic d" in one.row.message
     assert one.row.message.endswith(ABORTED)
+
+
+def test_an_epoch_that_a_cleared_elr_did_not_count(tmp_path: Path) -> None:
+    (one,) = of_snapshot(tmp_path, [batch(12, change(1))], [])
+    assert one.severity == "critical"
+    assert "partitionEpoch is 0, not 1" in one.row.message
+    assert one.row.message.endswith(UNCLEARED)
 
 
 def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:

@@ -105,13 +105,17 @@ def by_definition(events: list[Event]) -> list[Crowd]:
             if begins(burst, index, events) and is_many(len(burst) - index, left)
         ]
         burst = burst[max(starts, default=0) :]
+        first = burst[0][1]
+        if worst is not None and worst.last_offset < first:
+            found.append(worst)
+            worst = None
         many_from = worst.many_from if worst is not None else offset
         # What was not too many before the burst began is the burst's own crowd.
-        is_own = worst is not None and worst.first_offset < burst[0][1] <= many_from
+        is_own = worst is not None and worst.first_offset < first <= many_from
         if worst is None or len(burst) >= worst.removed or is_own:
             names = tuple(named(at) for _, at in burst[:NAMES_KEPT])
             total = left + len(burst)
-            worst = Crowd("topics", burst[0][1], offset, len(burst), total, many_from, names)
+            worst = Crowd("topics", first, offset, len(burst), total, many_from, names)
     return found if worst is None else [*found, worst]
 
 
@@ -163,6 +167,16 @@ def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
     second = [(5000, 4 - at, False) for at in range(4)]
     (found,) = told([*first, *second])
     assert (found.first_offset, found.removed) == (0, 11)
+
+
+def test_a_crowd_is_not_hidden_by_a_larger_one_before_it() -> None:
+    """Topics come and go, never a minute apart: more than half of them within seconds, then one,
+    then nearly all at once.
+    """
+    churn = [(1000 * at, 12, True) for at in range(20)]
+    wipe = [(110_000, 11 - at, False) for at in range(10)]
+    crowds = told([*churn, (75_000, 12, True), *wipe])
+    assert [one[1:4] for one in crowds] == [(7, 19, 13), (21, 30, 10)]
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:

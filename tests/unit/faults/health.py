@@ -236,9 +236,7 @@ fault(
 )(registered_at(9999))
 
 
-def folder(
-    number: int, name: str, node: int = 0, brokers: tuple[bytes, ...] = RUNNING
-) -> Damage:
+def folder(number: int, name: str, node: int = 0, brokers: tuple[bytes, ...] = RUNNING) -> Damage:
     def damage(nodes: list[Node]) -> None:
         everywhere(nodes, *brokers)
         path = nodes[node].home / "data" / name
