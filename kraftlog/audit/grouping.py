@@ -58,17 +58,20 @@ def image_note(quorum: Quorum, told: Sequence[KeyDifference], end_offset: int) -
     configs.
     """
     others = [one for one in told if not one.stale_config]
-    if others and all(one.key.startswith("scram_credentials:") for one in others):
-        return LOST_SCRAM
-    if others and all(_is_topic_config_too_many(one) for one in others):
-        return TAKEN_OVER
-    if others and all(one.fields == ("partitionEpoch",) for one in others):
-        return UNCLEARED
+    causes = [_cause(one) for one in others]
+    known = [one for one in causes if one is not None]
+    if others and len(known) == len(causes):
+        return " ".join(dict.fromkeys(known))
     return ABORTED if others and aborts_before(quorum, end_offset) else None
 
 
-def _is_topic_config_too_many(one: KeyDifference) -> bool:
-    return one.key.startswith(f"configs:[{TOPIC_RESOURCE},") and TOO_MANY in one.text
+def _cause(one: KeyDifference) -> str | None:
+    """What of Kafka's own may have made one object differ."""
+    if one.key.startswith("scram_credentials:"):
+        return LOST_SCRAM
+    if one.key.startswith(f"configs:[{TOPIC_RESOURCE},") and TOO_MANY in one.text:
+        return TAKEN_OVER
+    return UNCLEARED if one.fields == ("partitionEpoch",) else None
 
 
 def aborts_before(quorum: Quorum, end_offset: int) -> bool:

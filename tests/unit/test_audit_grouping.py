@@ -79,13 +79,16 @@ def test_configs_that_a_topic_left_behind(tmp_path: Path) -> None:
 def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
     """One topic has left them behind, and another one of that name is there now."""
     gone = [batch(12, config("short"), topic("short", 9)), batch(14, remove_topic(9))]
-    (one,) = of_snapshot(
-        tmp_path,
-        [*gone, batch(15, topic("short", 8))],
-        [batch(0, topic("short", 8), config("short"))],
-    )
+    state = [batch(0, topic("short", 8), config("short"))]
+    (one,) = of_snapshot(tmp_path / "one", [*gone, batch(15, topic("short", 8))], state)
     assert one.severity == "critical"
-    assert one.row.message.endswith(TAKEN_OVER)
+    assert one.row.message.endswith(f"snapshot. {TAKEN_OVER}")
+    log = [*gone, batch(15, topic("short", 8), change(1))]
+    (one,) = of_snapshot(tmp_path / "two", log, state)
+    assert one.row.message.endswith(f"snapshot. {UNCLEARED} {TAKEN_OVER}")
+    log = [*gone, batch(15, topic("short", 8), topic("d", 7))]
+    (one,) = of_snapshot(tmp_path / "and what nothing explains", log, state)
+    assert one.row.message.endswith("take another replica's snapshot.")
 
 
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
