@@ -304,7 +304,7 @@ BROKER_EPOCH_IS_OFFSET = state_check(
 @on_record(BROKER_EPOCH_IS_OFFSET, "REGISTER_BROKER_RECORD")
 def _broker_epoch(step: Incoming) -> Iterator[Said]:
     broker, epoch = step.data["brokerId"], step.data["brokerEpoch"]
-    if step.batch_base_offset <= epoch <= step.offset:
+    if step.expected_base_offset <= epoch <= step.offset:
         return
     known = step.state.get("brokers", (broker,))
     if known is not None and known["brokerEpoch"] == epoch:

@@ -25,7 +25,7 @@ from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.images import Images, SnapshotImage, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of
-from kraftlog.audit.watch import MassDeletion, Rules
+from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import offsets_are
@@ -107,7 +107,7 @@ class StateHistory:
         self.ranges: list[tuple[int, int]] = []
         self._images = Images(records, Topics()) if told is None else told.images
         self._topics = self._images.topics
-        self._rules = Rules(self.chain.base.tolist(), self.issues, MassDeletion(quorum.thresholds))
+        self._rules = Rules.over(self.chain, self.issues, quorum.thresholds)
         self._stops, self._doubts = _remarks(self.chain)
         if told is not None:
             if self._stops or self._doubts.found:

@@ -20,14 +20,16 @@ from kraftlog.state.suspects import Suspects, every_version
 
 
 class Incoming(NamedTuple):
-    """One record: what it says, where it stands, and the state that it meets (and then changes in
-    place); `gone` are the topics that were deleted before it, by id.
+    """One record: what it says, where it stands, where its controller took its batch to begin, and
+    the state that it meets (and then changes in place); `gone` are the topics that were deleted
+    before it, by id.
     """
 
     type: str
     data: Data
     offset: int
     batch_base_offset: int
+    expected_base_offset: int
     state: State
     gone: Mapping[str, tuple[str, Since]] = {}
 

@@ -16,7 +16,8 @@ from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
-from kraftlog.quorum.evidence import KeyDifference, Longs
+from kraftlog.quorum.chain import Chain
+from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
@@ -169,9 +170,7 @@ def led_past(found: Iterable[Led], known: Past) -> Past:
     return past
 
 
-def to_be_told(
-    quorum: Quorum, stretch: Stretch, base_offsets: Longs, records: Records
-) -> Told | None:
+def to_be_told(quorum: Quorum, stretch: Stretch, links: Chain, records: Records) -> Told | None:
     """What is to be told of a stretch; None where its snapshots hold more than is kept."""
     start, end, upper = stretch.start_offset, stretch.end_offset, quorum.bounds.upper
     health = end if upper is None or not start <= upper <= end else upper
@@ -183,6 +182,6 @@ def to_be_told(
     asked = {*ends, health, end}
     if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
         return None
-    rules = Rules(base_offsets.tolist(), Issues(), MassDeletion(quorum.thresholds))
+    rules = Rules.over(links, Issues(), quorum.thresholds)
     snapshots = tuple(one for one in quorum.credible_snapshots if start < one.end_offset <= end)
     return Told(stretch, health, tuple(sorted(asked)), rules, Images(records, Topics()), snapshots)

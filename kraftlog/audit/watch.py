@@ -25,6 +25,7 @@ from kraftlog.audit.state_rules import (
     Version,
 )
 from kraftlog.explain.words import plain_name
+from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
@@ -263,15 +264,23 @@ TOLD = 8
 
 @dataclass(slots=True)
 class Rules:
-    """All rules over one history; `base_offsets` are those of its batches, as a list: one look into
-    an array lets go of Python's lock, and waits for it behind other threads. `past` gathers what
-    the newest state does not say of itself.
+    """All rules over one history; `base_offsets` are those of its batches, `expected_bases` where
+    their controllers took them to begin, as lists: one look into an array lets go of Python's lock,
+    and waits for it behind other threads. `past` gathers what the newest state does not say of
+    itself.
     """
 
     base_offsets: list[int]
+    expected_bases: list[int]
     issues: Issues
     deletions: MassDeletion
     past: Past = field(default_factory=Past)
+
+    @staticmethod
+    def over(links: Chain, issues: Issues, limits: Thresholds) -> "Rules":
+        """Those of the history that some links are."""
+        expected = expected_bases(links).tolist()
+        return Rules(links.base.tolist(), expected, issues, MassDeletion(limits))
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -279,8 +288,8 @@ class Rules:
             return
         offset = event.origin.offset or 0
         at = bisect_right(self.base_offsets, offset) - 1
-        base = self.base_offsets[at]
-        step = Incoming(event.origin.type, event.data, offset, base, state, self.past.topics)
+        bases = self.base_offsets[at], self.expected_bases[at]
+        step = Incoming(event.origin.type, event.data, offset, *bases, state, self.past.topics)
         self._tell(offset, *rules_before(step))
 
     def changed(

@@ -73,7 +73,7 @@ def _to_be_told(run: Run) -> Told | None:
     parts = stretches(run.lineages[0])
     if len(parts) != 1 or not run.records.tells(links):
         return None
-    return to_be_told(run.quorum, parts[0], links.base, run.records)
+    return to_be_told(run.quorum, parts[0], links, run.records)
 
 
 def _held(told: Told | None) -> range:

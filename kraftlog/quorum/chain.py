@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.logview import LogView
 
@@ -52,6 +53,23 @@ def whole(log: LogView) -> Chain:
     """All usable batches of one log."""
     ids = log.evidence.log.ids[log.rows]
     return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)
+
+
+def expected_bases(links: Chain) -> Longs:
+    """The offset at which its controller took each batch to begin: it counts what it writes itself,
+    and not the control batches that KRaft puts in front within the epoch, such as voters' records.
+    """
+    control, epochs = np.empty(len(links), np.bool_), np.empty(len(links), np.int64)
+    for index, log in enumerate(links.logs):
+        own = links.log == index
+        columns, rows = log.evidence.log, links.row[own]
+        control[own], epochs[own] = columns.attributes[rows] & CONTROL != 0, columns.epochs[rows]
+    control[1:] &= epochs[1:] == epochs[:-1]  # the controller begins behind the LeaderChange
+    control[:1] = False
+    last = np.maximum.accumulate(np.where(control, -1, np.arange(len(links))))
+    first = np.append(0, last[:-1] + 1)[: len(links)]
+    found: Longs = links.base[first]
+    return found
 
 
 def _copies(every: Sequence[LogView], leaves: Leaves) -> tuple[Chain, Longs]:

@@ -49,7 +49,7 @@ class ByDefinition(Replay):
             self.apply(origin, data)
             return
         gone = self.past.topics
-        told = list(rules_before(Incoming(origin.type, data, offset, 0, self.current, gone)))
+        told = list(rules_before(Incoming(origin.type, data, offset, 0, 0, self.current, gone)))
         seen = self.apply(origin, data)
         changes = tuple([one.change for one in seen] or [c for c, _ in self._waiting[waiting:]])
         self.past.take(changes, offset, origin.timestamp)
@@ -71,7 +71,7 @@ def window(log: list[Record], start: int, end: int) -> RecordWindow:
 
 
 def rules(issues: Issues) -> Rules:
-    return Rules([0], issues, MassDeletion(Thresholds()))
+    return Rules([0], [0], issues, MassDeletion(Thresholds()))
 
 
 def told(issues: Issues) -> list[str]:

@@ -13,6 +13,7 @@ from tests.unit.audit_logs import (
     feature,
     fence_broker,
     healthy_log,
+    leader_change,
     partition,
     producer_ids,
     register_broker,
@@ -21,6 +22,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
     unregister_broker,
+    voters_batch,
 )
 from tests.unit.faults.table import LATER, appended, everywhere, fault
 
@@ -259,6 +261,34 @@ def _registered_twice(nodes: list[Node], incarnation: int) -> None:
 def _(nodes: list[Node]) -> None:
     """The old epoch is that of the old process alone."""
     _registered_twice(nodes, incarnation=2)
+
+
+@fault(
+    BROKER_EPOCH, "warning", offset=14, says="with broker epoch 12",
+    sound=lambda nodes: _registered_behind(nodes, voters_batch(13, 2, 1, 2, 3, ms=LATER), 13),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A controller does not know of the voters' records that KRaft puts in front of its own."""
+    _registered_behind(nodes, voters_batch(13, 2, 1, 2, 3, ms=LATER), 12)
+
+
+@fault(
+    BROKER_EPOCH, "warning", offset=14, says="with broker epoch 13",
+    sound=lambda nodes: _registered_behind(nodes, leader_change(13, 3, 1, LATER), 14),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """It begins behind the record with which it came to lead."""
+    _registered_behind(nodes, leader_change(13, 3, 1, LATER), 13)
+
+
+def _registered_behind(nodes: list[Node], control: Batch, broker_epoch: int) -> None:
+    level = feature("metadata.version", 12)
+    for node in nodes:
+        node.append(
+            Batch(12, 2, (level,), None, LATER),
+            control,
+            Batch(14, control.epoch, (register_broker(7, broker_epoch),), None, LATER),
+        )
 
 
 @fault(
