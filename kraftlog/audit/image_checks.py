@@ -5,7 +5,7 @@ hole in a log its state is not known: what could not be judged is skipped with t
 KIP-630 "Overview", "Snapshot Format", KAFKA-14894, KAFKA-14203, KAFKA-13357.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kraftlog.audit import coverage
@@ -23,15 +23,33 @@ EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     """What the history has shown for a check."""
     state = quorum.evidence.state or StateEvidence()
-    left = []
-    for one in state.comparisons:
-        if one.check == name and one.difference_count:
-            if is_left_config(one.differences):
-                left.append(one)
-            else:
-                yield _comparison_row(quorum, one)
+    apart = [one for one in state.comparisons if one.check == name and one.difference_count]
+    left = [one for one in apart if is_left_config(one.differences)]
+    others = [one for one in apart if not is_left_config(one.differences)]
+    for first, *later in _grouped(others):
+        yield _comparison_row(quorum, first, later)
     if left and not (name == AGREE and _is_told(state, left)):
         yield _left_row(left)
+
+
+def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
+    """What one replica's snapshots hold wrong goes on from one to the next: those that show nothing
+    new belong to the first that does.
+    """
+    groups: list[list[ImageComparison]] = []
+    for one in sorted(comparisons, key=lambda one: one.end_offset):
+        same = next((group for group in groups if _shows_no_more(group[0], one)), None)
+        if same is None:
+            groups.append([one])
+        else:
+            same.append(one)
+    return groups
+
+
+def _shows_no_more(first: ImageComparison, one: ImageComparison) -> bool:
+    told = {found.text for found in first.differences}
+    is_whole = one.difference_count == len(one.differences)
+    return one.replica == first.replica and is_whole and told >= {d.text for d in one.differences}
 
 
 def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
@@ -62,14 +80,19 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
     )
 
 
-def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
+def _comparison_row(
+    quorum: Quorum, one: ImageComparison, later: Sequence[ImageComparison]
+) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
     places = counted(one.difference_count, "place")
     note = image_note(quorum, one.differences, one.end_offset)
+    files = some(list(map(_file, later)))
+    which = "snapshot" if len(later) == 1 else "snapshots"
+    again = f"The same differs in its later {which} {files}. " if later else ""
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {places}: {listed}. "
-        "A node that loads it goes on with a wrong state. "
+        f"{again}A node that loads it goes on with a wrong state. "
         f"Set it aside and take another replica's snapshot.{' ' + note if note else ''}",
         one.path,
         offset=one.end_offset,
@@ -79,12 +102,17 @@ def _comparison_row(quorum: Quorum, one: ImageComparison) -> BadRow:
             "basis": one.basis,
             "difference_count": one.difference_count,
             "differences": _differences(one),
+            **({"later": _places(later)} if later else {}),
         },
     )
 
 
 def _file(one: ImageComparison) -> str:
     return one.path.rsplit("/", 1)[-1]
+
+
+def _places(found: Sequence[ImageComparison]) -> list[dict[str, Any]]:
+    return [{"path": one.path, "offset": one.end_offset} for one in found]
 
 
 def _differences(one: ImageComparison) -> list[dict[str, Any]]:
@@ -102,7 +130,9 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     with the records up to its end replayed on it. A node that loads it goes on with a wrong
     state, and its log may be cut so that nobody can tell any more. At level info, only configs
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
-    within one step of its loader. That is harmless, and told once for all snapshots.""",
+    within one step of its loader. That is harmless, and told once for all snapshots. A node goes
+    on with what it has loaded: its later snapshots that differ in nothing new are named with the
+    first.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
     a wrong snapshot aside before the node restarts, and let it take a new one from the log, or
     fetch one.""",

@@ -91,7 +91,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     if not own:
-        return "copies of fewer than two voters are left: nothing tells who could take over"
+        return "without the leader, copies of fewer than two voters are left (a disk that the voter set does not name is none): nothing tells who could take over"
     able = sorted({row["leader"] for row in own if row["can_lead"] is not False})
     if not able:
         return "no voter at hand can take over: the quorum stands still until the leader is back"

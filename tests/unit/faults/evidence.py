@@ -164,7 +164,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "snapshot_equals_replay": {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
-        "snapshots": [{"path": str, "replica": str}],
+        "snapshots": [{"path": str, "replica": str}], "later": [{"path": str, "offset": int}],
     },
     "snapshot_footer_last": {
         "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": int,
@@ -186,6 +186,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "snapshots_agree": {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}],
+        "later": [{"path": str, "offset": int}],
     },
     "timestamps_monotonic": {
         "back_ms": int, "replicas": [str], "times": int, "offsets": [int], "back_ms_least": int,

@@ -390,6 +390,23 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "snapshot_equals_replay", "critical", "2", 6, also="snapshots_agree",
+    says="The same differs in its later snapshot 00000000000000000012-0000000002.checkpoint. A",
+)  # fmt: skip
+@fault(
+    "snapshots_agree", "critical", "2", 6, also="snapshot_equals_replay",
+    says="The same differs in its later snapshot 00000000000000000012-0000000002.checkpoint. A",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A node goes on with what it has loaded: that is told once."""
+    wrong = Batch(0, 1, (producer_ids(1001), topic("b", 2)))
+    nodes[1].checkpoint(6, 1).write_bytes(snapshot([healthy_log()[1], wrong], 1, START_MS + 3000))
+    for node, second in ((nodes[1], wrong), (nodes[2], healthy_log()[3])):
+        stored = [healthy_log()[1], second, healthy_log()[8]]
+        node.checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
+
+
+@fault(
     "snapshot_equals_replay", "info", says="Snapshots of replicas 1, 2 and 3 hold configs of topics"
 )
 def _(nodes: list[Node]) -> None:
