@@ -10,7 +10,7 @@ export GX_ANALYTICS_ENABLED := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz lint type check mutants bench bench-large docs notebook wheel lock clean
+.PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz soak lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ SECONDS ?= 60
 
 fuzz: .venv/.stamp ## Whole audits of damaged folders, for a minute or for hours (SECONDS=36000)
 	$(BIN)/python -m tests.property.test_fuzz $(SECONDS)
+
+soak: .venv/.stamp ## A real cluster worked on at random, its copies audited (needs Maven; SECONDS=600)
+	$(MAKE) --no-print-directory -C tests/java
+	$(BIN)/python -m tests.soak $(SECONDS)
 
 check: lint type ## Lint and types, without the tests
 

@@ -240,13 +240,16 @@ class Quorum:
         if self.run(node, "kafka.tools.StorageTool", *arguments).wait(START_SECONDS):
             raise AssertionError(f"kafka-storage for {node.id}:\n{node.output[-3000:]}")
 
-    def capture(self, target: Path, *ids: int) -> Path:
-        """Copy the disks of nodes (all of them by default), each with its server.properties."""
+    def capture(self, target: Path, *ids: int, is_live: bool = False) -> Path:
+        """Copy the disks of nodes (all of them by default), each with its server.properties; files
+        may come and go where it `is_live`.
+        """
         for node in [self.nodes[one] for one in ids] or self.nodes.values():
             copy = target / str(node.id)
             copy.parent.mkdir(parents=True, exist_ok=True)
             command = ["cp", "-R", "--preserve=timestamps", "--sparse=always", node.data, copy]
-            subprocess.run(list(map(str, command)), check=True)
+            quiet = subprocess.DEVNULL if is_live else None
+            subprocess.run(list(map(str, command)), check=not is_live, stderr=quiet)
             shutil.copy2(node.folder / "server.properties", copy)
         return target
 

@@ -1,0 +1,233 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.FeatureUpdate;
+import org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.ScramCredentialInfo;
+import org.apache.kafka.clients.admin.ScramMechanism;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.admin.UserScramCredentialAlteration;
+import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
+import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Works on a running cluster at random, through Kafka's own client, until its time is over: topics
+ * come, grow, move and go, configs, ACLs, quotas, credentials, features and producers with them.
+ * What is refused is printed and passed over.
+ *
+ * <p>Call: Work HOST:PORT,… SEED BROKER,… SECONDS
+ */
+final class Work {
+    private static final String[] FEATURES = {
+        "transaction.version", "group.version", "share.version", "streams.version", "metadata.version",
+        "eligible.leader.replicas.version"
+    };
+
+    private final String addresses;
+    private final Random random;
+    private final List<Integer> brokers;
+    private final Admin admin;
+
+    private Work(String addresses, long seed, List<Integer> brokers) {
+        this.addresses = addresses;
+        this.random = new Random(seed);
+        this.brokers = brokers;
+        this.admin =
+                Admin.create(
+                        Map.of(
+                                "bootstrap.servers", addresses,
+                                "request.timeout.ms", 6_000,
+                                "default.api.timeout.ms", 8_000));
+    }
+
+    public static void main(String[] args) {
+        List<Integer> brokers = Arrays.stream(args[2].split(",")).map(Integer::valueOf).toList();
+        Work work = new Work(args[0], Long.parseLong(args[1]), brokers);
+        long deadline = System.nanoTime() + Long.parseLong(args[3]) * 1_000_000_000L;
+        while (System.nanoTime() < deadline) {
+            int chosen = work.random.nextInt(17);
+            try {
+                work.step(chosen);
+                System.out.println("done " + chosen);
+            } catch (Exception error) {
+                System.out.println(chosen + ": " + (error.getCause() == null ? error : error.getCause()));
+            }
+        }
+        // A client that waits for a broker that is down would not let it end.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private void step(int chosen) throws Exception {
+        switch (chosen) {
+            case 0, 1, 2 -> create();
+            case 3 -> admin.deleteTopics(List.of(topic(), topic())).all().get();
+            case 4 -> admin.createPartitions(Map.of(topic(), NewPartitions.increaseTo(4 + random.nextInt(8)))).all().get();
+            case 5 -> reassign();
+            case 6 -> elect();
+            case 7 -> set(ConfigResource.Type.TOPIC, topic(), "min.insync.replicas", 1 + random.nextInt(3));
+            case 8 -> set(ConfigResource.Type.BROKER, random.nextBoolean() ? "" : "" + broker(), "min.insync.replicas", 1 + random.nextInt(2));
+            case 9 -> set(ConfigResource.Type.GROUP, "g" + random.nextInt(5), "consumer.session.timeout.ms", 45_000 + random.nextInt(5_000));
+            case 10, 11 -> acl();
+            case 12 -> quota();
+            case 13 -> credential();
+            case 14 -> feature();
+            case 15 -> produce();
+            default -> Thread.sleep(random.nextInt(400));
+        }
+    }
+
+    private String topic() {
+        return "t" + random.nextInt(30);
+    }
+
+    private int broker() {
+        return brokers.get(random.nextInt(brokers.size()));
+    }
+
+    private List<Integer> some(int count) {
+        List<Integer> all = new ArrayList<>(brokers);
+        Collections.shuffle(all, random);
+        return List.copyOf(all.subList(0, count));
+    }
+
+    private void create() throws Exception {
+        List<NewTopic> topics = new ArrayList<>();
+        for (int one = 0; one <= random.nextInt(4); one++) {
+            int replicas = 1 + random.nextInt(brokers.size());
+            Map<Integer, List<Integer>> assigned = new HashMap<>();
+            for (int partition = 0; partition <= random.nextInt(6); partition++) {
+                assigned.put(partition, some(replicas));
+            }
+            NewTopic topic = new NewTopic(topic(), assigned);
+            if (random.nextBoolean()) {
+                topic.configs(
+                        Map.of("retention.ms", "" + random.nextInt(100_000), "min.insync.replicas", "" + (1 + random.nextInt(2))));
+            }
+            topics.add(topic);
+        }
+        admin.createTopics(topics).all().get();
+    }
+
+    private void reassign() throws Exception {
+        Map<TopicPartition, Optional<NewPartitionReassignment>> moves = new HashMap<>();
+        String topic = topic();
+        for (int partition = 0; partition < 3; partition++) {
+            var target = new NewPartitionReassignment(some(1 + random.nextInt(brokers.size())));
+            moves.put(new TopicPartition(topic, partition), random.nextInt(4) == 0 ? Optional.empty() : Optional.of(target));
+        }
+        admin.alterPartitionReassignments(moves).all().get();
+    }
+
+    private void elect() throws Exception {
+        Set<TopicPartition> partitions = new HashSet<>();
+        String topic = topic();
+        for (int partition = 0; partition < 3; partition++) {
+            partitions.add(new TopicPartition(topic, partition));
+        }
+        var type = random.nextInt(3) == 0 ? ElectionType.UNCLEAN : ElectionType.PREFERRED;
+        admin.electLeaders(type, partitions).all().get();
+    }
+
+    private void set(ConfigResource.Type type, String name, String key, int value) throws Exception {
+        var operation = random.nextInt(3) == 0 ? OpType.DELETE : OpType.SET;
+        var change = new AlterConfigOp(new ConfigEntry(key, String.valueOf(value)), operation);
+        admin.incrementalAlterConfigs(Map.of(new ConfigResource(type, name), List.of(change))).all().get();
+    }
+
+    private void acl() throws Exception {
+        var type = random.nextBoolean() ? ResourceType.TOPIC : ResourceType.GROUP;
+        var pattern = new ResourcePattern(type, "t" + random.nextInt(5), random.nextBoolean() ? PatternType.LITERAL : PatternType.PREFIXED);
+        var operation = random.nextBoolean() ? AclOperation.READ : AclOperation.WRITE;
+        var entry = new AccessControlEntry("User:u" + random.nextInt(3), "*", operation, AclPermissionType.ALLOW);
+        AclBinding binding = new AclBinding(pattern, entry);
+        if (random.nextInt(3) == 0) {
+            admin.deleteAcls(List.of(binding.toFilter())).all().get();
+        } else {
+            admin.createAcls(List.of(binding)).all().get();
+        }
+    }
+
+    private void quota() throws Exception {
+        Map<String, String> entity = new HashMap<>();
+        boolean isIp = random.nextInt(4) == 0;
+        if (isIp) {
+            entity.put("ip", "127.0.0." + random.nextInt(4));
+        } else {
+            entity.put("user", random.nextInt(4) == 0 ? null : "u" + random.nextInt(4));
+        }
+        Double value = random.nextInt(3) == 0 ? null : 100.0 + random.nextInt(1000);
+        var change = new ClientQuotaAlteration.Op(isIp ? "connection_creation_rate" : "producer_byte_rate", value);
+        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(new ClientQuotaEntity(entity), List.of(change)))).all().get();
+    }
+
+    private void credential() throws Exception {
+        String user = "s" + random.nextInt(4);
+        var mechanism = random.nextBoolean() ? ScramMechanism.SCRAM_SHA_256 : ScramMechanism.SCRAM_SHA_512;
+        UserScramCredentialAlteration change =
+                random.nextInt(3) == 0
+                        ? new UserScramCredentialDeletion(user, mechanism)
+                        : new UserScramCredentialUpsertion(user, new ScramCredentialInfo(mechanism, 4096), "pw" + random.nextInt());
+        admin.alterUserScramCredentials(List.of(change)).all().get();
+    }
+
+    private void feature() throws Exception {
+        String name = FEATURES[random.nextInt(FEATURES.length)];
+        short level = (short) (name.equals("metadata.version") ? 17 + random.nextInt(17) : random.nextInt(3));
+        UpgradeType type = level == 0 ? UpgradeType.UNSAFE_DOWNGRADE : UpgradeType.UPGRADE;
+        admin.updateFeatures(Map.of(name, new FeatureUpdate(level, type)), new UpdateFeaturesOptions()).all().get();
+    }
+
+    private void produce() throws Exception {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", addresses);
+        settings.put("max.block.ms", 5_000);
+        if (random.nextBoolean()) {
+            settings.put("transactional.id", "tx" + random.nextInt(1000));
+        }
+        var bytes = new ByteArraySerializer();
+        var producer = new KafkaProducer<byte[], byte[]>(settings, bytes, bytes);
+        try {
+            boolean isTransactional = settings.containsKey("transactional.id");
+            if (isTransactional) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
+            producer.send(new ProducerRecord<>(topic(), new byte[10])).get(5, TimeUnit.SECONDS);
+            if (isTransactional) {
+                producer.commitTransaction();
+            }
+        } finally {
+            producer.close(java.time.Duration.ofSeconds(1));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+"""`python -m tests.soak SECONDS` (`make soak`): a real cluster that is worked on at random, whose
+nodes are killed, wiped and started again, and whose disks are copied meanwhile, as they are.
+
+Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
+but what Kafka itself is known to do wrong, no check breaks, and a lake that has grown with every
+copy says what a fresh audit says. Of the last one each replica's image is Kafka's own. The copies
+that fail stay where the last line says; what is printed first repeats the work, and not its timing.
+Needs Java 17 and `make -C tests/java`.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kraftlog.audit.grouping import ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED
+from kraftlog.log.directory import find_replicas
+from tests import kafka_judge, kafka_quorum
+from tests.canonical import canonical_lines
+from tests.images import built
+from tests.kafka_judge import JUDGE, NEWEST
+from tests.kafka_quorum import START_SECONDS, Node, Quorum
+
+KAFKAS_OWN = (ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED)
+TOPIC_SETTINGS = {"transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1}
+ACCESS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+}
+HASTE = {
+    "broker.session.timeout.ms": 2000,
+    "broker.heartbeat.interval.ms": 500,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1000,
+}
+
+
+def settings_by(chance: random.Random) -> dict[str, object]:
+    """Small files, so that all that happens in months happens in minutes."""
+    return {
+        "metadata.log.max.record.bytes.between.snapshots": chance.choice([8_000, 20_000, 60_000]),
+        "internal.metadata.log.segment.bytes": chance.choice([20_000, 60_000, 200_000]),
+        "metadata.max.retention.bytes": 100_000,
+        "metadata.max.idle.interval.ms": chance.choice([100, 500, 2000]),
+        **TOPIC_SETTINGS, **ACCESS, **HASTE,
+    }  # fmt: skip
+
+
+class Soak:
+    """One cluster, who of it is away, and its copies below a folder."""
+
+    def __init__(self, quorum: Quorum, folder: Path, chance: random.Random) -> None:
+        self.quorum, self.folder, self.chance = quorum, folder, chance
+        self.away: list[int] = []
+        self.copies: list[Path] = []
+
+    def step(self) -> None:
+        """Something happens: a copy, a node that goes, a node that comes."""
+        chosen = self.chance.random()
+        if chosen < 0.4:
+            self.copy()
+        elif chosen < 0.75 and len(self.away) < 2:
+            self.lose()
+        elif self.away:
+            self.come(self.away.pop(self.chance.randrange(len(self.away))))
+
+    def copy(self) -> None:
+        """The disks as they are; files come and go meanwhile."""
+        self.copies.append(self.folder / f"{len(self.copies):03}")
+        self.quorum.capture(self.copies[-1], is_live=True)
+
+    def lose(self) -> None:
+        """A node ends, at once or in order; never so many that nobody leads."""
+        alive = [one for one in self.quorum.nodes.values() if one.process is not None]
+        controllers = sum(not one.is_broker for one in alive)
+        quorum = len(self.quorum.controllers) // 2 + 1
+        node = self.chance.choice([one for one in alive if one.is_broker or controllers > quorum])
+        if node.process is not None and self.chance.random() < 0.4:
+            node.process.terminate()
+            time.sleep(3)
+        self.quorum.kill(node.id)
+        self.away.append(node.id)
+
+    def come(self, number: int) -> None:
+        """A node starts again, some of them with an empty disk."""
+        node = self.quorum.nodes[number]
+        if self.chance.random() < 0.2 and not (self.quorum.is_static and not node.is_broker):
+            shutil.rmtree(node.data)
+            self._format(node)
+        self.quorum.launch(number)
+
+    def _format(self, node: Node) -> None:
+        properties = str(node.folder / "server.properties")
+        role = () if node.is_broker else ("--no-initial-controllers",)
+        self.quorum.storage(node, "format", "-t", self.quorum.cluster_id, "-c", properties, *role)
+
+    def end(self) -> None:
+        """All come back, and all are stopped; the last copy is of disks that nobody writes to."""
+        for number in self.away:
+            self.come(number)
+        time.sleep(10)
+        self.copy()
+        self.quorum.stop()
+        self.copy()
+
+
+@contextmanager
+def work(quorum: Quorum, seed: int, seconds: int) -> Iterator[None]:
+    """Kafka's client works on the cluster for as long as the context lasts."""
+    brokers = quorum.brokers
+    addresses, ids = (
+        ",".join(one.address() for one in brokers),
+        ",".join(str(one.id) for one in brokers),
+    )
+    called = kafka_judge.java_command("Work", addresses, str(seed), ids, str(seconds))
+    with (quorum.folder / "work.log").open("wb") as log:
+        process = subprocess.Popen(called, stdout=log, stderr=log)
+        try:
+            yield
+            process.wait(START_SECONDS)
+        finally:
+            process.kill()
+
+
+Finding = tuple[str, str, str, str]
+
+
+def findings(*arguments: str) -> list[Finding]:
+    """What an audit finds: check, severity, replica and message."""
+    command = [sys.executable, "-m", "kraftlog", "audit", *arguments, "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert not [one for one in rows if one.get("result") == "errored"]
+    failed = [one for one in rows if one.get("result") == "failed"]
+    return sorted(
+        (one["check"], one["severity"], one["replica"] or "", one["message"]) for one in failed
+    )
+
+
+def judged(copies: list[Path], folder: Path) -> Iterator[str]:
+    """What is wrong with what is said of the copies, each at the place of the one before it."""
+    place, lake = folder / "replicas", str(folder / "lake")
+    for copy in copies:
+        shutil.rmtree(place, ignore_errors=True)
+        subprocess.run(["cp", "-R", "--preserve=timestamps", copy, place], check=True)
+        told = findings("--input", str(place))
+        for check, severity, replica, message in told:
+            if severity == "critical" and not any(known in message for known in KAFKAS_OWN):
+                yield f"{copy}: {check} {replica} {message}"
+        command = [sys.executable, "-m", "kraftlog", "run", "--input", str(place), "--lake", lake]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stderr
+        for one in set(findings("--lake", lake)) ^ set(told):
+            yield f"{copy}: only one of files and lake says: {one}"
+        print(f"{copy.name}: {len(told)} findings", flush=True)
+
+
+def images(copy: Path) -> Iterator[str]:
+    """The replicas of a copy whose image is not Kafka's."""
+    for replica in find_replicas([str(copy)]):
+        image = built(replica)
+        theirs = kafka_judge.image(Path(replica.folder), release=NEWEST)
+        if image.faults or canonical_lines(image.state) != theirs.lines:
+            yield f"{replica.folder}: the image is not Kafka's; {theirs.facts} {image.faults[:3]}"
+
+
+def main(arguments: list[str]) -> int:
+    """How many things are wrong, at most 100."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak")
+    parser.add_argument("seconds", type=int)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    chosen = parser.parse_args(arguments)
+    chance = random.Random(chosen.seed)
+    version, is_static = chance.choice([JUDGE, NEWEST]), chance.random() < 0.5
+    controllers = chance.choice([1, 3, 3, 5])
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    kind = "static" if is_static else "dynamic"
+    print(f"--seed {chosen.seed}: Kafka {version}, {controllers} controllers, {kind}; {folder}")
+    with kafka_quorum.running(
+        folder / "cluster", version, controllers=controllers, brokers=3,
+        settings=settings_by(chance), is_static=is_static,
+    ) as quorum:  # fmt: skip
+        soak = Soak(quorum, folder / "copies", chance)
+        with work(quorum, chosen.seed, chosen.seconds):
+            deadline = time.monotonic() + chosen.seconds
+            while time.monotonic() < deadline:
+                time.sleep(chance.uniform(1, 6))
+                soak.step()
+        soak.end()
+    wrong = [*judged(soak.copies, folder), *images(soak.copies[-1])]
+    print("\n".join(wrong or [f"{len(soak.copies)} copies: nothing is wrong"]))
+    if not wrong:
+        shutil.rmtree(folder)
+    return min(len(wrong), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
