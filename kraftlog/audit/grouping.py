@@ -21,7 +21,8 @@ LEFT_CONFIGS = (
     "They are harmless, and gone when the node loads another snapshot."
 )
 TAKEN_OVER = (
-    "Kafka itself leaves configs behind when a topic is created and removed in one step of its loader, and a topic that is created later under that name has them on this node. "
+    "Kafka itself can be the cause: it leaves configs behind when a topic is created and removed in one step of its loader. "
+    "A topic that is created later under that name has them on this node. "
     "Set them on the topic and delete them again, so that all nodes hold the same."
 )
 LOST_SCRAM = (
@@ -33,8 +34,8 @@ ABORTED = (
     "Compare with what was aborted before the snapshot's end."
 )
 UNCLEARED = (
-    "Kafka itself leaves it so on a node that started from a snapshot of a time when eligible.leader.replicas.version was 0. "
-    "Such a snapshot holds no ELR, and a ClearElrRecord then counts no epoch on that node, where it does on the others."
+    "Kafka itself can be the cause, where eligible.leader.replicas.version was 0 for a time: snapshots of that time hold no ELR. "
+    "On a node that started from one, a ClearElrRecord then counts no epoch, where it does on the others."
 )
 _DROPS_ALL = (
     "Kafka drops all records of that step of its loader, and the replay of kraftlog only this one."

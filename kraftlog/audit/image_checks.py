@@ -37,19 +37,21 @@ def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
     new belong to the first that does.
     """
     groups: list[list[ImageComparison]] = []
+    newest: dict[str, list[ImageComparison]] = {}
     for one in sorted(comparisons, key=lambda one: one.end_offset):
-        same = next((group for group in groups if _shows_no_more(group[0], one)), None)
-        if same is None:
-            groups.append([one])
+        before = newest.get(one.replica)
+        if before is not None and _shows_no_more(before[0], one):
+            before.append(one)
         else:
-            same.append(one)
+            newest[one.replica] = [one]
+            groups.append(newest[one.replica])
     return groups
 
 
 def _shows_no_more(first: ImageComparison, one: ImageComparison) -> bool:
     told = {found.text for found in first.differences}
     is_whole = one.difference_count == len(one.differences)
-    return one.replica == first.replica and is_whole and told >= {d.text for d in one.differences}
+    return is_whole and told >= {found.text for found in one.differences}
 
 
 def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
