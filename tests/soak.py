@@ -2,8 +2,8 @@
 nodes are killed, wiped and started again, and whose disks are copied meanwhile, as they are.
 
 Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
-but what Kafka itself is known to do wrong, no check breaks, and a lake that has grown with every
-copy says what a fresh audit says. Of the last one each replica's image is Kafka's own. The copies
+but what Kafka itself is known to do wrong, no check breaks, the committed interval holds the truth,
+and a lake that has grown with every copy says what a fresh audit says. Of the last one each replica's image is Kafka's own. The copies
 that fail stay where the last line says; what is printed first repeats the work, and not its timing.
 Needs Java 17 and `make -C tests/java`.
 """
@@ -20,8 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kraftlog.audit.collect import collect
 from kraftlog.audit.grouping import ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED
+from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
+from kraftlog.quorum.model import Quorum as Model
 from tests import kafka_judge, kafka_quorum
 from tests.canonical import canonical_lines
 from tests.images import built
@@ -35,6 +39,8 @@ ACCESS = {
     "super.users": "User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "true",
 }
+COMMITTED_MS = 10_000
+"""A record that is older when a copy begins, and stays, has been committed by then."""
 HASTE = {
     "broker.session.timeout.ms": 2000,
     "broker.heartbeat.interval.ms": 500,
@@ -61,6 +67,7 @@ class Soak:
         self.quorum, self.folder, self.chance = quorum, folder, chance
         self.away: list[int] = []
         self.copies: list[Path] = []
+        self.begun_ms: list[float] = []
 
     def step(self) -> None:
         """Something happens: a copy, a node that goes, a node that comes."""
@@ -75,6 +82,7 @@ class Soak:
     def copy(self) -> None:
         """The disks as they are; files come and go meanwhile."""
         self.copies.append(self.folder / f"{len(self.copies):03}")
+        self.begun_ms.append(1000 * time.time())
         self.quorum.capture(self.copies[-1], is_live=True)
 
     def lose(self) -> None:
@@ -164,6 +172,32 @@ def judged(copies: list[Path], folder: Path) -> Iterator[str]:
         print(f"{copy.name}: {len(told)} findings", flush=True)
 
 
+def held(copy: Path) -> Model:
+    """What the disks of a copy hold."""
+    return Model(collect(find_replicas([str(copy)]), Limits(), Redactor(None)))
+
+
+def bounds(copies: list[Path], begun_ms: list[float]) -> Iterator[str]:
+    """The copies whose committed interval does not hold the truth, which is what is there at the
+    end: what was committed stays, and what stays and is old was committed.
+    """
+    chain = held(copies[-1]).chain
+    last = dict(zip(chain.base.tolist(), chain.ids.tolist(), strict=True))
+    times = {
+        base: int(chain.logs[log].evidence.log.max_timestamps[row])
+        for base, log, row in zip(chain.base.tolist(), chain.log, chain.row, strict=True)
+    }
+    for copy, begun in zip(copies[:-1], begun_ms, strict=False):
+        one = held(copy)
+        lower, upper = one.bounds.lower, one.bounds.upper
+        for base, batch in zip(one.chain.base.tolist(), one.chain.ids.tolist(), strict=True):
+            if min(last) <= base < lower and last.get(base) != batch:
+                yield f"{copy}: said to be committed below {lower}, and {base} is gone"
+        for base, time_ms in times.items():
+            if upper is not None and base >= upper and time_ms < begun - COMMITTED_MS:
+                yield f"{copy}: said not to be committed from {upper} on, and {base} was"
+
+
 def images(copy: Path) -> Iterator[str]:
     """The replicas of a copy whose image is not Kafka's."""
     for replica in find_replicas([str(copy)]):
@@ -196,7 +230,8 @@ def main(arguments: list[str]) -> int:
                 time.sleep(chance.uniform(1, 6))
                 soak.step()
         soak.end()
-    wrong = [*judged(soak.copies, folder), *images(soak.copies[-1])]
+    last = soak.copies[-1]
+    wrong = [*bounds(soak.copies, soak.begun_ms), *judged(soak.copies, folder), *images(last)]
     print("\n".join(wrong or [f"{len(soak.copies)} copies: nothing is wrong"]))
     if not wrong:
         shutil.rmtree(folder)
