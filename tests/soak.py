@@ -12,6 +12,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,10 +71,12 @@ class Soak:
         self.begun_ms: list[float] = []
 
     def step(self) -> None:
-        """Something happens: a copy, a node that goes, a node that comes."""
+        """Something happens: a copy, a leader that stands still, a node that goes or comes."""
         chosen = self.chance.random()
         if chosen < 0.4:
             self.copy()
+        elif chosen < 0.5:
+            self.freeze()
         elif chosen < 0.75 and len(self.away) < 2:
             self.lose()
         elif self.away:
@@ -84,6 +87,17 @@ class Soak:
         self.copies.append(self.folder / f"{len(self.copies):03}")
         self.begun_ms.append(1000 * time.time())
         self.quorum.capture(self.copies[-1], is_live=True)
+
+    def freeze(self) -> None:
+        """The leader stands still until others have elected another one, and goes on with what it
+        had not replicated; the disks are copied before and behind.
+        """
+        process = self.quorum.leader().process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(self.chance.uniform(1, 4))
+            self.copy()
+            process.send_signal(signal.SIGCONT)
 
     def lose(self) -> None:
         """A node ends, at once or in order; never so many that nobody leads."""
