@@ -1,10 +1,10 @@
 """Go through the quorum's history once, judge its records, and hold every snapshot against it.
 
 In: a quorum, and where its records are read from. Out: `StateEvidence`. Where the history begins
-above 0 a snapshot is its base; until a second witness agrees with that base, a snapshot that
-contradicts it opens a second line, and the next witness decides between them. After a hole, or a
-record that does not decode, nothing is judged until the next snapshot. After a record that a newer
-Kafka wrote the history goes on in doubt: what then fails is not judged, and the next snapshot
+above 0 a snapshot is its base; until a second replica's agrees with that base, a snapshot that
+contradicts it opens a second line, and the next replica, or several at once, decide between them:
+what the other line began with is wrong. After a hole, or a record that does not decode, nothing is
+judged until the next snapshot. After a record that a newer Kafka wrote the history goes on in doubt: what then fails is not judged, and the next snapshot
 counts. Memory: two lines at most, two windows of records, and the snapshots of one id. Source:
 KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 """
@@ -59,16 +59,23 @@ class NotTold(Exception):
 
 @dataclass(slots=True)
 class _Line:
-    """One candidate for the state: where it started, and how many independent witnesses agree with
-    it. `doubt` says what of a newer Kafka may have changed the state.
+    """One candidate for the state: where it started (`base`: at snapshots, and not at offset 0),
+    and the replicas whose snapshots agree with it. `doubt` says what of a newer Kafka may have
+    changed the state.
     """
 
     known: Known | None
     basis: str
     origin: str
-    witnesses: int
+    base: list[SnapshotView] = field(default_factory=list)
+    witnesses: set[str] = field(default_factory=set)
     doubt: str | None = None
     doubted: list[tuple[SnapshotView, tuple[KeyDifference, ...], int]] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether one replica alone stands for it: what contradicts it may as well be right."""
+        return bool(self.base) and len(self.witnesses) < 2
 
     @property
     def state(self) -> Known:
@@ -133,7 +140,7 @@ class StateHistory:
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
                 known = Known(self._topics)
-                self._lines = [_Line(known, "the log from offset 0 on", label, 2)]
+                self._lines = [_Line(known, "the log from offset 0 on", label)]
             elif reached is None or base != reached:
                 self._judge_until(waiting, reached, base)
                 self._lose(reached, base)
@@ -366,7 +373,8 @@ class StateHistory:
     def _line(self, group: list[SnapshotView], image: SnapshotImage) -> _Line:
         one = group[0]
         basis = f"{one.evidence.name} of {one.replica} and the log from there on"
-        return _Line(image.known.fork(), basis, one.replica, len(group), image.doubt)
+        labels = {one.replica for one in group}
+        return _Line(image.known.fork(), basis, one.replica, group, labels, image.doubt)
 
     def _witness(self, group: list[SnapshotView]) -> None:
         found = self._compared_before(group[0])
@@ -386,17 +394,36 @@ class StateHistory:
             if not count or only_stale:
                 if only_stale:
                     self._report(line, group, told, count)
-                line.witnesses += len(group)
-                # A second witness decides: what contradicted this line was wrong.
-                self._lines = [line]
-                self._settle()
+                labels = {one.replica for one in group}
+                if not labels <= line.witnesses:
+                    # A second witness decides: what contradicted this line was wrong.
+                    line.witnesses |= labels
+                    if line is not self._lines[0]:
+                        self._refuse(self._lines[0], group[0])
+                    self._lines = [line]
+                    self._settle()
+                    return
+                for other, differs, number in compared:
+                    if other is not line:
+                        other.doubted += [(one, differs, number) for one in group]
                 return
         line, told, count = compared[0]
         line.doubted += [(one, told, count) for one in group]
-        if line.witnesses < 2 and len(self._lines) == 1:
+        if line.is_open and len(self._lines) == 1:
             if self.told is not None:
                 raise NotTold
             self._lines.append(self._line(group, self._image(group[0])))
+            if not self._lines[1].is_open:
+                self._refuse(line, group[0])
+
+    def _refuse(self, line: _Line, right: SnapshotView) -> None:
+        """The first line is wrong, as several others agree against it: so is what it began with."""
+        told, count = images_apart(self._image(right).known, line.state)
+        basis = (
+            f"{right.evidence.name} of {right.replica}, with the log between them replayed on it,"
+        )
+        self._lines.remove(line)
+        self._compare(line.base, right.replica, basis, told, count)
 
     def _witness_in_doubt(
         self, group: list[SnapshotView], image: SnapshotImage, doubt: str
@@ -417,11 +444,21 @@ class StateHistory:
     def _report(
         self, line: _Line, group: list[SnapshotView], told: tuple[KeyDifference, ...], count: int
     ) -> None:
+        self._compare(group, line.origin, f"the replay of {line.basis}", told, count)
+
+    def _compare(
+        self,
+        group: list[SnapshotView],
+        other: str,
+        basis: str,
+        told: tuple[KeyDifference, ...],
+        count: int,
+    ) -> None:
         for one in group:
             self.comparisons.append(
                 ImageComparison(
-                    EQUALS, one.replica, one.path, one.end_offset, one.epoch, line.origin,
-                    f"the replay of {line.basis}", told, count,
+                    EQUALS, one.replica, one.path, one.end_offset, one.epoch, other, basis, told,
+                    count,
                 )
             )  # fmt: skip
 

@@ -136,3 +136,50 @@ def test_a_snapshot_that_ends_where_a_hole_does_is_the_base(tmp_path: Path) -> N
     assert row.row.offset == 12
     begun = f"1: {4:020d}-0000000001.checkpoint is where the replay begins again"
     assert reason(result, EQUALS) == ("skipped", begun)
+
+
+STATE = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+WRONG = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2))), healthy_log()[8]]
+
+
+@pytest.mark.parametrize(
+    "right, wrong, blamed",
+    [
+        ([(2, 12), (3, 12)], [], {(1, 6)}),  # two agree against what one of them began with
+        (
+            [(2, 12), (3, 12)],
+            [12, 13],
+            {(1, 6), (1, 12), (1, 13)},
+        ),  # that it goes on proves nothing
+        ([(2, 12), (3, 13)], [12], {(1, 6)}),  # the second one decides
+        ([(2, 12), (2, 13)], [], {(2, 12), (2, 13)}),  # one against one: the history is the first
+        ([(1, 12), (2, 13)], [], {(1, 6)}),  # the same node, and another one that agrees
+    ],
+)
+def test_who_is_wrong_where_the_history_begins_with_a_snapshot(
+    tmp_path: Path, right: list[tuple[int, int]], wrong: list[int], blamed: set[tuple[int, int]]
+) -> None:
+    nodes = quorum(tmp_path)
+    everywhere(nodes, NO_OP)
+    for node in nodes:
+        node.segment(0).unlink()
+        node.checkpoint(6, 1).unlink()
+    last = healthy_log()[-1].ms
+
+    def write(label: int, end: int, state: list[Batch]) -> None:
+        epoch, ms = (1, START_MS + 3000) if end == 6 else (2, last if end == 12 else LATER)
+        nodes[label - 1].checkpoint(end, epoch).write_bytes(snapshot(state, epoch, ms))
+
+    write(1, 6, WRONG[:2])
+    for end in wrong:
+        write(1, end, WRONG)
+    for label, end in right:
+        write(label, end, STATE)
+    rows = [one.row for one in found(audit(tmp_path), EQUALS)]
+    told = {(int(one.replica or 0), one.offset) for one in rows}
+    told |= {
+        (int(one.replica or 0), it["offset"])
+        for one in rows
+        for it in one.evidence.get("later", ())
+    }
+    assert told == blamed
