@@ -58,12 +58,10 @@ def image_note(quorum: Quorum, told: Sequence[KeyDifference], end_offset: int) -
     """What of Kafka's own could have made two images differ, where they differ by more than left
     configs.
     """
-    others = [one for one in told if not one.stale_config]
-    causes = [_cause(one) for one in others]
-    known = [one for one in causes if one is not None]
-    if others and len(known) == len(causes):
-        return " ".join(dict.fromkeys(known))
-    return ABORTED if others and aborts_before(quorum, end_offset) else None
+    causes = [_cause(one) for one in told if not one.stale_config]
+    if causes and all(causes):
+        return " ".join(dict.fromkeys(filter(None, causes)))
+    return ABORTED if causes and aborts_before(quorum, end_offset) else None
 
 
 def _cause(one: KeyDifference) -> str | None:

@@ -373,8 +373,7 @@ class StateHistory:
     def _line(self, group: list[SnapshotView], image: SnapshotImage) -> _Line:
         one = group[0]
         basis = f"{one.evidence.name} of {one.replica} and the log from there on"
-        labels = {one.replica for one in group}
-        return _Line(image.known.fork(), basis, one.replica, group, labels, image.doubt)
+        return _Line(image.known.fork(), basis, one.replica, group, _labels(group), image.doubt)
 
     def _witness(self, group: list[SnapshotView]) -> None:
         found = self._compared_before(group[0])
@@ -394,27 +393,38 @@ class StateHistory:
             if not count or only_stale:
                 if only_stale:
                     self._report(line, group, told, count)
-                labels = {one.replica for one in group}
-                if not labels <= line.witnesses:
-                    # A second witness decides: what contradicted this line was wrong.
-                    line.witnesses |= labels
-                    if line is not self._lines[0]:
-                        self._refuse(self._lines[0], group[0])
-                    self._lines = [line]
-                    self._settle()
-                    return
-                for other, differs, number in compared:
-                    if other is not line:
-                        other.doubted += [(one, differs, number) for one in group]
+                self._agree(line, group, [one for one in compared if one[0] is not line])
                 return
         line, told, count = compared[0]
         line.doubted += [(one, told, count) for one in group]
         if line.is_open and len(self._lines) == 1:
             if self.told is not None:
                 raise NotTold
-            self._lines.append(self._line(group, self._image(group[0])))
-            if not self._lines[1].is_open:
+            second = self._line(group, self._image(group[0]))
+            if second.is_open:
+                self._lines.append(second)
+            else:
                 self._refuse(line, group[0])
+                self._lines = [second]
+
+    def _agree(
+        self,
+        line: _Line,
+        group: list[SnapshotView],
+        others: list[tuple[_Line, tuple[KeyDifference, ...], int]],
+    ) -> None:
+        """Another replica decides for the line that it agrees with: what contradicted that was
+        wrong. One that stands for it already proves nothing; it contradicts the `others`.
+        """
+        if _labels(group) <= line.witnesses:
+            for other, told, count in others:
+                other.doubted += [(one, told, count) for one in group]
+            return
+        line.witnesses |= _labels(group)
+        if line is not self._lines[0]:
+            self._refuse(self._lines[0], group[0])
+        self._lines = [line]
+        self._settle()
 
     def _refuse(self, line: _Line, right: SnapshotView) -> None:
         """The first line is wrong, as several others agree against it: so is what it began with."""
@@ -422,7 +432,6 @@ class StateHistory:
         basis = (
             f"{right.evidence.name} of {right.replica}, with the log between them replayed on it,"
         )
-        self._lines.remove(line)
         self._compare(line.base, right.replica, basis, told, count)
 
     def _witness_in_doubt(
@@ -558,6 +567,10 @@ def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
             found = log.content(int(links.row[at]))
             for issue in found.issues if found else ():
                 yield at, issue
+
+
+def _labels(group: list[SnapshotView]) -> set[str]:
+    return {one.replica for one in group}
 
 
 def _leaders_of(standing: Standing) -> Leaders:
