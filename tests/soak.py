@@ -3,13 +3,12 @@ nodes are killed, wiped and started again, and whose disks are copied meanwhile,
 
 Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
 but what Kafka itself is known to do wrong, no check breaks, the committed interval holds the truth,
-and a lake that has grown with every copy says what a fresh audit says. Of the last one each replica's image is Kafka's own. The copies
-that fail stay where the last line says; what is printed first repeats the work, and not its timing.
-Needs Java 17 and `make -C tests/java`.
+and a lake that has grown with every copy says what a fresh audit says. Of the last one each
+replica's image is Kafka's own. The copies that fail stay below the folder that the first line
+names; its seed repeats the work, and not its timing. Needs Java 17 and `make -C tests/java`.
 """
 
 import argparse
-import json
 import random
 import shutil
 import signal
@@ -28,6 +27,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum as Model
 from tests import kafka_judge, kafka_quorum
+from tests.benchmark.state_faults import lines, said, told
 from tests.canonical import canonical_lines
 from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
@@ -82,15 +82,15 @@ class Soak:
         elif self.away:
             self.come(self.away.pop(self.chance.randrange(len(self.away))))
 
-    def copy(self) -> None:
-        """The disks as they are; files come and go meanwhile."""
+    def copy(self, *, is_live: bool = True) -> None:
+        """The disks as they are; of running nodes, files come and go meanwhile."""
         self.copies.append(self.folder / f"{len(self.copies):03}")
         self.begun_ms.append(1000 * time.time())
-        self.quorum.capture(self.copies[-1], is_live=True)
+        self.quorum.capture(self.copies[-1], is_live=is_live)
 
     def freeze(self) -> None:
         """The leader stands still until others have elected another one, and goes on with what it
-        had not replicated; the disks are copied before and behind.
+        had not replicated; the disks are copied while it stands.
         """
         process = self.quorum.leader().process
         if process is not None and process.poll() is None:
@@ -131,7 +131,7 @@ class Soak:
         time.sleep(10)
         self.copy()
         self.quorum.stop()
-        self.copy()
+        self.copy(is_live=False)
 
 
 @contextmanager
@@ -152,38 +152,23 @@ def work(quorum: Quorum, seed: int, seconds: int) -> Iterator[None]:
             process.kill()
 
 
-Finding = tuple[str, str, str, str]
-
-
-def findings(*arguments: str) -> list[Finding]:
-    """What an audit finds: check, severity, replica and message."""
-    command = [sys.executable, "-m", "kraftlog", "audit", *arguments, "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert not [one for one in rows if one.get("result") == "errored"]
-    failed = [one for one in rows if one.get("result") == "failed"]
-    return sorted(
-        (one["check"], one["severity"], one["replica"] or "", one["message"]) for one in failed
-    )
-
-
 def judged(copies: list[Path], folder: Path) -> Iterator[str]:
     """What is wrong with what is said of the copies, each at the place of the one before it."""
     place, lake = folder / "replicas", str(folder / "lake")
     for copy in copies:
         shutil.rmtree(place, ignore_errors=True)
         subprocess.run(["cp", "-R", "--preserve=timestamps", copy, place], check=True)
-        told = findings("--input", str(place))
-        for check, severity, replica, message in told:
-            if severity == "critical" and not any(known in message for known in KAFKAS_OWN):
-                yield f"{copy}: {check} {replica} {message}"
-        command = [sys.executable, "-m", "kraftlog", "run", "--input", str(place), "--lake", lake]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode in (0, 1), done.stderr
-        for one in set(findings("--lake", lake)) ^ set(told):
-            yield f"{copy}: only one of files and lake says: {one}"
-        print(f"{copy.name}: {len(told)} findings", flush=True)
+        found = told("--input", str(place))
+        failed = [one for one in found if one.get("result") == "failed"]
+        assert not [one for one in found if one.get("result") == "errored"]
+        for one in failed:
+            known = any(words in one["message"] for words in KAFKAS_OWN)
+            if one["severity"] == "critical" and not known:
+                yield f"{copy}: {one['check']} {one['replica']} {one['message']}"
+        said("run", "--input", str(place), "--lake", lake)
+        for line in lines(found) ^ lines(told("--lake", lake)):
+            yield f"{copy}: only one of files and lake says: {line}"
+        print(f"{copy.name}: {len(failed)} findings", flush=True)
 
 
 def held(copy: Path) -> Model:

@@ -126,7 +126,7 @@ def told(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said("audit", *words, "--format", "json").splitlines()]
 
 
-def _lines(found: Sequence[dict[str, Any]]) -> set[str]:
+def lines(found: Sequence[dict[str, Any]]) -> set[str]:
     """What each check says, but for the ids of batches, which a lake makes under a key. The last line
     of an audit names its options, and so the lake.
     """
@@ -178,7 +178,7 @@ def main() -> int:
         said("run", "--input", str(root), "--lake", str(lake))
         by_lake = told("--input", str(root), "--lake", str(lake))
         judge(f"{name}, audit --lake", by_lake, expected)
-        different = sorted(_lines(by_files) ^ _lines(by_lake))
+        different = sorted(lines(by_files) ^ lines(by_lake))
         assert not different, f"they say different things: {different}"
     return 0
 
