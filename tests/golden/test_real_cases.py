@@ -20,7 +20,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     audit,
-    healthy_log,
+    healthy_state,
     quorum,
     register_broker,
     remove_topic,
@@ -111,7 +111,7 @@ def wrong_broker_in_snapshot(nodes: list[Node], more: int) -> None:
     registered = (*RUNNING, *[NO_OP] * more)
     everywhere(nodes, *registered)
     end = FIRST + len(registered)
-    kept = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    kept = healthy_state()
     for node in nodes:
         own = RUNNING if node.node_id < 3 else (RUNNING[0], broker(1, FIRST - 3), RUNNING[2])
         stored = [*kept, Batch(0, 2, own)]

@@ -249,6 +249,11 @@ def healthy_log() -> list[Batch]:
     ]
 
 
+def healthy_state() -> list[Batch]:
+    """The records that a snapshot of the whole healthy log holds: the topics a, b and c."""
+    return [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+
+
 class Node:
     """One replica's folder."""
 

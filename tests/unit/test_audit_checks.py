@@ -32,6 +32,7 @@ from tests.unit.audit_logs import (
     found,
     frame,
     healthy_log,
+    healthy_state,
     leader_change,
     overwrite,
     partition,
@@ -394,7 +395,7 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     cut_to_six(nodes[1])
     cut_to_six(nodes[2])
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
 
 

@@ -24,7 +24,7 @@ from tests.unit.audit_logs import (
     audit,
     change,
     found,
-    healthy_log,
+    healthy_state,
     quorum,
     remove_topic,
     snapshot,
@@ -32,7 +32,7 @@ from tests.unit.audit_logs import (
 )
 
 LATER = START_MS + 60_000
-STATE = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+STATE = healthy_state()
 """What a snapshot of the healthy log holds: the topics a, b and c."""
 
 

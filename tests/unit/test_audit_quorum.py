@@ -41,6 +41,7 @@ from tests.unit.audit_logs import (
     audit,
     found,
     healthy_log,
+    healthy_state,
     leader_change,
     quorum,
     replace_batch,
@@ -517,7 +518,7 @@ def test_a_clock_that_went_back_says_nothing_against_a_snapshot(tmp_path: Path) 
         node.append(Batch(12, 2, (NO_OP,), None, START_MS + 3_600_000))
     for node in nodes[1:]:
         node.append(Batch(13, 2, (NO_OP,), None, START_MS + 20_000))
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[1].checkpoint(14, 2).write_bytes(snapshot(stored, 2, START_MS + 20_000))
     result = audit(tmp_path)
     assert [one.row.message for one in found(result, "snapshot_within_committed")] == []

@@ -20,6 +20,7 @@ from tests.unit.audit_logs import (
     change_isr,
     found,
     healthy_log,
+    healthy_state,
     partition,
     producer_ids,
     quorum,
@@ -138,7 +139,7 @@ def test_a_snapshot_that_ends_where_a_hole_does_is_the_base(tmp_path: Path) -> N
     assert reason(result, EQUALS) == ("skipped", begun)
 
 
-STATE = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+STATE = healthy_state()
 WRONG = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2))), healthy_log()[8]]
 
 

@@ -38,7 +38,16 @@ from kraftlog.simulate.traffic import (
     from_file,
 )
 from tests.golden.cases import DATA
-from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, healthy_log, quorum, snapshot
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    START_MS,
+    Batch,
+    healthy_log,
+    healthy_state,
+    quorum,
+    snapshot,
+)
 
 Row = dict[str, Any]
 RACKS = ["a", "b", "c"]
@@ -204,9 +213,7 @@ def test_bounds_of_staleness(tmp_path: Path) -> None:
     with a snapshot at 6. Offset 5 is of 3,000 ms, 7 of 5,000, 10 of 8,000, 11 of 9,000.
     """
     nodes = quorum(tmp_path)
-    nodes[0].checkpoint(11, 2).write_bytes(
-        snapshot([healthy_log()[1], healthy_log()[3], healthy_log()[8]], 2, START_MS + 8000)
-    )
+    nodes[0].checkpoint(11, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 8000))
     nodes[2].write(healthy_log()[:6])
     found = read(tmp_path)
     assert known_watermarks(found) == {"1": (11, 12), "2": (6, 12), "3": (6, 8)}

@@ -32,6 +32,7 @@ from tests.unit.audit_logs import (
     audit,
     found,
     healthy_log,
+    healthy_state,
     remove_topic,
     snapshot,
     text,
@@ -141,7 +142,7 @@ def test_a_snapshot_that_agrees_ends_the_doubt(tmp_path: Path) -> None:
         Batch(12, 2, (UNKNOWN_TYPE,), None, LATER),
         Batch(13, 2, (NO_OP, remove_topic(77)), None, LATER),
     )
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     for node in quorum_with(tmp_path, *appended):
         node.checkpoint(13, 2).write_bytes(snapshot(stored, 2, LATER))
     result = audit(tmp_path)

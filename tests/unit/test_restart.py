@@ -30,6 +30,7 @@ from tests.unit.audit_logs import (
     copied_at,
     copied_live,
     healthy_log,
+    healthy_state,
     leader_change,
     overwrite,
     producer_ids,
@@ -121,7 +122,7 @@ def test_a_start_that_cuts_what_its_own_snapshot_holds_loses_nothing_committed(
     tmp_path: Path,
 ) -> None:
     nodes = quorum(tmp_path)
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
     overwrite(nodes[0].segment(6), AT[9] + 70, b"\x55")
     why = "nothing is lost: its own snapshot holds what its start throws away from offset 0 on"
@@ -181,7 +182,7 @@ def test_a_voter_that_could_be_elected_without_what_is_committed(tmp_path: Path)
         node.segment(6).unlink()
         node.epochs([(1, 0)])
         node.quorum_state(leaderId=1, leaderEpoch=2)
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
     why = "it could be elected without what is committed from offset 6 on"
     assert told(tmp_path, "3") == (Safety.UNSAFE, why, 6)
@@ -229,7 +230,7 @@ def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
         node.segment(6).unlink()
         node.epochs([(1, 0)])
         node.quorum_state(leaderId=1, leaderEpoch=1)
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
     lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]
     rows = rows_of(tmp_path)

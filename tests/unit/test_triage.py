@@ -32,6 +32,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     healthy_log,
+    healthy_state,
     overwrite,
     quorum,
     replace_batch,
@@ -128,7 +129,7 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
 
 def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     nodes[1].checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     words, evidence = remedy(quorum_of(tmp_path), "1", 11, 12)

@@ -14,6 +14,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     healthy_log,
+    healthy_state,
     leader_change,
     overwrite,
     remove_topic,
@@ -272,7 +273,7 @@ def cut_at(ms: int) -> Damage:
     """Voters 2 and 3 end at offset 6, whose record is 4,000 ms later; 1 has a snapshot of all."""
 
     def damage(nodes: list[Node]) -> None:
-        stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+        stored = healthy_state()
         nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
         for node in nodes[1:]:
             cut(node)

@@ -10,6 +10,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     healthy_log,
+    healthy_state,
     leader_change,
     partition,
     remove_topic,
@@ -39,7 +40,7 @@ def settings(node: Node, **values: object) -> None:
 
 
 def two_snapshots(node: Node) -> None:
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     raw = snapshot(stored, 2, healthy_log()[-1].ms)
     node.checkpoint(12, 2).write_bytes(raw)
 

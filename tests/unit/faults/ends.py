@@ -13,6 +13,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     healthy_log,
+    healthy_state,
     leader_change,
     replace_batch,
     snapshot,
@@ -296,7 +297,7 @@ def _(nodes: list[Node]) -> None:
     _closed(node, 12)
     node.segment(6).with_suffix(".index").write_bytes(b"")
     node.quorum_state(leaderId=-1, leaderEpoch=2, currentVoters=[{"voterId": 1}])
-    stored = [healthy_log()[1], healthy_log()[3], healthy_log()[8]]
+    stored = healthy_state()
     node.checkpoint(40, 2).write_bytes(snapshot(stored, 2, START_MS + 8000))
 
 
