@@ -32,6 +32,8 @@ _OF_BROKERS = {
     # A broker ends itself after a minute in which it was not registered: not on a slow machine.
     "initial.broker.registration.timeout.ms": 1000 * START_SECONDS,
 }
+_OF_CONTROLLERS = {"controller.quorum.auto.join.enable"}
+"""Settings with which a broker that is no controller does not start."""
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = """\
 status = error
@@ -77,7 +79,8 @@ _PORTS = count(random.SystemRandom().randrange(_PORTS_EACH))
 @dataclass
 class Node:
     """One controller or broker: where it lies, and where it listens, by the listener's name. Others
-    are told the `advertised` port of its CONTROLLER listener, where it has one.
+    are told the `advertised` port of its CONTROLLER listener, where it has one. A controller that
+    `is_combined` is a broker too; a node runs a `version` of its own, or its quorum's.
     """
 
     id: int
@@ -87,8 +90,16 @@ class Node:
     ports: dict[str, int]
     advertised: int | None = None
     is_observer: bool = False
+    is_combined: bool = False
+    version: str | None = None
     host: str = "127.0.0.1"
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def roles(self) -> list[str]:
+        return ["broker"] * (self.is_broker or self.is_combined) + ["controller"] * (
+            not self.is_broker
+        )
 
     @property
     def data(self) -> Path:
@@ -140,7 +151,7 @@ class Quorum:
 
     @property
     def brokers(self) -> list[Node]:
-        return [one for one in self.nodes.values() if one.is_broker]
+        return [one for one in self.nodes.values() if "broker" in one.roles]
 
     def bootstrap(self, listener: str = "CONTROLLER") -> str:
         """HOST:PORT,… of all controllers."""
@@ -165,19 +176,22 @@ class Quorum:
 
     def configure(self, node: Node, **more: object) -> None:
         """Write the server.properties of a node; an underscore in a name stands for a dot."""
-        names = {"BROKER": "PLAINTEXT"} if node.is_broker else self.listeners
         protocols = {**self.listeners, "BROKER": "PLAINTEXT"}
         lines = {
-            "process.roles": "broker" if node.is_broker else "controller",
+            "process.roles": ",".join(node.roles),
             "node.id": node.id,
             **self._voters(),
             "controller.listener.names": ",".join(self.listeners),
-            "listeners": ",".join(f"{name}://{node.address(name)}" for name in names),
+            "listeners": ",".join(f"{name}://{node.address(name)}" for name in node.ports),
             "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
             "log.dirs": node.data,
             "offsets.topic.replication.factor": 1,
-            **(_OF_BROKERS if node.is_broker else {}),
-            **self.settings,
+            **(_OF_BROKERS if "broker" in node.roles else {}),
+            **{
+                name: value
+                for name, value in self.settings.items()
+                if not (node.is_broker and name in _OF_CONTROLLERS)
+            },
             **{name.replace("_", "."): value for name, value in more.items()},
             **self._advertises(node),
         }
@@ -218,7 +232,7 @@ class Quorum:
     def run(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
         """Run a class of Kafka's in the name of a node."""
         logging = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
-        called = command(self.version, program, *args, options=(logging,))
+        called = command(node.version or self.version, program, *args, options=(logging,))
         with (node.folder / "node.log").open("ab") as log:
             return subprocess.Popen(called, stdout=log, stderr=log)
 
@@ -266,24 +280,29 @@ class Quorum:
         for node in self.nodes:
             self.kill(node)
 
-    def leader(self) -> Node:
-        """The controller that leads by the newest `quorum-state` of those that run; waits for one
-        that has not been killed.
+    def leading(self) -> Node | None:
+        """The controller that leads by the newest `quorum-state` of those that run, unless it has
+        been killed.
         """
-        found: list[Node] = []
+        states = [
+            json.loads((one.log_folder / "quorum-state").read_text(encoding="utf-8"))
+            for one in self.controllers
+            if one.process is not None and (one.log_folder / "quorum-state").exists()
+        ]
+        newest = max(states, key=lambda one: one["leaderEpoch"], default={"leaderId": -1})
+        node = self.nodes.get(newest["leaderId"])
+        return node if node is not None and node.process is not None else None
+
+    def leader(self) -> Node:
+        """The one that leads; waits for it."""
+        found: list[Node | None] = [None]
 
         def is_found() -> bool:
-            states = [
-                json.loads((one.log_folder / "quorum-state").read_text(encoding="utf-8"))
-                for one in self.controllers
-                if one.process is not None and (one.log_folder / "quorum-state").exists()
-            ]
-            newest = max(states, key=lambda one: one["leaderEpoch"], default={"leaderId": -1})
-            node = self.nodes.get(newest["leaderId"])
-            found[:] = [node] if node is not None and node.process is not None else []
-            return bool(found)
+            found[0] = self.leading()
+            return found[0] is not None
 
         self.wait(is_found, "a leader")
+        assert found[0] is not None
         return found[0]
 
     def wait(self, holds: object, what: str) -> None:
@@ -313,15 +332,17 @@ def running(
     settings: Mapping[str, object] | None = None,
     format_arguments: tuple[str, ...] = (),
     is_static: bool = False,
+    is_combined: bool = False,
     advertised: Mapping[int, int] | None = None,
     host: str = "127.0.0.1",
 ) -> Iterator[Quorum]:
     """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
 
     `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
-    over which they talk to each other; `advertised` are ports that others are told instead of it,
-    by node; `settings` go into every server.properties; an IPv6 `host` is in brackets. The voters of a static quorum stand there
-    as well, else they are records of its log.
+    over which they talk to each other; where the quorum `is_combined`, they are brokers too;
+    `advertised` are ports that others are told instead of it, by node; `settings` go into every
+    server.properties; an IPv6 `host` is in brackets. The voters of a static quorum stand there as
+    well, else they are records of its log.
     """
     quorum = made(
         folder,
@@ -331,6 +352,7 @@ def running(
         listeners=listeners,
         settings=settings,
         is_static=is_static,
+        is_combined=is_combined,
         advertised=advertised,
         host=host,
     )
@@ -351,20 +373,23 @@ def made(
     listeners: Mapping[str, str] | None = None,
     settings: Mapping[str, object] | None = None,
     is_static: bool = False,
+    is_combined: bool = False,
     advertised: Mapping[int, int] | None = None,
     host: str = "127.0.0.1",
 ) -> Quorum:
     """The same quorum, of which no disk is formatted and no node runs."""
     names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
     ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
+    brokered = {one: ("BROKER",) * (one > 10 or is_combined) for one in ids}
     nodes = {
         one: Node(
             one,
             folder / str(one),
             one > 10,
             random_id(),
-            {name: free_port() for name in (["BROKER"] if one > 10 else names)},
+            {name: free_port() for name in (*(names if one < 10 else ()), *brokered[one])},
             (advertised or {}).get(one),
+            is_combined=is_combined and one < 10,
             host=host,
         )
         for one in ids
@@ -405,7 +430,7 @@ class Operator:
 @contextmanager
 def operator(quorum: Quorum, *, to_brokers: bool = True) -> Iterator[Operator]:
     """An operator at a cluster's brokers, or at its controllers."""
-    brokers = ",".join(one.address() for one in quorum.brokers)
+    brokers = ",".join(one.address("BROKER") for one in quorum.brokers)
     to = ("bootstrap.servers", brokers) if to_brokers else (
         "bootstrap.controllers", quorum.bootstrap()
     )  # fmt: skip

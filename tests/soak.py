@@ -64,8 +64,10 @@ def settings_by(chance: random.Random) -> dict[str, object]:
 class Soak:
     """One cluster, who of it is away, and its copies below a folder."""
 
-    def __init__(self, quorum: Quorum, folder: Path, chance: random.Random) -> None:
-        self.quorum, self.folder, self.chance = quorum, folder, chance
+    def __init__(
+        self, quorum: Quorum, folder: Path, chance: random.Random, releases: list[str]
+    ) -> None:
+        self.quorum, self.folder, self.chance, self.releases = quorum, folder, chance, releases
         self.away: list[int] = []
         self.copies: list[Path] = []
         self.begun_ms: list[float] = []
@@ -92,7 +94,8 @@ class Soak:
         """The leader stands still until others have elected another one, and goes on with what it
         had not replicated; the disks are copied while it stands.
         """
-        process = self.quorum.leader().process
+        leader = self.quorum.leading()
+        process = leader.process if leader is not None else None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGSTOP)
             time.sleep(self.chance.uniform(1, 4))
@@ -112,8 +115,9 @@ class Soak:
         self.away.append(node.id)
 
     def come(self, number: int) -> None:
-        """A node starts again, some of them with an empty disk."""
+        """A node starts again, some of them with an empty disk, or in another release."""
         node = self.quorum.nodes[number]
+        node.version = self.chance.choice(self.releases)
         if self.chance.random() < 0.2 and not (self.quorum.is_static and not node.is_broker):
             shutil.rmtree(node.data)
             self._format(node)
@@ -137,12 +141,10 @@ class Soak:
 @contextmanager
 def work(quorum: Quorum, seed: int, seconds: int) -> Iterator[None]:
     """Kafka's client works on the cluster for as long as the context lasts."""
-    brokers = quorum.brokers
-    addresses, ids = (
-        ",".join(one.address() for one in brokers),
-        ",".join(str(one.id) for one in brokers),
-    )
-    called = kafka_judge.java_command("Work", addresses, str(seed), ids, str(seconds))
+    addresses = ",".join(one.address("BROKER") for one in quorum.brokers)
+    ids = ",".join(str(one.id) for one in quorum.brokers)
+    reached = ",".join(f"{one.id}={one.reached()}" for one in quorum.controllers)
+    called = kafka_judge.java_command("Work", addresses, str(seed), ids, str(seconds), reached)
     with (quorum.folder / "work.log").open("wb") as log:
         process = subprocess.Popen(called, stdout=log, stderr=log)
         try:
@@ -200,6 +202,8 @@ def bounds(copies: list[Path], begun_ms: list[float]) -> Iterator[str]:
 def images(copy: Path) -> Iterator[str]:
     """The replicas of a copy whose image is not Kafka's."""
     for replica in find_replicas([str(copy)]):
+        if not any(Path(replica.folder).glob("*.log")):
+            continue  # wiped, and ended before it had a log: it has no image
         image = built(replica)
         theirs = kafka_judge.image(Path(replica.folder), release=NEWEST)
         if image.faults or canonical_lines(image.state) != theirs.lines:
@@ -211,18 +215,26 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("seconds", type=int)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument(
+        "--releases", help="as 4.1.1,4.3.1: nodes start in the first, and again in any"
+    )
     chosen = parser.parse_args(arguments)
     chance = random.Random(chosen.seed)
-    version, is_static = chance.choice([JUDGE, NEWEST]), chance.random() < 0.5
+    choices = [[JUDGE], [NEWEST], [JUDGE, NEWEST]]
+    releases = chosen.releases.split(",") if chosen.releases else chance.choice(choices)
+    is_static, is_combined = chance.random() < 0.5, chance.random() < 0.3
     controllers = chance.choice([1, 3, 3, 5])
+    settings = settings_by(chance)
+    if not is_static and chance.random() < 0.5:
+        settings["controller.quorum.auto.join.enable"] = "true"
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    kind = "static" if is_static else "dynamic"
-    print(f"--seed {chosen.seed}: Kafka {version}, {controllers} controllers, {kind}; {folder}")
+    kind = f"{'static' if is_static else 'dynamic'}{', combined' if is_combined else ''}"
+    print(f"--seed {chosen.seed}: Kafka {releases}, {controllers} controllers, {kind}; {folder}")
     with kafka_quorum.running(
-        folder / "cluster", version, controllers=controllers, brokers=3,
-        settings=settings_by(chance), is_static=is_static,
+        folder / "cluster", releases[0], controllers=controllers, brokers=1 if is_combined else 3,
+        settings=settings, is_static=is_static, is_combined=is_combined,
     ) as quorum:  # fmt: skip
-        soak = Soak(quorum, folder / "copies", chance)
+        soak = Soak(quorum, folder / "copies", chance, releases)
         with work(quorum, chosen.seed, chosen.seconds):
             deadline = time.monotonic() + chosen.seconds
             while time.monotonic() < deadline:

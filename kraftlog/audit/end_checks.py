@@ -235,7 +235,7 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         below = f"all that is committed below offset {bounds.lower}"
         consequence = f"But {pulled.label} was pulled from the running leader, and holds {below}. The copies at hand were compared with it."
         advice = "What lies on the missing disks themselves was not looked at."
-    moved = _on_other_disks(quorum)
+    moved = quorum.moved_voters
     if moved:
         nodes = "Node" if len(moved) == 1 else "Nodes"
         be = "is" if len(moved) == 1 else "are"
@@ -262,14 +262,6 @@ def _copied(count: int, total: int) -> str:
     if count == 0:
         return "none of the voters was copied"
     return f"{count} of {total} voters {'was' if count == 1 else 'were'} copied"
-
-
-def _on_other_disks(quorum: Quorum) -> list[int]:
-    """The missing voters whose nodes are at hand with a directory that the voter set does not
-    name.
-    """
-    nodes = {log.evidence.node_id for log in quorum.peers if log.evidence.meta("directory.id")}
-    return [one for one in quorum.bounds.missing_voters if one in nodes]
 
 
 @check(

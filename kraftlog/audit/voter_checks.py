@@ -34,7 +34,9 @@ def _over_directories(quorum: Quorum) -> Coverage:
     another directory id than the voter set names, as after a disk was replaced or formatted anew.
     So the node is an observer, whatever its node id, and the quorum has one vote less.""",
     advice="""If the old disk is gone for good: kafka-metadata-quorum remove-controller with the
-    old directory id, then add-controller on the node. Do it before another voter fails.""",
+    old directory id, then add-controller on the node. Do it before another voter fails: voters
+    change only while there is a leader. If too few are left to elect one, bring the old disk back,
+    or begin a new quorum of what remains with kraftlog recover.""",
 )  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
     """A voter is an id and a directory: a node on a new disk is none, whatever its id."""
@@ -51,12 +53,17 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
         new = copy.meta("directory.id")
         are, needed = ("is" if count == 1 else "are" for count in (left, majority))
         stands = f"{left} of {len(named)} voters {are} left and {majority} {needed} needed: {_spare(left - majority)}."
+        todo = (
+            f"If the old disk is gone for good, remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with kafka-metadata-quorum."
+            if left >= majority
+            else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
+        )
         yield BadRow(
             copy.label,
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
             f"The voter set names directory {named[voter]}, which is on no disk at hand. "
             f"The directory of its disk is {new}. "
-            f"{stands} If the old disk is gone for good, remove the voter ({voter}, {named[voter]}) and add ({voter}, {new}), both with kafka-metadata-quorum.",
+            f"{stands} {todo}",
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,

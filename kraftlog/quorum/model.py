@@ -338,6 +338,21 @@ class Quorum:
                 found[node] = (*found.get(node, ()), log)
         return dict(sorted(found.items()))
 
+    @cached_property
+    def moved_voters(self) -> list[int]:
+        """The voters not at hand whose nodes are, with a directory that the voter set does not
+        name.
+        """
+        nodes = {log.evidence.node_id for log in self.peers if log.evidence.meta("directory.id")}
+        return [one for one in self.bounds.missing_voters if one in nodes]
+
+    @property
+    def lacks_majority(self) -> bool:
+        """Whether so many voters have moved that no leader can be elected, and none was asked."""
+        if self.pulled is not None or self.voter_set is None:
+            return False
+        return len(self.voter_set.ids) - len(self.moved_voters) < self.bounds.majority
+
     # --- committed bounds ------------------------------------------------------------------------
 
     @cached_property

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from kraftlog.audit.triage import called
-from kraftlog.plain import offsets_text
+from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
@@ -243,6 +243,10 @@ class _Judge:
         cut = self.plans.boots[log.label].discarded_from_offset
         if cut is not None and cut < end:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
+        if self.quorum.lacks_majority:
+            moved = self.quorum.moved_voters
+            disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {'voter' if len(moved) == 1 else 'voters'} {numbers(moved)}"
+            return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
         if not votes:
             return "nothing is lost; what is missing comes from the leader"
         if end < lower and copied_before(self.quorum, log, end):

@@ -18,6 +18,8 @@ import org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.QuorumInfo;
+import org.apache.kafka.clients.admin.RaftVoterEndpoint;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
@@ -42,10 +44,11 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Works on a running cluster at random, through Kafka's own client, until its time is over: topics
- * come, grow, move and go, configs, ACLs, quotas, credentials, features and producers with them.
- * What is refused is printed and passed over.
+ * come, grow, move and go, configs, ACLs, quotas, credentials, features and producers with them,
+ * brokers are unregistered, controllers join the voters and leave them. What is refused is printed
+ * and passed over.
  *
- * <p>Call: Work HOST:PORT,… SEED BROKER,… SECONDS
+ * <p>Call: Work HOST:PORT,… SEED BROKER,… SECONDS CONTROLLER=HOST:PORT,…
  */
 final class Work {
     private static final String[] FEATURES = {
@@ -56,12 +59,18 @@ final class Work {
     private final String addresses;
     private final Random random;
     private final List<Integer> brokers;
+    private final Map<Integer, RaftVoterEndpoint> controllers = new HashMap<>();
     private final Admin admin;
 
-    private Work(String addresses, long seed, List<Integer> brokers) {
+    private Work(String addresses, long seed, List<Integer> brokers, String controllers) {
         this.addresses = addresses;
         this.random = new Random(seed);
         this.brokers = brokers;
+        for (String one : controllers.split(",")) {
+            String[] words = one.split("[=:]");
+            this.controllers.put(
+                    Integer.valueOf(words[0]), new RaftVoterEndpoint("CONTROLLER", words[1], Integer.parseInt(words[2])));
+        }
         this.admin =
                 Admin.create(
                         Map.of(
@@ -72,10 +81,10 @@ final class Work {
 
     public static void main(String[] args) {
         List<Integer> brokers = Arrays.stream(args[2].split(",")).map(Integer::valueOf).toList();
-        Work work = new Work(args[0], Long.parseLong(args[1]), brokers);
+        Work work = new Work(args[0], Long.parseLong(args[1]), brokers, args[4]);
         long deadline = System.nanoTime() + Long.parseLong(args[3]) * 1_000_000_000L;
         while (System.nanoTime() < deadline) {
-            int chosen = work.random.nextInt(17);
+            int chosen = work.random.nextInt(20);
             try {
                 work.step(chosen);
                 System.out.println("done " + chosen);
@@ -102,6 +111,9 @@ final class Work {
             case 13 -> credential();
             case 14 -> feature();
             case 15 -> produce();
+            case 16 -> set(ConfigResource.Type.CLIENT_METRICS, "c" + random.nextInt(3), "interval.ms", 1_000 + random.nextInt(9_000));
+            case 17 -> voters();
+            case 18 -> unregister();
             default -> Thread.sleep(random.nextInt(400));
         }
     }
@@ -146,6 +158,29 @@ final class Work {
             moves.put(new TopicPartition(topic, partition), random.nextInt(4) == 0 ? Optional.empty() : Optional.of(target));
         }
         admin.alterPartitionReassignments(moves).all().get();
+    }
+
+    /** A controller that is no voter becomes one; or a voter becomes none, where others stay. */
+    private void voters() throws Exception {
+        QuorumInfo quorum = admin.describeMetadataQuorum().quorumInfo().get();
+        for (QuorumInfo.ReplicaState one : quorum.observers()) {
+            var endpoint = controllers.get(one.replicaId());
+            if (endpoint != null && random.nextBoolean()) {
+                admin.addRaftVoter(one.replicaId(), one.replicaDirectoryId(), Set.of(endpoint)).all().get();
+                return;
+            }
+        }
+        var voter = quorum.voters().get(random.nextInt(quorum.voters().size()));
+        if (quorum.voters().size() > 2) {
+            admin.removeRaftVoter(voter.replicaId(), voter.replicaDirectoryId()).all().get();
+        }
+    }
+
+    /** A broker is unregistered; one that runs is refused by itself then, and ends. */
+    private void unregister() throws Exception {
+        if (random.nextInt(5) == 0) {
+            admin.unregisterBroker(broker()).all().get();
+        }
     }
 
     private void elect() throws Exception {

@@ -27,8 +27,10 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    audit,
     copied_at,
     copied_live,
+    found,
     healthy_log,
     healthy_state,
     leader_change,
@@ -38,8 +40,10 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
     topic,
+    uuid_text,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
+from tests.unit.faults.health import on_its_disks
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -109,6 +113,20 @@ def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
         shutil.rmtree(node.home)
     found = answers(tmp_path)["1"]
     assert (found.safety, found.needs) == (Safety.UNKNOWN, (2, 3))
+
+
+def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    on_its_disks(nodes)
+    for number, node in enumerate(nodes[1:], 2):
+        path = node.home / "meta.properties"
+        path.write_text(path.read_text().replace(uuid_text(number), uuid_text(90 + number)))
+    told = answers(tmp_path)
+    assert told["1"].safety == Safety.UNKNOWN
+    assert "no leader can be elected without the old disks of voters 2 and 3" in told["2"].reason
+    advised = [one.row.message for one in found(audit(tmp_path), "voter_directories_agree")]
+    assert len(advised) == 2
+    assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
 
 
 def test_a_start_that_cuts_committed_records_is_unsafe_for_a_voter(tmp_path: Path) -> None:
