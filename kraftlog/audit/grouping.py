@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import TOO_MANY
+from kraftlog.audit.images import ELR_FIELDS, TOO_MANY
 from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
@@ -34,8 +34,8 @@ ABORTED = (
     "Compare with what was aborted before the snapshot's end."
 )
 UNCLEARED = (
-    "Kafka itself can be the cause, where eligible.leader.replicas.version was 0 for a time: snapshots of that time hold no ELR. "
-    "On a node that started from one, a ClearElrRecord then counts no epoch, where it does on the others."
+    "Kafka itself can be the cause, where eligible.leader.replicas.version was 0 for a time: snapshots of that time hold no ELR, and no last known one. "
+    "A node that started from one goes on without them. A ClearElrRecord then counts no epoch there, where it does on the others."
 )
 _DROPS_ALL = (
     "Kafka drops all records of that step of its loader, and the replay of kraftlog only this one."
@@ -70,7 +70,8 @@ def _cause(one: KeyDifference) -> str | None:
         return LOST_SCRAM
     if one.key.startswith(f"configs:[{TOPIC_RESOURCE},") and TOO_MANY in one.text:
         return TAKEN_OVER
-    return UNCLEARED if one.fields == ("partitionEpoch",) else None
+    has_lost = ELR_FIELDS.issuperset(one.fields) and "[]" in one.text
+    return UNCLEARED if one.fields == ("partitionEpoch",) or (one.fields and has_lost) else None
 
 
 def aborts_before(quorum: Quorum, end_offset: int) -> bool:

@@ -23,6 +23,7 @@ from tests.unit.audit_logs import (
     Batch,
     audit,
     change,
+    feature,
     found,
     healthy_state,
     quorum,
@@ -115,6 +116,18 @@ def test_an_epoch_that_a_cleared_elr_did_not_count(tmp_path: Path) -> None:
     assert one.severity == "critical"
     assert "partitionEpoch is 0, not 1" in one.row.message
     assert one.row.message.endswith(UNCLEARED)
+
+
+@pytest.mark.parametrize(("held", "is_excused"), [({"elr": []}, True), ({"elr": [3]}, False)])
+def test_an_elr_that_a_snapshot_of_another_time_has_lost(
+    held: dict[str, list[int]], *, is_excused: bool, tmp_path: Path
+) -> None:
+    """The feature was off for a time, and is on again."""
+    log = [batch(12, feature("eligible.leader.replicas.version", 1), change(1, elr=[2]))]
+    state = [batch(0, feature("eligible.leader.replicas.version", 1), change(1, **held))]
+    (one,) = of_snapshot(tmp_path, log, state)
+    assert one.severity == "critical"
+    assert one.row.message.endswith(UNCLEARED) is is_excused
 
 
 def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
