@@ -206,11 +206,14 @@ class Quorum:
         self.nodes[node_id] = node
         node.folder.mkdir(parents=True)
         self.configure(node)
-        properties = node.folder / "server.properties"
-        given = ("-t", self.cluster_id, "-c", properties, "--no-initial-controllers")
-        process = self.run(node, "kafka.tools.StorageTool", "format", *given)
-        assert process.wait(START_SECONDS) == 0, node.output[-3000:]
+        self.format_one(node)
         return node
+
+    def format_one(self, node: Node) -> None:
+        """Format a node of a quorum that is there: an observer, unless its settings name voters."""
+        role = () if node.is_broker or self.is_static else ("--no-initial-controllers",)
+        properties = str(node.folder / "server.properties")
+        self.storage(node, "format", "-t", self.cluster_id, "-c", properties, *role)
 
     def launch(self, node_id: int) -> None:
         """Start a node's process, and wait for nothing."""

@@ -1,5 +1,6 @@
 """`python -m tests.soak SECONDS` (`make soak`): a real cluster that is worked on at random, whose
-nodes are killed, wiped and started again, and whose disks are copied meanwhile, as they are.
+nodes are killed, wiped and started again, in other releases too, whose voters come and go, and whose
+disks are copied meanwhile, as they are; beside some of the copies lies what was pulled.
 
 Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
 but what Kafka itself is known to do wrong, no check breaks, the committed interval holds the truth,
@@ -31,7 +32,7 @@ from tests.benchmark.state_faults import lines, said, told
 from tests.canonical import canonical_lines
 from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
-from tests.kafka_quorum import START_SECONDS, Node, Quorum
+from tests.kafka_quorum import START_SECONDS, Quorum
 
 KAFKAS_OWN = (ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED)
 TOPIC_SETTINGS = {"transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1}
@@ -89,6 +90,23 @@ class Soak:
         self.copies.append(self.folder / f"{len(self.copies):03}")
         self.begun_ms.append(1000 * time.time())
         self.quorum.capture(self.copies[-1], is_live=is_live)
+        if is_live and self.chance.random() < 0.5:
+            self.pull()
+
+    def pull(self) -> None:
+        """The leader's log goes beside the last copy, where there is a leader to ask: what was
+        pulled before goes on, whoever leads now.
+        """
+        place = self.folder.parent / "live"
+        done = subprocess.run(
+            [sys.executable, "-m", "kraftlog", "pull", "--bootstrap-controller",
+             self.quorum.bootstrap(), "--out", str(place)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        print(f"pull: {done.returncode} {done.stderr.strip()[-200:]}", flush=True)
+        if done.returncode == 0:
+            shutil.copytree(place, self.copies[-1] / "live")
 
     def freeze(self) -> None:
         """The leader stands still until others have elected another one, and goes on with what it
@@ -120,13 +138,8 @@ class Soak:
         node.version = self.chance.choice(self.releases)
         if self.chance.random() < 0.2 and not (self.quorum.is_static and not node.is_broker):
             shutil.rmtree(node.data)
-            self._format(node)
+            self.quorum.format_one(node)
         self.quorum.launch(number)
-
-    def _format(self, node: Node) -> None:
-        properties = str(node.folder / "server.properties")
-        role = () if node.is_broker else ("--no-initial-controllers",)
-        self.quorum.storage(node, "format", "-t", self.quorum.cluster_id, "-c", properties, *role)
 
     def end(self) -> None:
         """All come back, and all are stopped; the last copy is of disks that nobody writes to."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import ELR_FIELDS, TOO_MANY
-from kraftlog.quorum.evidence import KeyDifference
+from kraftlog.audit.images import ELR_FIELDS, MISSING, TOO_MANY
+from kraftlog.quorum.evidence import WHOLE_LOG, ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
@@ -22,7 +22,7 @@ LEFT_CONFIGS = (
 )
 TAKEN_OVER = (
     "Kafka itself can be the cause: it leaves configs behind when a topic is created and removed in one step of its loader. "
-    "A topic that is created later under that name has them on this node. "
+    "A topic that is created later under that name has them on such a node, and on the others not. "
     "Set them on the topic and delete them again, so that all nodes hold the same."
 )
 LOST_SCRAM = (
@@ -54,22 +54,26 @@ def is_left_config(told: Sequence[KeyDifference]) -> bool:
     return bool(told) and all(one.stale_config for one in told)
 
 
-def image_note(quorum: Quorum, told: Sequence[KeyDifference], end_offset: int) -> str | None:
+def image_note(quorum: Quorum, found: ImageComparison) -> str | None:
     """What of Kafka's own could have made two images differ, where they differ by more than left
     configs.
     """
-    causes = [_cause(one) for one in told if not one.stale_config]
+    has_base = WHOLE_LOG not in found.basis
+    causes = [_cause(one, has_base) for one in found.differences if not one.stale_config]
     if causes and all(causes):
         return " ".join(dict.fromkeys(filter(None, causes)))
-    return ABORTED if causes and aborts_before(quorum, end_offset) else None
+    return ABORTED if causes and aborts_before(quorum, found.end_offset) else None
 
 
-def _cause(one: KeyDifference) -> str | None:
-    """What of Kafka's own may have made one object differ."""
+def _cause(one: KeyDifference, has_base: bool) -> str | None:
+    """What of Kafka's own may have made one object differ: in its snapshot, or in the one that the
+    replay begins with.
+    """
     if one.key.startswith("scram_credentials:"):
         return LOST_SCRAM
-    if one.key.startswith(f"configs:[{TOPIC_RESOURCE},") and TOO_MANY in one.text:
-        return TAKEN_OVER
+    if one.key.startswith(f"configs:[{TOPIC_RESOURCE},"):
+        is_left = TOO_MANY in one.text or (has_base and MISSING in one.text)
+        return TAKEN_OVER if is_left else None
     has_lost = ELR_FIELDS.issuperset(one.fields) and "[]" in one.text
     return UNCLEARED if one.fields == ("partitionEpoch",) or (one.fields and has_lost) else None
 

@@ -87,7 +87,7 @@ def _comparison_row(
 ) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
     places = counted(one.difference_count, "place")
-    note = image_note(quorum, one.differences, one.end_offset)
+    note = image_note(quorum, one)
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
     again = f"The same differs in its later {which} {files}. " if later else ""

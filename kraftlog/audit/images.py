@@ -33,6 +33,7 @@ CONTROL_TABLES = frozenset({"voters", "kraft_version"})
 """What control records say is `voter_sets_agree`'s matter."""
 
 TOO_MANY = " is there and should not be"
+MISSING = " is missing"
 DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""
@@ -139,7 +140,7 @@ def _worded(expected: State, found: State, one: Difference) -> KeyDifference:
     if one.change == "added":
         text = f"{name}{TOO_MANY}{_shown(one.after, one.table)}"
     elif one.change == "removed":
-        text = f"{name} is missing{_shown(one.before, one.table)}"
+        text = f"{name}{MISSING}{_shown(one.before, one.table)}"
     else:
         text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
     key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False)}"

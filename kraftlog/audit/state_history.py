@@ -33,6 +33,7 @@ from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
+    WHOLE_LOG,
     ImageComparison,
     KeyDifference,
     RecordIssue,
@@ -140,7 +141,7 @@ class StateHistory:
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
                 known = Known(self._topics)
-                self._lines = [_Line(known, "the log from offset 0 on", label)]
+                self._lines = [_Line(known, WHOLE_LOG, label)]
             elif reached is None or base != reached:
                 self._judge_until(waiting, reached, base)
                 self._lose(reached, base)

@@ -303,6 +303,10 @@ class KeyDifference:
     stale_config: bool = False
 
 
+WHOLE_LOG = "the log from offset 0 on"
+"""What a history without a base is the replay of."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageComparison:
     """A snapshot's image against another one. `check` is `snapshot_equals_replay` or

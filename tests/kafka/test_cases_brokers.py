@@ -61,8 +61,7 @@ def test_a_disk_is_replaced(cluster: Quorum, tmp_path: Path) -> None:
     old = node.directory_id
     cluster.kill(node.id)
     shutil.rmtree(node.data)
-    words = ("-t", cluster.cluster_id, "-c", str(node.folder / "server.properties"))
-    cluster.storage(node, "format", *words, "--no-initial-controllers")
+    cluster.format_one(node)
     before = log_size(leader)
     cluster.start(node.id)
     cluster.wait(lambda: log_size(node) >= before, "the log on the new disk")

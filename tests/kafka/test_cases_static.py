@@ -139,8 +139,7 @@ def test_two_histories_after_a_scale_out(tmp_path: Path) -> None:
         node.folder.mkdir(exist_ok=True)
         grown.configure(node)
         if node.id != 1:
-            properties = str(node.folder / "server.properties")
-            grown.storage(node, "format", "-t", grown.cluster_id, "-c", properties)
+            grown.format_one(node)
     try:
         grown.start(2, 3)
         with kafka_quorum.writer(grown) as writer:

@@ -25,6 +25,7 @@ from tests.unit.audit_logs import (
     change,
     feature,
     found,
+    healthy_log,
     healthy_state,
     quorum,
     remove_topic,
@@ -90,6 +91,25 @@ def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
     log = [*gone, batch(15, topic("short", 8), topic("d", 7))]
     (one,) = of_snapshot(tmp_path / "and what nothing explains", log, state)
     assert one.row.message.endswith("take another replica's snapshot.")
+
+
+def test_a_config_that_the_base_alone_could_have_taken_over(tmp_path: Path) -> None:
+    """The history begins with a snapshot, and another replica stands by it: what the third one
+    lacks may be what the two had left.
+    """
+    nodes, last = quorum(tmp_path), healthy_log()[-1].ms
+    left = [*healthy_state(), batch(0, config("b"))]
+    for node in nodes:
+        node.append(batch(12, NO_OP))
+        node.segment(0).unlink()
+        node.checkpoint(6, 1).unlink()
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(left, 1, START_MS + 3000))
+    nodes[1].checkpoint(12, 2).write_bytes(snapshot(left, 2, last))
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, last))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert (one.severity, one.row.replica) == ("critical", "3")
+    assert "of topic 'b' is missing" in one.row.message
+    assert one.row.message.endswith(TAKEN_OVER)
 
 
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
