@@ -1,7 +1,8 @@
 """The voters' copies as they stand in an election, and what they lack of what is committed.
 
 In: a quorum. Out: `Candidate`s. A voter grants its vote to whoever is not behind it, by epoch and
-then by offset. Source: KIP-595, Vote.
+then by offset; who stands counts the votes of those that its own log names. Source: KIP-595, Vote,
+KIP-853.
 """
 
 from dataclasses import dataclass
@@ -25,24 +26,30 @@ class Candidate:
 
 
 def candidates(quorum: Quorum) -> list[Candidate]:
-    """Every voter's copy that can be read."""
+    """Every voter's copy that can be read, and who would be elected as the voter that it was."""
     lower, standing = quorum.bounds.lower, []
-    for voter, logs in quorum.holders.items():
-        for log in logs:
-            if any(one.problem for one in log.evidence.segments):
-                continue  # nothing is known of what it holds: `file_readable` tells
-            own = [one for one in quorum.credible_snapshots if one.replica == log.label]
-            ids = [one.id for one in own if one.end_offset]
-            end = log.newness if not log.is_empty else (0, 0)
-            standing.append((voter, log, max([end, *ids])))
+    for log in quorum.electors:
+        if any(one.problem for one in log.evidence.segments):
+            continue  # nothing is known of what it holds: `file_readable` tells
+        own = [one for one in quorum.credible_snapshots if one.replica == log.label]
+        ids = [one.id for one in own if one.end_offset]
+        end = log.newness if not log.is_empty else (0, 0)
+        standing.append((log.evidence.node_id or 0, log, max([end, *ids])))
     found = []
     for voter, log, key in standing:
-        granting = frozenset({voter, *(other for other, _, theirs in standing if theirs <= key)})
+        named = quorum.electorates[log.label]
+        votes = {
+            other
+            for other, copy, theirs in standing
+            if theirs <= key and quorum.is_among(named, copy.evidence)
+        }
+        granting = frozenset({voter, *votes})
+        stands = quorum.is_among(named, log.evidence)
+        wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
         reached = quorum.leaves(log.label, key[1])
-        lacks = reached if reached < lower else None
-        found.append(
-            Candidate(voter, log, lacks, granting, len(granting) >= quorum.bounds.majority)
-        )
+        if wins or voter in quorum.holders:
+            lacks = reached if reached < lower else None
+            found.append(Candidate(voter, log, lacks, granting, wins))
     return found
 
 

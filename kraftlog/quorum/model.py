@@ -23,7 +23,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.tails import Fate, fate
 from kraftlog.quorum.thresholds import Thresholds
-from kraftlog.quorum.voters import VoterSet
+from kraftlog.quorum.voters import Members, VoterSet
 
 MOST_IN_A_MS = 10_000
 """Records that a leader is taken to write within one millisecond: what one operation may write
@@ -314,11 +314,12 @@ class Quorum:
             return False
         if self.voter_set is None or replica.node_id is None:
             return None
-        directory = replica.meta("directory.id")
-        return any(
-            node == replica.node_id and (known is None or directory in (None, known))
-            for node, known in self.voter_set.members
-        )
+        return self.is_among(self.voter_set.members, replica)
+
+    @staticmethod
+    def is_among(members: Members, replica: ReplicaEvidence) -> bool:
+        """Whether a set of voters names a copy's node with its disk."""
+        return voter_sources.is_named(members, replica.node_id, replica.meta("directory.id"))
 
     def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
         """Whether the voter set names the node, be it with another disk."""
@@ -337,6 +338,30 @@ class Quorum:
             if node is not None and self.is_voter(log.evidence):
                 found[node] = (*found.get(node, ()), log)
         return dict(sorted(found.items()))
+
+    @cached_property
+    def electorates(self) -> dict[str, Members]:
+        """The voters among whom each copy's node stands for election: by the newest record of its
+        own, committed or not (KIP-853, Kafka's QuorumState), else those that count now.
+        """
+        own = voter_sources.by_records(self.peers, self.own_snapshots)
+        named = {one.replica: one.members for one in own}
+        usual = self.voter_set.members if self.voter_set else ()
+        return {log.label: named.get(log.label, usual) for log in self.peers}
+
+    @cached_property
+    def electors(self) -> tuple[LogView, ...]:
+        """The copies whose nodes vote for somebody at hand, the voters that count now first."""
+        sets = set(self.electorates.values())
+        held = [log for logs in self.holders.values() for log in logs]
+        others = [
+            log
+            for log in self.peers
+            if log.label not in {one.label for one in held}
+            and not log.evidence.is_pulled
+            and any(self.is_among(one, log.evidence) for one in sets)
+        ]
+        return (*held, *others)
 
     @cached_property
     def moved_voters(self) -> list[int]:

@@ -18,6 +18,15 @@ Members = tuple[tuple[int, str | None], ...]
 """(voter id, directory id), sorted; directory ids are None where the source does not know them."""
 
 
+def is_named(members: Members, node: int | None, directory: str | None) -> bool:
+    """Whether a set names a node with its disk; the id alone tells where either knows no
+    directory.
+    """
+    return any(
+        node == one and (known is None or directory in (None, known)) for one, known in members
+    )
+
+
 LEADER = "the leader"
 """In place of a replica, of what a describe says."""
 _DIGITS = 10

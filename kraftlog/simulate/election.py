@@ -7,9 +7,10 @@ candidate's (last epoch, log end offset) must not be below the voter's own, wher
 newer than the log counts as it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from kraftlog.quorum.voters import Members, is_named
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
 
@@ -20,14 +21,21 @@ EMPTY_LOG = SnapshotId(-1, -1)
 class Voter:
     """One copy of a voter's log. `boots` is False where the node does not start with it.
 
-    `held_end_offset` is how far it holds what is committed.
+    `held_end_offset` is how far it holds what is committed, `electorate` are the voters that its
+    own log names: it stands where it is among them, and counts their votes.
     """
 
     label: str
     voter_id: int
     log_end: SnapshotId
     held_end_offset: int
+    electorate: Members
+    directory_id: str | None = None
     boots: bool = True
+
+    def counts(self, other: "Voter") -> bool:
+        """Whether the vote of another one, or its own, is one among its voters."""
+        return is_named(self.electorate, other.voter_id, other.directory_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +67,32 @@ def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
 
 
 def outcomes(
-    voters: list[Voter], voter_count: int, committed_end_offset: int, dead: int = 0
+    voters: list[Voter], committed_end_offset: int, dead: Collection[int | None] = ()
 ) -> Iterator[Candidacy]:
     """One outcome per candidate; of two copies of one voter each stands, and either may vote. The
     `dead` are counted as voters, and grant no vote.
     """
-    present = {one.voter_id for one in voters}
-    missing = voter_count - len(present) - dead
-    majority = voter_count // 2 + 1
     for candidate in voters:
+        present = {one.voter_id for one in voters if candidate.counts(one)}
+        named = {node for node, _ in candidate.electorate}
+        missing = len(named - present - set(dead))
+        majority = len(named) // 2 + 1
+        stands = candidate.boots and candidate.counts(candidate)
         others = [
             one
             for one in voters
-            if one.boots and (one is candidate or one.voter_id != candidate.voter_id)
+            if one.boots
+            and candidate.counts(one)
+            and (one is candidate or one.voter_id != candidate.voter_id)
         ]
         granted = [one for one in others if grants(one.log_end, candidate.log_end)]
         refused = tuple(one.label for one in others if one not in granted)
         votes = len({one.voter_id for one in granted})
-        can_win: bool | None = candidate.boots and votes >= majority
-        if candidate.boots and votes < majority <= votes + missing:
+        can_win: bool | None = stands and votes >= majority
+        if stands and votes < majority <= votes + missing:
             can_win = None
         lacks = (
             candidate.held_end_offset if candidate.held_end_offset < committed_end_offset else None
         )
-        labels = tuple(one.label for one in granted) if candidate.boots else ()
-        yield Candidacy(candidate.label, can_win, labels, refused if candidate.boots else (), lacks)
+        labels = tuple(one.label for one in granted) if stands else ()
+        yield Candidacy(candidate.label, can_win, labels, refused if stands else (), lacks)

@@ -82,7 +82,7 @@ def _wins(
 ) -> dict[str, bool | None]:
     """Whether each voter's copy can be elected while others are dead."""
     standing = [one for one in voters if one.voter_id not in dead]
-    found = outcomes(standing, plans.voter_count, plans.quorum.bounds.lower, len(dead))
+    found = outcomes(standing, plans.quorum.bounds.lower, dead)
     return {one.candidate: one.can_win for one in found}
 
 

@@ -70,22 +70,19 @@ class Plans:
 
     @cached_property
     def voters(self) -> tuple[Voter, ...]:
-        """Each copy of a voter at hand, as it votes once it has started."""
+        """Each copy at hand whose node votes for another one, as it does once it has started."""
         return tuple(
             Voter(
                 log.label,
-                voter,
+                log.evidence.node_id or 0,
                 vote_end(self.extent(log)),
                 self.committed_reach(log),
+                self.quorum.electorates[log.label],
+                log.evidence.meta("directory.id"),
                 self.boots[log.label].boots,
             )
-            for voter, logs in self.quorum.holders.items()
-            for log in logs
+            for log in self.quorum.electors
         )
-
-    @property
-    def voter_count(self) -> int:
-        return len(self.quorum.voting.voters)
 
     def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Candidacy]:
         """What becomes of each copy of a voter at hand that stands for election. Version 19 lets a
@@ -97,7 +94,7 @@ class Plans:
             booted = crash_after(DiskStep("stopped", disk_of(self.quorum, log)), dialect)
             end = vote_end(self.extent(log), dialect)
             voters.append(replace(one, log_end=end, boots=booted.boots))
-        return outcomes(voters, self.voter_count, self.quorum.bounds.lower)
+        return outcomes(voters, self.quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand
@@ -198,7 +195,9 @@ def likely_leaders(quorum: Quorum) -> frozenset[str]:
 
 
 def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
-    """One row per copy of a voter at hand; none where the voters are not known."""
+    """One row per copy at hand whose node votes for another one; none where the voters are not
+    known.
+    """
     if quorum.voter_set is None:
         return
     for one in Plans(quorum).elections(dialect):

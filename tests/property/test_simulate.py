@@ -183,11 +183,12 @@ def test_epochs_alone_find_the_common_prefix(quorum: Quorum) -> None:
 @settings(max_examples=80, deadline=None)
 @given(quorums())
 def test_whoever_can_win_holds_what_is_committed_and_cuts_none_of_it(quorum: Quorum) -> None:
+    everyone = tuple((name, None) for name, _ in enumerate(quorum.nodes))
     voters = [
-        Voter(str(name), name, vote_end(node.extent()), node.end)
+        Voter(str(name), name, vote_end(node.extent()), node.end, everyone)
         for name, node in enumerate(quorum.nodes)
     ]
-    found = list(outcomes(voters, len(voters), quorum.committed))
+    found = list(outcomes(voters, quorum.committed))
     assert any(one.can_win for one in found)
     for outcome, leader in zip(found, quorum.nodes, strict=True):
         if not outcome.can_win:

@@ -13,6 +13,7 @@ from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
@@ -20,6 +21,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.rows import Plans
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     LIMITS,
@@ -43,7 +45,7 @@ from tests.unit.audit_logs import (
     uuid_text,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import on_its_disks
+from tests.unit.faults.health import FIRST, on_its_disks, voters
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -127,6 +129,25 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     advised = [one.row.message for one in found(audit(tmp_path), "voter_directories_agree")]
     assert len(advised) == 2
     assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
+
+
+def test_a_voter_that_has_not_heard_of_the_others_elects_itself(tmp_path: Path) -> None:
+    """There are two voters by the newest record; the log of the first ends before it, and the third
+    node is none, and counts nobody.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters(FIRST, 1))
+    for node in nodes[1:]:
+        node.append(voters(FIRST + 1, 1, 2))
+    replicas = find_replicas([str(tmp_path)])
+    model = Quorum(collect(replicas, LIMITS, Redactor(b"k" * 32)))
+    assert model.voter_set is not None
+    assert model.voter_set.ids == (1, 2)
+    assert [one.label for one in model.electors] == ["1", "2"]
+    elected = {one.candidate: one.can_win for one in Plans(model).elections()}
+    assert elected == {"1": True, "2": True}
+    assert {one.log.label: one.wins for one in candidates(model)} == elected
 
 
 def test_a_start_that_cuts_committed_records_is_unsafe_for_a_voter(tmp_path: Path) -> None:

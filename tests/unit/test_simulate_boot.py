@@ -1,8 +1,11 @@
 """What a node does when it starts, rule by rule; and who can win an election."""
 
+from dataclasses import replace
+
 import pytest
 
 from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.voters import Members
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
 from kraftlog.simulate.election import EMPTY_LOG, Candidacy, Voter, grants, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
@@ -116,14 +119,25 @@ def test_every_reason_to_refuse_is_told() -> None:
 # --- Elections ---------------------------------------------------------------------------------
 
 
-def voter(name: str, epoch: int, end: int, held: int | None = None, boots: bool = True) -> Voter:
+def among(count: int) -> Members:
+    """So many voters, whose directories nobody knows."""
+    return tuple((one, None) for one in range(1, count + 1))
+
+
+THREE = among(3)
+
+
+def voter(
+    name: str, epoch: int, end: int, held: int | None = None, boots: bool = True,
+    electorate: Members = THREE,
+) -> Voter:  # fmt: skip
     reach = end if held is None else held
-    return Voter(name, int(name[0]), SnapshotId(epoch, end), reach, boots)
+    return Voter(name, int(name[0]), SnapshotId(epoch, end), reach, electorate, boots=boots)
 
 
 def test_the_epoch_counts_before_the_length() -> None:
     stale = voter("2", 1, 243, held=176)
-    found = list(outcomes([voter("1", 2, 362), stale, voter("3", 2, 362)], 3, 362))
+    found = list(outcomes([voter("1", 2, 362), stale, voter("3", 2, 362)], 362))
     assert found == [
         Candidacy("1", True, ("1", "2", "3"), (), None),
         Candidacy("2", False, ("2",), ("1", "3"), 176),
@@ -139,7 +153,7 @@ def test_equal_logs_grant_each_other() -> None:
 
 def test_a_candidate_without_committed_data_may_win() -> None:
     """The critical case of an election: two of three voters lost what was committed."""
-    found = list(outcomes([voter("1", 2, 100), voter("2", 2, 100), voter("3", 2, 300)], 3, 300))
+    found = list(outcomes([voter("1", 2, 100), voter("2", 2, 100), voter("3", 2, 300)], 300))
     assert [(one.can_win, one.lacks_committed_from_offset) for one in found] == [
         (True, 100),
         (True, 100),
@@ -149,17 +163,35 @@ def test_a_candidate_without_committed_data_may_win() -> None:
 
 
 def test_voters_that_are_not_at_hand_may_decide() -> None:
-    one, two = voter("1", 2, 100), voter("2", 2, 90)
-    found = list(outcomes([one, two], 5, 90))
-    assert [each.can_win for each in found] == [None, None]
-    assert [each.can_win for each in outcomes([one, two], 4, 90)] == [None, None]
-    assert [each.can_win for each in outcomes([one, two], 3, 90)] == [True, None]
-    assert [each.can_win for each in outcomes([one, two], 2, 90)] == [True, False]
+    def win(count: int) -> list[bool | None]:
+        ends = {"1": 100, "2": 90}
+        voters = [voter(name, 2, end, electorate=among(count)) for name, end in ends.items()]
+        return [one.can_win for one in outcomes(voters, 90)]
+
+    assert win(5) == [None, None]
+    assert win(4) == [None, None]
+    assert win(3) == [True, None]
+    assert win(2) == [True, False]
+
+
+def test_each_node_stands_among_the_voters_that_its_own_log_names() -> None:
+    """As after a change of voters that not every log holds: the first one has not heard that there
+    are three, the second one that it is a voter, and the disk of the third is another one.
+    """
+    first = voter("1", 2, 100, electorate=among(1))
+    second = voter("2", 2, 200, electorate=among(1))
+    third = Voter("3", 3, SnapshotId(2, 300), 300, ((1, None), (2, None), (3, "a")), "b")
+    found = list(outcomes([first, second, third], 300))
+    assert [(one.can_win, one.granted_by) for one in found] == [
+        (True, ("1",)), (False, ()), (False, ()),
+    ]  # fmt: skip
+    own = replace(third, directory_id="a")
+    assert [one.can_win for one in outcomes([first, second, own], 300)] == [True, False, True]
 
 
 def test_a_node_that_does_not_start_neither_stands_nor_votes() -> None:
     dead = voter("2", 2, 200, boots=False)
-    found = list(outcomes([voter("1", 2, 100), dead, voter("3", 1, 50)], 3, 100))
+    found = list(outcomes([voter("1", 2, 100), dead, voter("3", 1, 50)], 100))
     assert found[0] == Candidacy("1", True, ("1", "3"), (), None)
     assert found[1] == Candidacy("2", False, (), (), None)
     assert found[2].refused_by == ("1",)
@@ -167,7 +199,7 @@ def test_a_node_that_does_not_start_neither_stands_nor_votes() -> None:
 
 def test_two_copies_of_a_voter_have_one_vote() -> None:
     copies = [voter("1", 2, 100), voter("1b", 2, 90), voter("2", 3, 1)]
-    found = list(outcomes(copies, 3, 0))
+    found = list(outcomes(copies, 0))
     assert found[0].granted_by == ("1",)
     assert found[0].can_win is None
     assert found[2].granted_by == ("1", "1b", "2")
