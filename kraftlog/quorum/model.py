@@ -354,10 +354,11 @@ class Quorum:
         """The copies whose nodes vote for somebody at hand, the voters that count now first."""
         sets = set(self.electorates.values())
         held = [log for logs in self.holders.values() for log in logs]
+        labels = {log.label for log in held}
         others = [
             log
             for log in self.peers
-            if log.label not in {one.label for one in held}
+            if log.label not in labels
             and not log.evidence.is_pulled
             and any(self.is_among(one, log.evidence) for one in sets)
         ]

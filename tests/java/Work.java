@@ -176,7 +176,7 @@ final class Work {
         }
     }
 
-    /** A broker is unregistered; one that runs is refused by itself then, and ends. */
+    /** A broker is unregistered, at times, whether it runs or not. */
     private void unregister() throws Exception {
         if (random.nextInt(5) == 0) {
             admin.unregisterBroker(broker()).all().get();
