@@ -106,6 +106,11 @@ class Node:
         return self.folder / "data"
 
     @property
+    def spare(self) -> Path:
+        """A broker's second disk, of a quorum that `has_spares`; no metadata lie on it."""
+        return self.folder / "spare"
+
+    @property
     def log_folder(self) -> Path:
         return self.data / PARTITION
 
@@ -144,6 +149,8 @@ class Quorum:
     listeners: Mapping[str, str]
     settings: Mapping[str, object] = field(default_factory=dict)
     is_static: bool = False
+    of_clients: Mapping[str, str] = field(default_factory=dict)
+    has_spares: bool = False
 
     @property
     def controllers(self) -> list[Node]:
@@ -154,8 +161,10 @@ class Quorum:
         return [one for one in self.nodes.values() if "broker" in one.roles]
 
     def bootstrap(self, listener: str = "CONTROLLER") -> str:
-        """HOST:PORT,… of all controllers."""
-        return ",".join(one.address(listener) for one in self.controllers)
+        """HOST:PORT,… of all nodes with a listener: controllers, by default."""
+        return ",".join(
+            one.address(listener) for one in self.nodes.values() if listener in one.ports
+        )
 
     def format(self, *arguments: str) -> None:
         """Format all nodes at once; `arguments` go to the controllers'."""
@@ -176,7 +185,10 @@ class Quorum:
 
     def configure(self, node: Node, **more: object) -> None:
         """Write the server.properties of a node; an underscore in a name stands for a dot."""
-        protocols = {**self.listeners, "BROKER": "PLAINTEXT"}
+        protocols = {**self.listeners, "BROKER": "PLAINTEXT", **self.of_clients}
+        disks = (
+            [node.data, node.spare] if self.has_spares and "broker" in node.roles else [node.data]
+        )
         lines = {
             "process.roles": ",".join(node.roles),
             "node.id": node.id,
@@ -184,7 +196,8 @@ class Quorum:
             "controller.listener.names": ",".join(self.listeners),
             "listeners": ",".join(f"{name}://{node.address(name)}" for name in node.ports),
             "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
-            "log.dirs": node.data,
+            "log.dirs": ",".join(map(str, disks)),
+            "metadata.log.dir": node.data,
             "offsets.topic.replication.factor": 1,
             **(_OF_BROKERS if "broker" in node.roles else {}),
             **{
@@ -210,10 +223,13 @@ class Quorum:
         return node
 
     def format_one(self, node: Node) -> None:
-        """Format a node of a quorum that is there: an observer, unless its settings name voters."""
+        """Format a node of a quorum that is there: an observer, unless its settings name voters. A
+        second disk may be formatted already.
+        """
         role = () if node.is_broker or self.is_static else ("--no-initial-controllers",)
+        disks = ("--ignore-formatted",) if node.spare.exists() else ()
         properties = str(node.folder / "server.properties")
-        self.storage(node, "format", "-t", self.cluster_id, "-c", properties, *role)
+        self.storage(node, "format", "-t", self.cluster_id, "-c", properties, *role, *disks)
 
     def launch(self, node_id: int) -> None:
         """Start a node's process, and wait for nothing."""
@@ -222,7 +238,10 @@ class Quorum:
 
     @staticmethod
     def _advertises(node: Node) -> dict[str, str]:
-        return {"advertised.listeners": f"CONTROLLER://{node.reached()}"} if node.advertised else {}
+        if not node.advertised:
+            return {}
+        told = {name: node.address(name) for name in node.ports} | {"CONTROLLER": node.reached()}
+        return {"advertised.listeners": ",".join(f"{name}://{at}" for name, at in told.items())}
 
     def _voters(self) -> dict[str, str]:
         """How nodes find the quorum: by its addresses, or, in a static one, by its voters."""
@@ -338,14 +357,17 @@ def running(
     is_combined: bool = False,
     advertised: Mapping[int, int] | None = None,
     host: str = "127.0.0.1",
+    of_clients: Mapping[str, str] | None = None,
+    has_spares: bool = False,
 ) -> Iterator[Quorum]:
     """A quorum that runs: controllers 1, 2, …, brokers 11, 12, …
 
     `listeners` are the controllers' (name → security protocol) beside CONTROLLER, the plaintext one
     over which they talk to each other; where the quorum `is_combined`, they are brokers too;
     `advertised` are ports that others are told instead of it, by node; `settings` go into every
-    server.properties; an IPv6 `host` is in brackets. The voters of a static quorum stand there as
-    well, else they are records of its log.
+    server.properties; an IPv6 `host` is in brackets; brokers have the listeners `of_clients` beside
+    BROKER, and a second disk where the quorum `has_spares`. The voters of a static quorum stand in
+    server.properties as well, else they are records of its log.
     """
     quorum = made(
         folder,
@@ -358,11 +380,20 @@ def running(
         is_combined=is_combined,
         advertised=advertised,
         host=host,
+        of_clients=of_clients,
+        has_spares=has_spares,
     )
+    with started(quorum, *format_arguments):
+        yield quorum
+
+
+@contextmanager
+def started(quorum: Quorum, *format_arguments: str) -> Iterator[None]:
+    """A quorum that was made runs for as long as the context lasts."""
     try:
         quorum.format(*format_arguments)
         quorum.start()
-        yield quorum
+        yield
     finally:
         quorum.stop()
 
@@ -379,11 +410,14 @@ def made(
     is_combined: bool = False,
     advertised: Mapping[int, int] | None = None,
     host: str = "127.0.0.1",
+    of_clients: Mapping[str, str] | None = None,
+    has_spares: bool = False,
 ) -> Quorum:
     """The same quorum, of which no disk is formatted and no node runs."""
     names = {"CONTROLLER": "PLAINTEXT", **(listeners or {})}
     ids = [*range(1, controllers + 1), *range(11, 11 + brokers)]
-    brokered = {one: ("BROKER",) * (one > 10 or is_combined) for one in ids}
+    clients = of_clients or {}
+    brokered = {one: ("BROKER", *clients) if one > 10 or is_combined else () for one in ids}
     nodes = {
         one: Node(
             one,
@@ -397,7 +431,9 @@ def made(
         )
         for one in ids
     }
-    return Quorum(version, folder, nodes, random_id(), names, settings or {}, is_static)
+    return Quorum(
+        version, folder, nodes, random_id(), names, settings or {}, is_static, clients, has_spares
+    )
 
 
 def random_id() -> str:

@@ -1,16 +1,19 @@
 """`python -m tests.soak SECONDS` (`make soak`): a real cluster that is worked on at random, whose
-nodes are killed, wiped and started again, in other releases too, whose voters come and go, and whose
-disks are copied meanwhile, as they are; beside some of the copies lies what was pulled.
+nodes are killed, wiped and started again, in other releases and racks too, whose leader stands still
+or is out of reach at times, whose brokers lose a disk, whose voters come and go, and whose disks are
+copied meanwhile, as they are; beside some of the copies lies what was pulled.
 
 Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
 but what Kafka itself is known to do wrong, no check breaks, the committed interval holds the truth,
-and a lake that has grown with every copy says what a fresh audit says. Of the last one each
-replica's image is Kafka's own. The copies that fail stay below the folder that the first line
+and a lake that has grown with every copy says what a fresh audit says. No secret of the cluster is
+said, or lies in the lake. Of the last copy each replica's image is Kafka's own. The copies that fail stay below the folder that the first line
 names; its seed repeats the work, and not its timing. Needs Java 17 and `make -C tests/java`.
 """
 
 import argparse
+import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +23,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.grouping import ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED
@@ -32,7 +38,8 @@ from tests.benchmark.state_faults import lines, said, told
 from tests.canonical import canonical_lines
 from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
-from tests.kafka_quorum import START_SECONDS, Quorum
+from tests.kafka_quorum import START_SECONDS, Quorum, free_port
+from tests.relay import Relay
 
 KAFKAS_OWN = (ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED)
 TOPIC_SETTINGS = {"transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1}
@@ -40,6 +47,14 @@ ACCESS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "true",
+}
+SECRET = "sesame"
+TOKENS = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
+    f'PlainLoginModule required username="admin" password="{SECRET}" user_admin="{SECRET}";',
+    "delegation.token.secret.key": f"{SECRET}-of-tokens",
+    "delegation.token.expiry.check.interval.ms": 5000,
 }
 COMMITTED_MS = 10_000
 """A record that is older when a copy begins, and stays, has been committed by then."""
@@ -58,7 +73,7 @@ def settings_by(chance: random.Random) -> dict[str, object]:
         "internal.metadata.log.segment.bytes": chance.choice([20_000, 60_000, 200_000]),
         "metadata.max.retention.bytes": 100_000,
         "metadata.max.idle.interval.ms": chance.choice([100, 500, 2000]),
-        **TOPIC_SETTINGS, **ACCESS, **HASTE,
+        **TOPIC_SETTINGS, **ACCESS, **HASTE, **TOKENS,
     }  # fmt: skip
 
 
@@ -69,17 +84,28 @@ class Soak:
         self, quorum: Quorum, folder: Path, chance: random.Random, releases: list[str]
     ) -> None:
         self.quorum, self.folder, self.chance, self.releases = quorum, folder, chance, releases
+        self.relays = {
+            one.id: Relay(one.advertised, one.ports["CONTROLLER"])
+            for one in quorum.controllers
+            if one.advertised
+        }
         self.away: list[int] = []
         self.copies: list[Path] = []
         self.begun_ms: list[float] = []
 
     def step(self) -> None:
-        """Something happens: a copy, a leader that stands still, a node that goes or comes."""
+        """Something happens: a copy, a leader that stands still or is out of reach, a disk that
+        breaks, a node that goes or comes.
+        """
         chosen = self.chance.random()
-        if chosen < 0.4:
+        if chosen < 0.35:
             self.copy()
-        elif chosen < 0.5:
+        elif chosen < 0.42:
             self.freeze()
+        elif chosen < 0.5:
+            self.part()
+        elif chosen < 0.55:
+            self.break_disk()
         elif chosen < 0.75 and len(self.away) < 2:
             self.lose()
         elif self.away:
@@ -120,6 +146,18 @@ class Soak:
             self.copy()
             process.send_signal(signal.SIGCONT)
 
+    def part(self) -> None:
+        """Nobody reaches the leader, which goes on with what it cannot replicate; the disks are
+        copied meanwhile.
+        """
+        leader = self.quorum.leading()
+        if leader is not None:
+            relay = self.relays[leader.id]
+            relay.cut()
+            time.sleep(self.chance.uniform(0, 5))
+            self.copy()
+            relay.mend()
+
     def lose(self) -> None:
         """A node ends, at once or in order; never so many that nobody leads."""
         alive = [one for one in self.quorum.nodes.values() if one.process is not None]
@@ -132,10 +170,20 @@ class Soak:
         self.quorum.kill(node.id)
         self.away.append(node.id)
 
+    def break_disk(self) -> None:
+        """A broker loses its second disk, with which it lives on until it starts again."""
+        node = self.chance.choice(self.quorum.brokers)
+        if node.spare.is_dir():
+            shutil.rmtree(node.spare)
+            node.spare.write_bytes(b"")
+
     def come(self, number: int) -> None:
-        """A node starts again, some of them with an empty disk, or in another release."""
+        """A node starts again, some of them with an empty disk, or in another release or rack."""
         node = self.quorum.nodes[number]
         node.version = self.chance.choice(self.releases)
+        self.quorum.configure(node, broker_rack=self.chance.choice("abc"))
+        if node.spare.is_file():
+            node.spare.unlink()
         if self.chance.random() < 0.2 and not (self.quorum.is_static and not node.is_broker):
             shutil.rmtree(node.data)
             self.quorum.format_one(node)
@@ -157,7 +205,9 @@ def work(quorum: Quorum, seed: int, seconds: int) -> Iterator[None]:
     addresses = ",".join(one.address("BROKER") for one in quorum.brokers)
     ids = ",".join(str(one.id) for one in quorum.brokers)
     reached = ",".join(f"{one.id}={one.reached()}" for one in quorum.controllers)
-    called = kafka_judge.java_command("Work", addresses, str(seed), ids, str(seconds), reached)
+    called = kafka_judge.java_command(
+        "Work", addresses, str(seed), ids, str(seconds), reached, quorum.bootstrap("SASL")
+    )
     with (quorum.folder / "work.log").open("wb") as log:
         process = subprocess.Popen(called, stdout=log, stderr=log)
         try:
@@ -181,9 +231,28 @@ def judged(copies: list[Path], folder: Path) -> Iterator[str]:
             if one["severity"] == "critical" and not known:
                 yield f"{copy}: {one['check']} {one['replica']} {one['message']}"
         said("run", "--input", str(place), "--lake", lake)
-        for line in lines(found) ^ lines(told("--lake", lake)):
+        for line in shown(found) ^ shown(told("--lake", lake)):
             yield f"{copy}: only one of files and lake says: {line}"
+        if SECRET in json.dumps(found):
+            yield f"{copy}: a secret is said"
         print(f"{copy.name}: {len(failed)} findings", flush=True)
+    yield from leaks(Path(lake))
+
+
+def shown(found: list[dict[str, Any]]) -> set[str]:
+    """Findings to compare: what is masked is so under the key of a lake, or of one audit."""
+    return {re.sub("redacted:[0-9a-f]+", "redacted", one) for one in lines(found)}
+
+
+def leaks(lake: Path) -> Iterator[str]:
+    """The files of a lake that hold a secret."""
+    for path in filter(Path.is_file, lake.rglob("*")):
+        if path.suffix == ".parquet":
+            text = str(pq.read_table(path, partitioning=None).to_pylist())
+        else:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        if SECRET in text:
+            yield f"{path}: holds a secret"
 
 
 def held(copy: Path) -> Model:
@@ -243,11 +312,14 @@ def main(arguments: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     kind = f"{'static' if is_static else 'dynamic'}{', combined' if is_combined else ''}"
     print(f"--seed {chosen.seed}: Kafka {releases}, {controllers} controllers, {kind}; {folder}")
-    with kafka_quorum.running(
+    quorum = kafka_quorum.made(
         folder / "cluster", releases[0], controllers=controllers, brokers=1 if is_combined else 3,
         settings=settings, is_static=is_static, is_combined=is_combined,
-    ) as quorum:  # fmt: skip
-        soak = Soak(quorum, folder / "copies", chance, releases)
+        advertised={1 + one: free_port() for one in range(controllers)},
+        of_clients={"SASL": "SASL_PLAINTEXT"}, has_spares=True,
+    )  # fmt: skip
+    soak = Soak(quorum, folder / "copies", chance, releases)
+    with kafka_quorum.started(quorum):
         with work(quorum, chosen.seed, chosen.seconds):
             deadline = time.monotonic() + chosen.seconds
             while time.monotonic() < deadline:

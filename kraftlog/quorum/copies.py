@@ -4,6 +4,8 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
+from collections.abc import Iterator
+
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -23,7 +25,11 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
 
 
 def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
-    """Whether what a copy lacks from an offset on was written after its files were copied."""
+    """Whether what a copy lacks from an offset on was written after its files were copied, or its
+    node held it then: by what it asked the leader for next.
+    """
+    if any(copy_explains(quorum, log, asked) for asked in _asked_beyond(quorum, log, lacks_from)):
+        return True
     stamps = [
         int(other.evidence.log.max_timestamps[other.rows[other.index_at(lacks_from)]])
         for other in quorum.logs
@@ -35,6 +41,18 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
         if one.end_offset > lacks_from and not stamps
     ]
     return bool(stamps) and all(copy_explains(quorum, log, stamp) for stamp in stamps)
+
+
+def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> Iterator[int]:
+    """When the node of a copy last asked the leader for what lies beyond an offset, by a describe
+    that names the same disk.
+    """
+    described, node = quorum.evidence.described, log.evidence.node_id
+    if described is None or node is None or node not in described.fetches:
+        return
+    fetch, own = described.fetches[node], log.evidence.meta("directory.id")
+    if fetch.end_offset > offset and own in (None, fetch.directory_id or own):
+        yield fetch.fetched_ms
 
 
 def copied_first(quorum: Quorum, log: LogView) -> bool:

@@ -1,12 +1,14 @@
 """The text of `kafka-metadata-quorum describe` → what it says of the high watermark and the
 voters.
 
-In: the saved output of `--status`, which options name or which lies beside a copy. Out: `Described`. Source: KIP-630 "Design", "exact if known".
+In: the saved output of `--status`, and of `--replication` where it stands in the same file, which
+options name or which lies beside a copy. Out: `Described`. Source: KIP-630 "Design", "exact if
+known", KIP-836.
 """
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kraftlog.config import Options
@@ -15,11 +17,13 @@ from kraftlog.log import names
 from kraftlog.log.directory import Replica
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
-from kraftlog.quorum.evidence import Described, QuorumEvidence
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 
 UNKNOWN = "-1"
 """The HighWatermark of a leader that has just been elected, and does not know it yet."""
 
+_NODE, _END, _FETCHED = "NodeId", "LogEndOffset", "LastFetchTimestamp"
 _LINE = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -40,6 +44,7 @@ def read_described(text: str, path: str | None = None) -> Described:
         _voters(found.get("CurrentVoters", "")),
         found.get("ClusterId"),
         path,
+        dict(_fetches(text.splitlines())),
     )
 
 
@@ -90,6 +95,20 @@ def of_one_cluster(evidence: QuorumEvidence, options: Options) -> QuorumEvidence
             f"{name}: it describes cluster {described.cluster_id}, which is not that of the copies"
         )
     return evidence
+
+
+def _fetches(lines: Sequence[str]) -> Iterator[tuple[int, LastFetch]]:
+    """The rows of the table of `--replication`; none of one whose times are for human readers, or
+    who has not fetched.
+    """
+    cells = [[one.strip() for one in line.split("\t")] for line in lines]
+    heads = [at for at, row in enumerate(cells) if row[0] == _NODE and {_END, _FETCHED} <= {*row}]
+    for row in cells[heads[0] + 1 :] if heads else ():
+        told = dict(zip(cells[heads[0]], row, strict=False))
+        node, end, at = (_number(told.get(name)) for name in (_NODE, _END, _FETCHED))
+        if node is not None and end is not None and at is not None:
+            directory = told.get("DirectoryId")
+            yield node, LastFetch(end, at, None if directory == ZERO_UUID else directory)
 
 
 def _number(text: str | None) -> int | None:

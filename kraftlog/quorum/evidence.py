@@ -278,9 +278,18 @@ class ReplicaEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class LastFetch:
+    """How far the log of a node went when it last fetched from the leader, by the leader's clock."""
+
+    end_offset: int
+    fetched_ms: int
+    directory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
     """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that
-    moment. `path` is the file that it was saved in.
+    moment. `fetches` are those of nodes, by id; `path` is the file that it was saved in.
     """
 
     high_watermark: int | None
@@ -289,6 +298,7 @@ class Described:
     voters: tuple[int, ...] = ()
     cluster_id: str | None = None
     path: str | None = None
+    fetches: Mapping[int, LastFetch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

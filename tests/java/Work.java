@@ -10,16 +10,19 @@ import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
+import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
-import org.apache.kafka.clients.admin.FeatureUpdate;
+import org.apache.kafka.clients.admin.CreateDelegationTokenOptions;
+import org.apache.kafka.clients.admin.ExpireDelegationTokenOptions;
 import org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.clients.admin.RaftVoterEndpoint;
+import org.apache.kafka.clients.admin.RenewDelegationTokenOptions;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
@@ -30,6 +33,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
@@ -40,15 +44,19 @@ import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Works on a running cluster at random, through Kafka's own client, until its time is over: topics
  * come, grow, move and go, configs, ACLs, quotas, credentials, features and producers with them,
- * brokers are unregistered, controllers join the voters and leave them. What is refused is printed
- * and passed over.
+ * brokers are unregistered, their disks cordoned, replicas move between these, delegation tokens are
+ * given and expire, controllers join the voters and leave them. What is refused is printed and passed
+ * over. Who is authenticated is {@code admin}; its password and every secret that is set begin with
+ * {@code sesame}.
  *
- * <p>Call: Work HOST:PORT,… SEED BROKER,… SECONDS CONTROLLER=HOST:PORT,…
+ * <p>Call: Work HOST:PORT,… SEED BROKER,… SECONDS CONTROLLER=HOST:PORT,… HOST:PORT,…, the last of
+ * them listeners of SASL/PLAIN.
  */
 final class Work {
     private static final String[] FEATURES = {
@@ -56,13 +64,19 @@ final class Work {
         "eligible.leader.replicas.version"
     };
 
+    private static final String LOGIN =
+            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+                    + " username=\"admin\" password=\"sesame\";";
+
     private final String addresses;
     private final Random random;
     private final List<Integer> brokers;
     private final Map<Integer, RaftVoterEndpoint> controllers = new HashMap<>();
+    private final List<byte[]> tokens = new ArrayList<>();
     private final Admin admin;
+    private final Admin authenticated;
 
-    private Work(String addresses, long seed, List<Integer> brokers, String controllers) {
+    private Work(String addresses, long seed, List<Integer> brokers, String controllers, String authenticating) {
         this.addresses = addresses;
         this.random = new Random(seed);
         this.brokers = brokers;
@@ -71,20 +85,24 @@ final class Work {
             this.controllers.put(
                     Integer.valueOf(words[0]), new RaftVoterEndpoint("CONTROLLER", words[1], Integer.parseInt(words[2])));
         }
-        this.admin =
-                Admin.create(
-                        Map.of(
-                                "bootstrap.servers", addresses,
-                                "request.timeout.ms", 6_000,
-                                "default.api.timeout.ms", 8_000));
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", addresses);
+        settings.put("request.timeout.ms", 6_000);
+        settings.put("default.api.timeout.ms", 8_000);
+        this.admin = Admin.create(settings);
+        settings.put("bootstrap.servers", authenticating);
+        settings.put("security.protocol", "SASL_PLAINTEXT");
+        settings.put("sasl.mechanism", "PLAIN");
+        settings.put("sasl.jaas.config", LOGIN);
+        this.authenticated = Admin.create(settings);
     }
 
     public static void main(String[] args) {
         List<Integer> brokers = Arrays.stream(args[2].split(",")).map(Integer::valueOf).toList();
-        Work work = new Work(args[0], Long.parseLong(args[1]), brokers, args[4]);
+        Work work = new Work(args[0], Long.parseLong(args[1]), brokers, args[4], args[5]);
         long deadline = System.nanoTime() + Long.parseLong(args[3]) * 1_000_000_000L;
         while (System.nanoTime() < deadline) {
-            int chosen = work.random.nextInt(20);
+            int chosen = work.random.nextInt(25);
             try {
                 work.step(chosen);
                 System.out.println("done " + chosen);
@@ -103,17 +121,21 @@ final class Work {
             case 4 -> admin.createPartitions(Map.of(topic(), NewPartitions.increaseTo(4 + random.nextInt(8)))).all().get();
             case 5 -> reassign();
             case 6 -> elect();
-            case 7 -> set(ConfigResource.Type.TOPIC, topic(), "min.insync.replicas", 1 + random.nextInt(3));
-            case 8 -> set(ConfigResource.Type.BROKER, random.nextBoolean() ? "" : "" + broker(), "min.insync.replicas", 1 + random.nextInt(2));
-            case 9 -> set(ConfigResource.Type.GROUP, "g" + random.nextInt(5), "consumer.session.timeout.ms", 45_000 + random.nextInt(5_000));
+            case 7 -> set(ConfigResource.Type.TOPIC, topic(), "min.insync.replicas", "" + (1 + random.nextInt(3)));
+            case 8 -> set(ConfigResource.Type.BROKER, random.nextBoolean() ? "" : "" + broker(), "min.insync.replicas", "" + (1 + random.nextInt(2)));
+            case 9 -> set(ConfigResource.Type.GROUP, "g" + random.nextInt(5), "consumer.session.timeout.ms", "" + (45_000 + random.nextInt(5_000)));
             case 10, 11 -> acl();
             case 12 -> quota();
             case 13 -> credential();
             case 14 -> feature();
             case 15 -> produce();
-            case 16 -> set(ConfigResource.Type.CLIENT_METRICS, "c" + random.nextInt(3), "interval.ms", 1_000 + random.nextInt(9_000));
+            case 16 -> set(ConfigResource.Type.CLIENT_METRICS, "c" + random.nextInt(3), "interval.ms", "" + (1_000 + random.nextInt(9_000)));
             case 17 -> voters();
             case 18 -> unregister();
+            case 19, 20 -> token();
+            case 21 -> set(ConfigResource.Type.BROKER, "" + broker(), "listener.name.sasl.ssl.keystore.password", "sesame" + random.nextInt());
+            case 22 -> set(ConfigResource.Type.BROKER, "" + broker(), "cordoned.log.dirs", random.nextInt(3) == 0 ? "*" : "");
+            case 23 -> move();
             default -> Thread.sleep(random.nextInt(400));
         }
     }
@@ -178,9 +200,39 @@ final class Work {
 
     /** A broker is unregistered, at times, whether it runs or not. */
     private void unregister() throws Exception {
-        if (random.nextInt(5) == 0) {
+        if (random.nextInt(20) == 0) {
             admin.unregisterBroker(broker()).all().get();
         }
+    }
+
+    /** A token of the one that is authenticated is given, renewed, or expires. */
+    private void token() throws Exception {
+        if (tokens.isEmpty() || random.nextInt(3) == 0) {
+            var renewer = new KafkaPrincipal(KafkaPrincipal.USER_TYPE, "r" + random.nextInt(3));
+            var options = new CreateDelegationTokenOptions().renewers(List.of(renewer)).maxLifetimeMs(60_000 + random.nextInt(600_000));
+            tokens.add(authenticated.createDelegationToken(options).delegationToken().get().hmac());
+            return;
+        }
+        byte[] token = tokens.get(random.nextInt(tokens.size()));
+        if (random.nextBoolean()) {
+            var options = new RenewDelegationTokenOptions().renewTimePeriodMs(random.nextInt(100_000));
+            authenticated.renewDelegationToken(token, options).expiryTimestamp().get();
+        } else {
+            var options = new ExpireDelegationTokenOptions().expiryTimePeriodMs(random.nextInt(10_000) - 5_000L);
+            authenticated.expireDelegationToken(token, options).expiryTimestamp().get();
+        }
+    }
+
+    /** A replica goes to another of its broker's disks. */
+    private void move() throws Exception {
+        int broker = broker();
+        var disks = admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker);
+        List<TopicPartition> held = new ArrayList<>();
+        disks.values().forEach(disk -> held.addAll(disk.replicaInfos().keySet()));
+        TopicPartition moved = held.get(random.nextInt(held.size()));
+        String target = List.copyOf(disks.keySet()).get(random.nextInt(disks.size()));
+        var replica = new TopicPartitionReplica(moved.topic(), moved.partition(), broker);
+        admin.alterReplicaLogDirs(Map.of(replica, target)).all().get();
     }
 
     private void elect() throws Exception {
@@ -193,9 +245,9 @@ final class Work {
         admin.electLeaders(type, partitions).all().get();
     }
 
-    private void set(ConfigResource.Type type, String name, String key, int value) throws Exception {
+    private void set(ConfigResource.Type type, String name, String key, String value) throws Exception {
         var operation = random.nextInt(3) == 0 ? OpType.DELETE : OpType.SET;
-        var change = new AlterConfigOp(new ConfigEntry(key, String.valueOf(value)), operation);
+        var change = new AlterConfigOp(new ConfigEntry(key, value), operation);
         admin.incrementalAlterConfigs(Map.of(new ConfigResource(type, name), List.of(change))).all().get();
     }
 

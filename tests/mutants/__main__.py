@@ -25,7 +25,7 @@ sys.path.append(str(PLACE / "tools"))  # where `make mutants` installs mutmut
 
 from tests.mutants.changes import changes  # noqa: E402
 from tests.mutants.reasons import reason  # noqa: E402
-from tests.mutants.rooms import COPIED, IGNORED, ROOMS, TESTS  # noqa: E402
+from tests.mutants.rooms import COPIED, IGNORED, ROOMS, TESTS, UNCOPIED  # noqa: E402
 
 NOT_JUDGED = {"unreached": "no test reaches it", "open": "time was up before all tests were asked"}
 COPY, REACH, FATES = PLACE / "copy", PLACE / "reach", PLACE / "fates.jsonl"
@@ -37,7 +37,7 @@ def copied() -> None:
     COPY.mkdir(parents=True)
     for name in COPIED:
         if Path(name).is_dir():
-            shutil.copytree(name, COPY / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(name, COPY / name, ignore=shutil.ignore_patterns(*UNCOPIED))
         else:
             shutil.copy2(name, COPY / name)
 

@@ -17,6 +17,8 @@ IGNORED = (
 """Files of tests that start Spark, servers or processes, or look at other rooms alone."""
 COPIED = ("kraftlog", "tests", "schemas", "conf", "jobs", "examples", "README.md", "CHANGELOG.md",
           "pyproject.toml", "pyspark_kraftlog.py")  # fmt: skip
+UNCOPIED = ("__pycache__", "java", ".data")
+"""Kafka's jars and the inputs of benchmarks are gigabytes, and no test that is asked needs them."""
 LARGE = ("isolated", "steady", "lagging", "upgraded", "offline", "ghosts", "unregistered", "voter")
 OF_ALL = ("every_rule_has", "every_name_of", "fuzz")
 CHOSEN = f"not ({' or '.join(OF_ALL)}) and not (golden and ({' or '.join(LARGE)}))"

@@ -223,6 +223,7 @@ class Judge:
         self.items = {one.nodeid: one for one in session.items}
         for path in {one.split(" ", 1)[0] for one in self.keys}:
             importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        gc.unfreeze()  # what the tests froze is not told
         here = _functions(self.root)
         functions = {(_file(one, self.root), one.__code__.co_qualname): one for one in here}
         made: dict[int, list[FunctionType]] = {}

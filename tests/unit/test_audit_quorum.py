@@ -26,7 +26,7 @@ from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
-from kraftlog.quorum.evidence import Described, QuorumEvidence
+from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
@@ -234,6 +234,25 @@ def test_describe_is_read_in_both_of_its_forms() -> None:
     assert read_described("LeaderId: 2\nHighWatermark: -1\n") == Described(None, 2)
     with pytest.raises(ValueError, match="no line HighWatermark"):
         read_described("nothing of the kind")
+
+
+def test_the_table_of_a_describe_tells_who_fetched_what() -> None:
+    head = "NodeId\tDirectoryId           \tLogEndOffset\tLag \tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus  "
+    rows = (
+        "3     \tAAAAAAAAAAAAAAAAAAAAAA\t9           \t0   \t1795625673487     \t1795625673487        \tLeader  ",
+        "1     \tAAAAAAAAAAAAAAAAAAAAAA\t-1          \t10  \t-1                \t-1                   \tFollower",
+        "2     \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t1795625673480     \t1795625673452        \tFollower",
+        "11    \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t5 ms ago          \t5 ms ago             \tObserver",
+        "cut",
+    )
+    fetches = read_described("\n".join(["HighWatermark: 8", "", head, *rows])).fetches
+    assert fetches == {
+        3: LastFetch(9, 1795625673487),
+        2: LastFetch(8, 1795625673480, "nSq4qNKnQjGyVpOwm9GPgg"),
+    }
+    # Kafka before 3.9 names no directories.
+    older = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\n2\t8\t1\t70\t70\tFollower"
+    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70)}
 
 
 def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.pull.describe import COLUMNS
 from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.describe import described_beside
@@ -413,6 +415,31 @@ def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path)
     found = beside_the_leader(tmp_path)
     why = "it could be elected without what is committed from offset 14 on"
     assert (found["3"].safety, found["3"].reason) == (Safety.UNSAFE, why)
+
+
+def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(tmp_path: Path) -> None:
+    """Its files were written to a moment after what they lack, by the clocks; it had it later."""
+    copied_at(copied_live(tmp_path)[2], START_MS + 12_000)
+    described = next(tmp_path.glob("*/quorum-describe"))
+    status = described.read_text(encoding="utf-8")
+
+    def told(end: int, fetched_ms: int, directory: str) -> Restart:
+        """Of node 3, which ends at 14, where all goes to 15."""
+        cells = [3, directory, end, 15 - end, fetched_ms, fetched_ms, "Follower"]
+        rows = ["\t".join([*COLUMNS]), "\t".join(map(str, cells))]
+        described.write_text("\n".join([status, *rows]), encoding="utf-8")
+        return beside_the_leader(tmp_path)["3"]
+
+    own, others = uuid_text(3), uuid_text(2)
+    for end, fetched_ms, directory, safety in (
+        (15, START_MS + 12_001, own, Safety.SAFE),
+        (15, START_MS + 12_001, ZERO_UUID, Safety.SAFE),
+        (14, START_MS + 12_001, own, Safety.UNSAFE),
+        (15, START_MS + 12_000, own, Safety.UNSAFE),
+        (15, START_MS + 72_001, own, Safety.UNSAFE),
+        (15, START_MS + 12_001, others, Safety.UNSAFE),
+    ):
+        assert told(end, fetched_ms, directory).safety == safety, (end, fetched_ms, directory)
 
 
 @pytest.mark.parametrize("is_late", [False, True])
