@@ -23,7 +23,9 @@ from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 UNKNOWN = "-1"
 """The HighWatermark of a leader that has just been elected, and does not know it yet."""
 
-_NODE, _END, _FETCHED = "NodeId", "LogEndOffset", "LastFetchTimestamp"
+_NODE, _END, _FETCHED, _CAUGHT_UP = _COLUMNS = (
+    "NodeId", "LogEndOffset", "LastFetchTimestamp", "LastCaughtUpTimestamp"
+)  # fmt: skip
 _LINE = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -45,6 +47,20 @@ def read_described(text: str, path: str | None = None) -> Described:
         found.get("ClusterId"),
         path,
         dict(_fetches(text.splitlines())),
+    )
+
+
+def keeping_up(described: Described, within_ms: int) -> frozenset[int] | None:
+    """The nodes that had all that the leader had a moment before, itself among them; None where the
+    table of `--replication` is missing.
+    """
+    leader = described.fetches.get(-1 if described.leader_id is None else described.leader_id)
+    if leader is None:
+        return None
+    return frozenset(
+        node
+        for node, one in described.fetches.items()
+        if leader.fetched_ms - one.caught_up_ms <= within_ms
     )
 
 
@@ -102,13 +118,14 @@ def _fetches(lines: Sequence[str]) -> Iterator[tuple[int, LastFetch]]:
     who has not fetched.
     """
     cells = [[one.strip() for one in line.split("\t")] for line in lines]
-    heads = [at for at, row in enumerate(cells) if row[0] == _NODE and {_END, _FETCHED} <= {*row}]
+    heads = [at for at, row in enumerate(cells) if {*_COLUMNS} <= {*row}]
     for row in cells[heads[0] + 1 :] if heads else ():
         told = dict(zip(cells[heads[0]], row, strict=False))
         node, end, at = (_number(told.get(name)) for name in (_NODE, _END, _FETCHED))
         if node is not None and end is not None and at is not None:
             directory = told.get("DirectoryId")
-            yield node, LastFetch(end, at, None if directory == ZERO_UUID else directory)
+            own = None if directory == ZERO_UUID else directory
+            yield node, LastFetch(end, at, _number(told.get(_CAUGHT_UP)) or 0, own)
 
 
 def _number(text: str | None) -> int | None:

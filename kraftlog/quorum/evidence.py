@@ -279,10 +279,13 @@ class ReplicaEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LastFetch:
-    """How far the log of a node went when it last fetched from the leader, by the leader's clock."""
+    """How far the log of a node went when it last fetched from the leader, and when it last held
+    all that the leader did, by the leader's clock; 0 for never.
+    """
 
     end_offset: int
     fetched_ms: int
+    caught_up_ms: int = 0
     directory_id: str | None = None
 
 

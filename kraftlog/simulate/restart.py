@@ -3,8 +3,9 @@
 In: a `Quorum`. Out: one `Restart` per replica. Raft keeps what is committed as long as no voter
 forgets: a restart is unsafe where a voter has lost the end of its log, its vote, or records that it
 would then be elected without; it loses what a leader at hand contradicts; it is unknown where
-copies are missing that could show one of these. Source: KIP-630 "Changes to Leader Election",
-KAFKA-1211; KIP-595, KIP-853.
+copies are missing that could show one of these. Whether the quorum goes on meanwhile is told by the
+voters that kept up with the leader, where a describe names them. Source: KIP-630 "Changes to Leader
+Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from functools import cached_property
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first
+from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.joining import least_timeout_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.tails import Fate
@@ -250,35 +253,66 @@ class _Judge:
         if not votes:
             return "nothing is lost; what is missing comes from the leader"
         if end < lower and copied_before(self.quorum, log, end):
-            return f"nothing is lost: what is missing from offset {end} on was written after its files were copied{self._others}"
+            return f"nothing is lost: what is missing from offset {end} on was written after its files were copied{self._meanwhile(log)}"
         if end < lower:
-            return f"nothing is lost: what is missing from offset {end} on comes from the leader"
+            return f"nothing is lost: what is missing from offset {end} on comes from the leader{self._meanwhile(log)}"
         alone = self._alone_from(log)
         if alone is not None:
             return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
-        if self._others:
-            return f"nothing is lost{self._others}"
+        if meanwhile := self._meanwhile(log):
+            return f"nothing is lost{meanwhile}"
         if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
             return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
         return "nothing is lost; the other voters are a majority while the node is down"
 
-    @property
-    def _others(self) -> str:
-        """Where the leader was pulled, and few others copied: who says whether the quorum goes on
-        while the node is down.
+    @cached_property
+    def _keep_up(self) -> frozenset[int] | None:
+        """The voters that had all that the leader had when it was described."""
+        described = self.quorum.evidence.described
+        if described is None:
+            return None
+        # By then a leader whom no majority of the voters reaches has given up.
+        up = keeping_up(described, least_timeout_ms(self.quorum) * 3 // 2)
+        return up if up is None else up & self._voters
+
+    @cached_property
+    def _voters(self) -> frozenset[int]:
+        found = self.quorum.voter_set
+        return frozenset(() if found is None else found.ids)
+
+    def _meanwhile(self, log: LogView) -> str:
+        """Whether the quorum goes on while a voter is down, where the leader was described: by the
+        voters that kept up with it.
         """
-        if self.quorum.pulled is None or not self._are_few:
-            return ""
-        return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
+        up, own = self._keep_up, log.evidence.node_id
+        if up is None:
+            few = self.quorum.pulled is not None and self._are_few
+            return (
+                "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
+                if few
+                else ""
+            )
+        if own not in up:
+            return "; it did not keep up with the leader when that was described, so start it first"
+        left, away = sorted(up - {own}), sorted(self._voters - up)
+        if len(left) > len(self._voters) // 2:
+            return f"; voters {numbers(left)} kept up with the leader, and are a majority while the node is down"
+        still = ", but the quorum stands still while the node is down: "
+        if not away:
+            return f"{still}the other voters are not a majority"
+        them = f"{'voter' if len(away) == 1 else 'voters'} {numbers(away)}"
+        return f"{still}{them} did not keep up with the leader"
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
-        not.
+        not; first of all voters those that did not keep up, which others may wait for.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
         epoch = newest.last_epoch or 0 if newest is not None else 0
         leads = self.quorum.leaders.get(epoch) == one.node_id
         votes = self.quorum.role(log.evidence) == "voter"
-        loses = one.safety == Safety.LOSES
-        return (0 if votes else 1, 2 if leads else 1 if loses else 0, one.node_id or 0)
+        rank = 2 if leads else 1 if one.safety == Safety.LOSES else 0
+        if votes and self._keep_up is not None and one.node_id not in self._keep_up:
+            rank = -1
+        return (0 if votes else 1, rank, one.node_id or 0)

@@ -247,12 +247,12 @@ def test_the_table_of_a_describe_tells_who_fetched_what() -> None:
     )
     fetches = read_described("\n".join(["HighWatermark: 8", "", head, *rows])).fetches
     assert fetches == {
-        3: LastFetch(9, 1795625673487),
-        2: LastFetch(8, 1795625673480, "nSq4qNKnQjGyVpOwm9GPgg"),
+        3: LastFetch(9, 1795625673487, 1795625673487),
+        2: LastFetch(8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
     }
     # Kafka before 3.9 names no directories.
     older = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\n2\t8\t1\t70\t70\tFollower"
-    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70)}
+    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70, 70)}
 
 
 def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:

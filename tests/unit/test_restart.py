@@ -45,6 +45,7 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
     uuid_text,
+    voters_batch,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
 from tests.unit.faults.health import FIRST, on_its_disks, voters
@@ -417,29 +418,86 @@ def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path)
     assert (found["3"].safety, found["3"].reason) == (Safety.UNSAFE, why)
 
 
-def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(tmp_path: Path) -> None:
+NOW = START_MS + 12_001
+
+
+def described(root: Path, *rows: tuple[object, ...]) -> None:
+    """The table of a describe, behind what there is: node, directory, end, last fetch, caught up."""
+    text = ["\t".join(COLUMNS)]
+    for node, directory, end, fetched, caught_up in rows:
+        text.append("\t".join(map(str, (node, directory, end, 0, fetched, caught_up, "Follower"))))
+    with next(root.glob("*/quorum-describe")).open("a", encoding="utf-8") as file:
+        file.write("\n".join(["", *text, ""]))
+
+
+@pytest.mark.parametrize(
+    ("end", "fetched_ms", "directory", "safety"),
+    [
+        (15, NOW, uuid_text(3), Safety.SAFE),
+        (15, NOW, ZERO_UUID, Safety.SAFE),
+        (14, NOW, uuid_text(3), Safety.UNSAFE),
+        (15, NOW - 1, uuid_text(3), Safety.UNSAFE),
+        (15, NOW + 60_000, uuid_text(3), Safety.UNSAFE),
+        (15, NOW, uuid_text(2), Safety.UNSAFE),
+    ],
+)
+def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(
+    end: int, fetched_ms: int, directory: str, safety: Safety, tmp_path: Path
+) -> None:
     """Its files were written to a moment after what they lack, by the clocks; it had it later."""
-    copied_at(copied_live(tmp_path)[2], START_MS + 12_000)
-    described = next(tmp_path.glob("*/quorum-describe"))
-    status = described.read_text(encoding="utf-8")
+    copied_at(copied_live(tmp_path)[2], NOW - 1)
+    described(tmp_path, (3, directory, end, fetched_ms, fetched_ms))
+    assert beside_the_leader(tmp_path)["3"].safety == safety
 
-    def told(end: int, fetched_ms: int, directory: str) -> Restart:
-        """Of node 3, which ends at 14, where all goes to 15."""
-        cells = [3, directory, end, 15 - end, fetched_ms, fetched_ms, "Follower"]
-        rows = ["\t".join([*COLUMNS]), "\t".join(map(str, cells))]
-        described.write_text("\n".join([status, *rows]), encoding="utf-8")
-        return beside_the_leader(tmp_path)["3"]
 
-    own, others = uuid_text(3), uuid_text(2)
-    for end, fetched_ms, directory, safety in (
-        (15, START_MS + 12_001, own, Safety.SAFE),
-        (15, START_MS + 12_001, ZERO_UUID, Safety.SAFE),
-        (14, START_MS + 12_001, own, Safety.UNSAFE),
-        (15, START_MS + 12_000, own, Safety.UNSAFE),
-        (15, START_MS + 72_001, own, Safety.UNSAFE),
-        (15, START_MS + 12_001, others, Safety.UNSAFE),
-    ):
-        assert told(end, fetched_ms, directory).safety == safety, (end, fetched_ms, directory)
+@pytest.mark.parametrize("caught_up_ms", [NOW - 3000, NOW - 3001, -1])
+def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path: Path) -> None:
+    """The others wait for it, as there is no majority without it and one of them."""
+    copied_live(tmp_path)
+    described(
+        tmp_path, (2, ZERO_UUID, 15, NOW, NOW), (3, ZERO_UUID, 15, NOW - 20, NOW - 40),
+        (1, ZERO_UUID, 15, caught_up_ms, caught_up_ms), (11, ZERO_UUID, 15, NOW, NOW),
+    )  # fmt: skip
+    found = beside_the_leader(tmp_path)
+    assert {one.safety for one in found.values()} == {Safety.SAFE}
+    ends = {label: one.reason.partition("copied")[2] for label, one in found.items()}
+    if caught_up_ms == NOW - 3000:
+        left = "; voters {} kept up with the leader, and are a majority while the node is down"
+        assert ends == {
+            "1": left.format("2 and 3"), "2": left.format("1 and 3"), "3": left.format("1 and 2")
+        }  # fmt: skip
+        assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
+        return
+    still = ", but the quorum stands still while the node is down: voter 1 did not keep up with the leader"
+    first = "; it did not keep up with the leader when that was described, so start it first"
+    assert ends == {"1": first, "2": still, "3": still}
+    assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
+
+
+def test_the_only_voter_keeps_up_with_itself(tmp_path: Path) -> None:
+    node, live = Node(tmp_path, 1), Node(tmp_path, 9)
+    for one in (node, live):
+        one.write([*healthy_log(), voters_batch(12, 2, 1)])
+    (live.folder / "quorum-state").unlink()
+    live.meta(node_id=-1, directory=9)
+    status = "LeaderId: 1\nLeaderEpoch: 2\nHighWatermark: 13\nCurrentVoters: [1]\n"
+    (live.home / "quorum-describe").write_text(status, encoding="utf-8")
+    described(tmp_path, (1, ZERO_UUID, 13, NOW, NOW))
+    reason = beside_the_leader(tmp_path)["1"].reason
+    assert (
+        reason
+        == "nothing is lost, but the quorum stands still while the node is down: the other voters are not a majority"
+    )
+
+
+def test_a_leader_that_does_not_keep_up_any_more_starts_first(tmp_path: Path) -> None:
+    """Node 2 led the newest epoch at hand; another leader does not hear of it."""
+    copied_live(tmp_path)
+    place = next(tmp_path.glob("*/quorum-describe"))
+    place.write_text(place.read_text(encoding="utf-8").replace("LeaderId: 2", "LeaderId: 3"))
+    described(tmp_path, (3, ZERO_UUID, 15, NOW, NOW), (1, ZERO_UUID, 15, NOW, NOW))
+    found = beside_the_leader(tmp_path)
+    assert {label: one.order for label, one in found.items()} == {"2": 1, "1": 2, "3": 3}
 
 
 @pytest.mark.parametrize("is_late", [False, True])
