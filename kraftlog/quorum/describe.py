@@ -50,17 +50,21 @@ def read_described(text: str, path: str | None = None) -> Described:
     )
 
 
+def told_ms(described: Described) -> int | None:
+    """When the leader told it, by its own clock; None where the table of `--replication` is missing."""
+    leader = -1 if described.leader_id is None else described.leader_id
+    return described.fetches[leader].fetched_ms if leader in described.fetches else None
+
+
 def keeping_up(described: Described, within_ms: int) -> frozenset[int] | None:
-    """The nodes that had all that the leader had a moment before, itself among them; None where the
-    table of `--replication` is missing.
+    """The nodes that had all that the leader had a moment before, itself among them; None where that
+    is not told.
     """
-    leader = described.fetches.get(-1 if described.leader_id is None else described.leader_id)
-    if leader is None:
+    now = told_ms(described)
+    if now is None:
         return None
     return frozenset(
-        node
-        for node, one in described.fetches.items()
-        if leader.fetched_ms - one.caught_up_ms <= within_ms
+        node for node, one in described.fetches.items() if now - one.caught_up_ms <= within_ms
     )
 
 

@@ -16,11 +16,13 @@ from functools import cached_property
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first
-from kraftlog.quorum.describe import keeping_up
+from kraftlog.quorum.describe import keeping_up, told_ms
 from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.joining import least_timeout_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import newest_ms_of
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -267,13 +269,24 @@ class _Judge:
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
-        """The voters that had all that the leader had when it was described."""
+        """The voters that had all that the leader had when it was described; None where that is not
+        told, or was told long before the disks were copied.
+        """
         described = self.quorum.evidence.described
-        if described is None:
+        if described is None or self._is_outdated(described):
             return None
         # By then a leader whom no majority of the voters reaches has given up.
         up = keeping_up(described, least_timeout_ms(self.quorum) * 3 // 2)
         return up if up is None else up & self._voters
+
+    def _is_outdated(self, described: Described) -> bool:
+        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
+        newest, told = self.quorum.newest_log, told_ms(described)
+        if newest is None or told is None:
+            return False
+        written = newest_ms_of(newest) or 0
+        is_later = written > told + self.quorum.thresholds.copy_skew_ms
+        return is_later or (newest.last_epoch or 0) > (described.leader_epoch or 0)
 
     @cached_property
     def _voters(self) -> frozenset[int]:

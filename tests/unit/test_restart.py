@@ -474,6 +474,22 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
 
 
+@pytest.mark.parametrize("told_ms", [START_MS + 11_000 - 60_000, START_MS + 11_000 - 60_001])
+@pytest.mark.parametrize("epoch", [2, 1])
+def test_a_describe_from_long_before_says_nothing_of_who_keeps_up(
+    epoch: int, told_ms: int, tmp_path: Path
+) -> None:
+    """The newest record at hand is of START_MS + 11,000, and of epoch 2."""
+    copied_live(tmp_path)
+    place = next(tmp_path.glob("*/quorum-describe"))
+    status = place.read_text(encoding="utf-8").replace("Epoch: 2", f"Epoch: {epoch}")
+    place.write_text(status, encoding="utf-8")
+    described(tmp_path, *((one, ZERO_UUID, 15, told_ms, told_ms) for one in (1, 2, 3)))
+    is_of_now = epoch == 2 and told_ms == START_MS - 49_000
+    reasons = [one.reason for one in beside_the_leader(tmp_path).values()]
+    assert ["kept up with the leader" in one for one in reasons] == 3 * [is_of_now]
+
+
 def test_the_only_voter_keeps_up_with_itself(tmp_path: Path) -> None:
     node, live = Node(tmp_path, 1), Node(tmp_path, 9)
     for one in (node, live):
