@@ -153,7 +153,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             told = f" {lost_words(objects)}" if objects is not None else ""
             text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} First start a voter that holds {them}."
         elif explained:
-            text += " Its files were copied before these records were written."
+            text += " What is missing came after its files were copied."
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         else:

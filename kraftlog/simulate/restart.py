@@ -173,7 +173,7 @@ class _Judge:
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
-        where it was written after its files were copied.
+        where it came after its files were copied.
         """
         one = self._outcomes.get(label)
         lacks = one.lacks_committed_from_offset if one is not None and one.can_win else None
@@ -255,7 +255,7 @@ class _Judge:
         if not votes:
             return "nothing is lost; what is missing comes from the leader"
         if end < lower and copied_before(self.quorum, log, end):
-            return f"nothing is lost: what is missing from offset {end} on was written after its files were copied{self._meanwhile(log)}"
+            return f"nothing is lost: what is missing from offset {end} on came after its files were copied{self._meanwhile(log)}"
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader{self._meanwhile(log)}"
         alone = self._alone_from(log)

@@ -284,7 +284,7 @@ def test_disks_that_were_copied_before_the_pull_speak_against_no_restart(
         assert main(["audit", "--input", str(folder), "--fail-on", "critical"]) == 0
         told = " ".join(capsys.readouterr().out.split())
         assert "Each node may be restarted, one at a time." in told
-        assert "was written after its files were copied" in told
+        assert "came after its files were copied" in told
 
 
 def test_a_log_start_that_moves_beyond_the_pulled_log(

@@ -401,9 +401,7 @@ def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Pat
     copied_live(tmp_path)
     found = beside_the_leader(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
-    written = (
-        "nothing is lost: what is missing from offset {} on was written after its files were copied"
-    )
+    written = "nothing is lost: what is missing from offset {} on came after its files were copied"
     assert {label: one.reason for label, one in found.items()} == {
         str(node): written.format(end) for node, end in ((1, 12), (2, 13), (3, 14))
     }
@@ -531,7 +529,7 @@ def test_one_disk_beside_the_pulled_leader(is_late: bool, tmp_path: Path) -> Non
         assert (one.safety, one.needs) == (Safety.UNKNOWN, (2, 3))
         return
     assert one.safety == Safety.SAFE
-    assert one.reason.startswith("nothing is lost: what is missing from offset 12 on was written")
+    assert one.reason.startswith("nothing is lost: what is missing from offset 12 on came after")
     assert one.reason.endswith(
         "see in quorum-describe that the voters which keep up are a majority without it"
     )

@@ -286,7 +286,7 @@ def cut_at(ms: int) -> Damage:
 
 fault(
     "voter_holds_committed_data", "info", "2", 6, sound=on_its_disks,
-    says="Its files were copied before these records were written.",
+    says="What is missing came after its files were copied.",
 )(cut_at(START_MS + 3_999))  # fmt: skip
 fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
