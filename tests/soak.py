@@ -274,7 +274,9 @@ def bounds(copies: list[Path], begun_ms: list[float]) -> Iterator[str]:
         one = held(copy)
         lower, upper = one.bounds.lower, one.bounds.upper
         for base, batch in zip(one.chain.base.tolist(), one.chain.ids.tolist(), strict=True):
-            if min(last) <= base < lower and last.get(base) != batch:
+            first, after = chain.between(base, base + 1)
+            is_pruned = first == after  # from the disks that hold what came before it, too
+            if base < lower and not is_pruned and last.get(base) != batch:
                 yield f"{copy}: said to be committed below {lower}, and {base} is gone"
         for base, time_ms in times.items():
             if upper is not None and base >= upper and time_ms < begun - COMMITTED_MS:

@@ -46,8 +46,8 @@ def value(record_type: str, **data: Any) -> bytes:
     return raw
 
 
-def config(name: str) -> bytes:
-    data = {"resourceType": 2, "resourceName": name, "name": "cleanup.policy", "value": "delete"}
+def config(name: str, policy: str = "delete") -> bytes:
+    data = {"resourceType": 2, "resourceName": name, "name": "cleanup.policy", "value": policy}
     return value("CONFIG_RECORD", **data)
 
 
@@ -112,6 +112,22 @@ def test_a_config_that_the_base_alone_could_have_taken_over(tmp_path: Path) -> N
     assert one.row.message.endswith(TAKEN_OVER)
 
 
+def test_a_config_that_differs_from_a_base_is_taken_over_by_nobody(tmp_path: Path) -> None:
+    """Another value is not one that is missing."""
+    nodes, last = quorum(tmp_path), healthy_log()[-1].ms
+    for node in nodes:
+        node.append(batch(12, NO_OP))
+        node.segment(0).unlink()
+        node.checkpoint(6, 1).unlink()
+    held, other = ([*healthy_state(), batch(0, config("b", one))] for one in ("delete", "compact"))
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(held, 1, START_MS + 3000))
+    nodes[1].checkpoint(12, 2).write_bytes(snapshot(held, 2, last))
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(other, 2, last))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert (one.severity, one.row.replica) == ("critical", "3")
+    assert one.row.message.endswith("take another replica's snapshot.")
+
+
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
     remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
     log = [batch(12, scram("ann")), batch(13, remove, scram("bob"))]
@@ -129,6 +145,18 @@ def test_records_of_an_aborted_transaction_that_show(tmp_path: Path) -> None:
     assert one.severity == "critical"
     assert "topic d" in one.row.message
     assert one.row.message.endswith(ABORTED)
+
+
+def test_a_transaction_that_was_aborted_later_explains_nothing(tmp_path: Path) -> None:
+    """The snapshot ends where it begins."""
+    nodes, abort = quorum(tmp_path), value("ABORT_TRANSACTION_RECORD", reason="too late")
+    last = batch(12, NO_OP)
+    for node in nodes:
+        node.append(last, batch(13, TRANSACTION["begin"], topic("d", 8), abort))
+    held = snapshot([*STATE, batch(0, topic("d", 8))], 2, last.ms)
+    nodes[0].checkpoint(13, 2).write_bytes(held)
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert one.row.message.endswith("take another replica's snapshot.")
 
 
 def test_an_epoch_that_a_cleared_elr_did_not_count(tmp_path: Path) -> None:

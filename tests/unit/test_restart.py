@@ -209,6 +209,7 @@ def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:
     why = "nothing tells whose copy it is, or it is of another cluster"
     assert told(tmp_path, "1") == (Safety.UNKNOWN, why, None)
     assert told(tmp_path, "4") == (Safety.UNKNOWN, why, None)
+    assert answers(tmp_path)["4"].node_id == 4
 
 
 def test_a_node_that_would_not_start_is_left_alone(tmp_path: Path) -> None:
@@ -349,6 +350,8 @@ def test_nothing_is_said_of_a_log_that_cannot_be_read(tmp_path: Path) -> None:
     changed = replace(evidence, replicas=(replace(first, segments=unread), *others))
     (found,) = [one for one in restarts(Quorum(changed)) if one.replica == "1"]
     assert found == Restart("1", 1, Safety.UNKNOWN, "its log cannot be read (the disk fails)")
+    # The others stand for election, and are held against what is committed.
+    assert [one.log.label for one in candidates(Quorum(changed))] == ["2", "3"]
 
 
 def test_the_command_names_what_is_lost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -258,6 +258,14 @@ fault(
 )(removed(1, 2, 3, ms=LATER + 60_000))  # fmt: skip
 
 
+@fault("voters_removed_stay_away", "warning", says="Voter 3 was removed", sound=removed(1))
+def _(nodes: list[Node]) -> None:
+    """Voter 2 was back as well, and is gone for good."""
+    removed(1)(nodes)
+    for node in nodes:
+        node.append(*(voters(FIRST + 3 + at, *ids) for at, ids in enumerate([(1, 2, 3), (1, 3)])))
+
+
 def asks(setting: str) -> Damage:
     def damage(nodes: list[Node]) -> None:
         removed()(nodes)
