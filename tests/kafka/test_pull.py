@@ -6,6 +6,7 @@ The tests share one quorum of each version and go through its life in order.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from kraftlog.plain import offsets_text
 from kraftlog.pull.address import Address
 from kraftlog.pull.connection import Connection
 from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, decode_piece
+from kraftlog.quorum.describe import keeping_up, read_described
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import JUDGE, NEWEST, PARTITION
 from tests.kafka_quorum import Quorum, Writer
@@ -285,6 +287,33 @@ def test_disks_that_were_copied_before_the_pull_speak_against_no_restart(
         told = " ".join(capsys.readouterr().out.split())
         assert "Each node may be restarted, one at a time." in told
         assert "came after its files were copied" in told
+
+
+def test_the_voters_that_keep_up_are_those_that_run(
+    quorum: Quorum, writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By Kafka's own tables and by ours: with a voter down, no other one is to be restarted first."""
+
+    def up() -> frozenset[int] | None:
+        tables = [kafkas_own_describe(quorum, what) for what in ("--status", "--replication")]
+        return keeping_up(read_described("\n".join(tables)), 9000)
+
+    writer.write(5)
+    assert eventually(lambda: up() == {1, 2, 3, 11}, 60)
+    leader = quorum.leader().id
+    down, other = (one.id for one in quorum.controllers if one.id != leader)
+    quorum.kill(down)
+    assert eventually(lambda: up() == {leader, other, 11}, 60)
+    folder = quorum.capture(tmp_path / "disks")
+    assert pull(quorum.bootstrap(), folder / "live") == 0
+    quorum.start(down)
+    capsys.readouterr()
+    assert main(["plan", "restart", "--input", str(folder), "--format", "json"]) == 0
+    rows = {row["node_id"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert "did not keep up with the leader when that was described" in rows[down]["reason"]
+    assert rows[down]["order"] == 1
+    for node in (leader, other):
+        assert f"voter {down} did not keep up with the leader" in rows[node]["reason"]
 
 
 def test_a_log_start_that_moves_beyond_the_pulled_log(
