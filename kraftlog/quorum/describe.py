@@ -23,6 +23,8 @@ from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 UNKNOWN = "-1"
 """The HighWatermark of a leader that has just been elected, and does not know it yet."""
 
+MOMENT_MS = 3000
+"""A follower asks at least twice a second; one that has not for so long is down, or is stuck."""
 _NODE, _END, _FETCHED, _CAUGHT_UP = _COLUMNS = (
     "NodeId", "LogEndOffset", "LastFetchTimestamp", "LastCaughtUpTimestamp"
 )  # fmt: skip
@@ -56,15 +58,15 @@ def told_ms(described: Described) -> int | None:
     return described.fetches[leader].fetched_ms if leader in described.fetches else None
 
 
-def keeping_up(described: Described, within_ms: int) -> frozenset[int] | None:
+def keeping_up(described: Described) -> frozenset[int] | None:
     """The nodes that had all that the leader had a moment before, itself among them; None where that
-    is not told.
+    is not told. Source: KIP-836.
     """
     now = told_ms(described)
     if now is None:
         return None
     return frozenset(
-        node for node, one in described.fetches.items() if now - one.caught_up_ms <= within_ms
+        node for node, one in described.fetches.items() if now - one.caught_up_ms <= MOMENT_MS
     )
 
 

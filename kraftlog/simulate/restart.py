@@ -19,7 +19,6 @@ from kraftlog.quorum.copies import copied_before, copied_first
 from kraftlog.quorum.describe import keeping_up, told_ms
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import Described
-from kraftlog.quorum.joining import least_timeout_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms_of
@@ -275,8 +274,7 @@ class _Judge:
         described = self.quorum.evidence.described
         if described is None or self._is_outdated(described):
             return None
-        # By then a leader whom no majority of the voters reaches has given up.
-        up = keeping_up(described, least_timeout_ms(self.quorum) * 3 // 2)
+        up = keeping_up(described)
         return up if up is None else up & self._voters
 
     def _is_outdated(self, described: Described) -> bool:

@@ -296,7 +296,7 @@ def test_the_voters_that_keep_up_are_those_that_run(
 
     def up() -> frozenset[int] | None:
         tables = [kafkas_own_describe(quorum, what) for what in ("--status", "--replication")]
-        return keeping_up(read_described("\n".join(tables)), 9000)
+        return keeping_up(read_described("\n".join(tables)))
 
     writer.write(5)
     assert eventually(lambda: up() == {1, 2, 3, 11}, 60)
