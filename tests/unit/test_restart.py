@@ -134,6 +134,18 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
 
 
+def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    on_its_disks(nodes)
+    for node in nodes:
+        node.append(voters(FIRST + 1, 1, 2))
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace(uuid_text(2), uuid_text(92)))
+    assert answers(tmp_path)["3"].reason == (
+        "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
+    )
+
+
 def test_a_voter_that_has_not_heard_of_the_others_elects_itself(tmp_path: Path) -> None:
     """There are two voters by the newest record; the log of the first ends before it, and the third
     node is none, and counts nobody.
