@@ -6,8 +6,9 @@ copied meanwhile, as they are; beside some of the copies lies what was pulled.
 Kafka's own client does the work (tests/java/Work.java). Of each copy is asked: nothing is critical
 but what Kafka itself is known to do wrong, no check breaks, the committed interval holds the truth,
 and a lake that has grown with every copy says what a fresh audit says. No secret of the cluster is
-said, or lies in the lake. Of the last copy each replica's image is Kafka's own. The copies that fail stay below the folder that the first line
-names; its seed repeats the work, and not its timing. Needs Java 17 and `make -C tests/java`.
+said, or lies in the lake. Of the last copy each replica's image is Kafka's own. The copies that fail
+stay below the folder that the first line names; its seed repeats the work, and not its timing. Needs
+Java 17 and `make -C tests/java`.
 """
 
 import argparse
@@ -275,7 +276,7 @@ def bounds(copies: list[Path], begun_ms: list[float]) -> Iterator[str]:
         lower, upper = one.bounds.lower, one.bounds.upper
         for base, batch in zip(one.chain.base.tolist(), one.chain.ids.tolist(), strict=True):
             first, after = chain.between(base, base + 1)
-            is_pruned = first == after  # from the disks that hold what came before it, too
+            is_pruned = first == after  # no disk holds it in the end
             if base < lower and not is_pruned and last.get(base) != batch:
                 yield f"{copy}: said to be committed below {lower}, and {base} is gone"
         for base, time_ms in times.items():

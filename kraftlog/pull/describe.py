@@ -9,17 +9,7 @@ from typing import Any
 
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.pull.messages import Description, ReplicaState
-
-COLUMNS = {
-    "NodeId": "node_id",
-    "DirectoryId": "directory_id",
-    "LogEndOffset": "log_end_offset",
-    "Lag": "lag",
-    "LastFetchTimestamp": "last_fetch_ms",
-    "LastCaughtUpTimestamp": "last_caught_up_ms",
-    "Status": "status",
-}
-"""Columns of the tool's table, and their names in our rows."""
+from kraftlog.quorum.describe import COLUMNS
 
 
 def describe_text(found: Description, cluster_id: str | None) -> str:

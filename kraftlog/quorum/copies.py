@@ -4,8 +4,6 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
-from collections.abc import Iterator
-
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -28,7 +26,8 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """Whether what a copy lacks from an offset on was written after its files were copied, or its
     node held it then: by what it asked the leader for next.
     """
-    if any(copy_explains(quorum, log, asked) for asked in _asked_beyond(quorum, log, lacks_from)):
+    asked = _asked_beyond(quorum, log, lacks_from)
+    if asked is not None and copy_explains(quorum, log, asked):
         return True
     stamps = [
         int(other.evidence.log.max_timestamps[other.rows[other.index_at(lacks_from)]])
@@ -43,16 +42,16 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     return bool(stamps) and all(copy_explains(quorum, log, stamp) for stamp in stamps)
 
 
-def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> Iterator[int]:
+def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
     """When the node of a copy last asked the leader for what lies beyond an offset, by a describe
     that names the same disk.
     """
     described, node = quorum.evidence.described, log.evidence.node_id
-    if described is None or node is None or node not in described.fetches:
-        return
-    fetch, own = described.fetches[node], log.evidence.meta("directory.id")
-    if fetch.end_offset > offset and own in (None, fetch.directory_id or own):
-        yield fetch.fetched_ms
+    fetch = None if described is None or node is None else described.fetches.get(node)
+    if fetch is None or fetch.end_offset <= offset:
+        return None
+    own = log.evidence.meta("directory.id")
+    return fetch.fetched_ms if own in (None, fetch.directory_id or own) else None
 
 
 def copied_first(quorum: Quorum, log: LogView) -> bool:

@@ -25,9 +25,16 @@ UNKNOWN = "-1"
 
 MOMENT_MS = 3000
 """A follower asks at least twice a second; one that has not for so long is down, or is stuck."""
-_NODE, _END, _FETCHED, _CAUGHT_UP = _COLUMNS = (
-    "NodeId", "LogEndOffset", "LastFetchTimestamp", "LastCaughtUpTimestamp"
-)  # fmt: skip
+COLUMNS = {
+    "NodeId": "node_id",
+    "DirectoryId": "directory_id",
+    "LogEndOffset": "log_end_offset",
+    "Lag": "lag",
+    "LastFetchTimestamp": "last_fetch_ms",
+    "LastCaughtUpTimestamp": "last_caught_up_ms",
+    "Status": "status",
+}
+"""Columns of the tool's table, and their names in our rows."""
 _LINE = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -124,14 +131,18 @@ def _fetches(lines: Sequence[str]) -> Iterator[tuple[int, LastFetch]]:
     who has not fetched.
     """
     cells = [[one.strip() for one in line.split("\t")] for line in lines]
-    heads = [at for at, row in enumerate(cells) if {*_COLUMNS} <= {*row}]
+    needed = {*COLUMNS} - {"DirectoryId"}  # named since Kafka 3.9
+    heads = [at for at, row in enumerate(cells) if needed <= {*row}]
     for row in cells[heads[0] + 1 :] if heads else ():
-        told = dict(zip(cells[heads[0]], row, strict=False))
-        node, end, at = (_number(told.get(name)) for name in (_NODE, _END, _FETCHED))
-        if node is not None and end is not None and at is not None:
-            directory = told.get("DirectoryId")
+        told = dict(zip((COLUMNS.get(one) for one in cells[heads[0]]), row, strict=False))
+        node, end, fetched_ms, caught_up_ms = (
+            _number(told.get(name))
+            for name in ("node_id", "log_end_offset", "last_fetch_ms", "last_caught_up_ms")
+        )
+        if node is not None and end is not None and fetched_ms is not None:
+            directory = told.get("directory_id")
             own = None if directory == ZERO_UUID else directory
-            yield node, LastFetch(end, at, _number(told.get(_CAUGHT_UP)) or 0, own)
+            yield node, LastFetch(end, fetched_ms, caught_up_ms or 0, own)
 
 
 def _number(text: str | None) -> int | None:

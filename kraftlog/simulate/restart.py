@@ -296,17 +296,14 @@ class _Judge:
         voters that kept up with it.
         """
         up, own = self._keep_up, log.evidence.node_id
+        if up is None and self.quorum.pulled is not None and self._are_few:
+            return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
         if up is None:
-            few = self.quorum.pulled is not None and self._are_few
-            return (
-                "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
-                if few
-                else ""
-            )
+            return ""
         if own not in up:
             return "; it did not keep up with the leader when that was described, so start it first"
         left, away = sorted(up - {own}), sorted(self._voters - up)
-        if len(left) > len(self._voters) // 2:
+        if len(left) >= self.quorum.bounds.majority:
             return f"; voters {numbers(left)} kept up with the leader, and are a majority while the node is down"
         still = ", but the quorum stands still while the node is down: "
         if not away:

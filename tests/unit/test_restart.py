@@ -14,10 +14,9 @@ from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.spec import ZERO_UUID
-from kraftlog.pull.describe import COLUMNS
 from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.collector import Collector
-from kraftlog.quorum.describe import described_beside
+from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.answer import answer_of
@@ -512,11 +511,8 @@ def test_the_only_voter_keeps_up_with_itself(tmp_path: Path) -> None:
     status = "LeaderId: 1\nLeaderEpoch: 2\nHighWatermark: 13\nCurrentVoters: [1]\n"
     (live.home / "quorum-describe").write_text(status, encoding="utf-8")
     described(tmp_path, (1, ZERO_UUID, 13, NOW, NOW))
-    reason = beside_the_leader(tmp_path)["1"].reason
-    assert (
-        reason
-        == "nothing is lost, but the quorum stands still while the node is down: the other voters are not a majority"
-    )
+    why = "nothing is lost, but the quorum stands still while the node is down: the other voters are not a majority"
+    assert beside_the_leader(tmp_path)["1"].reason == why
 
 
 def test_a_leader_that_does_not_keep_up_any_more_starts_first(tmp_path: Path) -> None:
