@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import ELR_FIELDS, MISSING, TOO_MANY
-from kraftlog.quorum.evidence import WHOLE_LOG, ImageComparison, KeyDifference
+from kraftlog.audit.images import ELR_FIELDS
+from kraftlog.quorum.evidence import ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
@@ -58,8 +58,7 @@ def image_note(quorum: Quorum, found: ImageComparison) -> str | None:
     """What of Kafka's own could have made two images differ, where they differ by more than left
     configs.
     """
-    has_base = WHOLE_LOG not in found.basis
-    causes = [_cause(one, has_base) for one in found.differences if not one.stale_config]
+    causes = [_cause(one, found.has_base) for one in found.differences if not one.stale_config]
     if causes and all(causes):
         return " ".join(dict.fromkeys(filter(None, causes)))
     return ABORTED if causes and aborts_before(quorum, found.end_offset) else None
@@ -72,10 +71,10 @@ def _cause(one: KeyDifference, has_base: bool) -> str | None:
     if one.key.startswith("scram_credentials:"):
         return LOST_SCRAM
     if one.key.startswith(f"configs:[{TOPIC_RESOURCE},"):
-        is_left = TOO_MANY in one.text or (has_base and MISSING in one.text)
+        is_left = one.change == "added" or (has_base and one.change == "removed")
         return TAKEN_OVER if is_left else None
-    has_lost = ELR_FIELDS.issuperset(one.fields) and "[]" in one.text
-    return UNCLEARED if one.fields == ("partitionEpoch",) or (one.fields and has_lost) else None
+    has_lost = one.cleared and ELR_FIELDS.issuperset(one.fields)
+    return UNCLEARED if one.fields == ("partitionEpoch",) or has_lost else None
 
 
 def aborts_before(quorum: Quorum, end_offset: int) -> bool:

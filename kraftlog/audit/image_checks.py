@@ -11,7 +11,6 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
-from kraftlog.audit.images import TOO_MANY
 from kraftlog.audit.triage import replicas_text
 from kraftlog.plain import counted, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
@@ -64,8 +63,7 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
     """Leftover configs are Kafka's own doing: one info for all snapshots of the quorum."""
     replicas = list(dict.fromkeys(one.replica for one in left))
     files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in left))
-    told = (found.text for one in left for found in one.differences)
-    keys = dict.fromkeys(text.partition(TOO_MANY)[0] for text in told)
+    keys = dict.fromkeys(found.noun for one in left for found in one.differences)
     first = left[0]
     return BadRow(
         first.replica,

@@ -32,8 +32,6 @@ ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
 """What control records say is `voter_sets_agree`'s matter."""
 
-TOO_MANY = " is there and should not be"
-MISSING = " is missing"
 DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""
@@ -138,14 +136,16 @@ def _meant(expected: State, found: State) -> Iterator[Difference]:
 def _worded(expected: State, found: State, one: Difference) -> KeyDifference:
     name = _object(expected, found, one)
     if one.change == "added":
-        text = f"{name}{TOO_MANY}{_shown(one.after, one.table)}"
+        text = f"{name} is there and should not be{_shown(one.after, one.table)}"
     elif one.change == "removed":
-        text = f"{name}{MISSING}{_shown(one.before, one.table)}"
+        text = f"{name} is missing{_shown(one.before, one.table)}"
     else:
         text = f"{name}: {one.field} is {_value(one.after)}, not {_value(one.before)}"
     key = f"{one.table}:{json.dumps(one.key, ensure_ascii=False)}"
     fields = (one.field,) if one.field else ()
-    return KeyDifference(key, text, fields, _is_stale(expected, found, one))
+    cleared = [] in (one.before, one.after)
+    stale = _is_stale(expected, found, one)
+    return KeyDifference(key, name, one.change, text, fields, cleared, stale)
 
 
 def _object(expected: State, found: State, one: Difference) -> str:

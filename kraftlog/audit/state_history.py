@@ -33,7 +33,6 @@ from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
-    WHOLE_LOG,
     ImageComparison,
     KeyDifference,
     RecordIssue,
@@ -141,7 +140,7 @@ class StateHistory:
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
                 known = Known(self._topics)
-                self._lines = [_Line(known, WHOLE_LOG, label)]
+                self._lines = [_Line(known, "the log from offset 0 on", label)]
             elif reached is None or base != reached:
                 self._judge_until(waiting, reached, base)
                 self._lose(reached, base)
@@ -454,7 +453,8 @@ class StateHistory:
     def _report(
         self, line: _Line, group: list[SnapshotView], told: tuple[KeyDifference, ...], count: int
     ) -> None:
-        self._compare(group, line.origin, f"the replay of {line.basis}", told, count)
+        basis = f"the replay of {line.basis}"
+        self._compare(group, line.origin, basis, told, count, has_base=bool(line.base))
 
     def _compare(
         self,
@@ -463,12 +463,14 @@ class StateHistory:
         basis: str,
         told: tuple[KeyDifference, ...],
         count: int,
+        *,
+        has_base: bool = True,
     ) -> None:
         for one in group:
             self.comparisons.append(
                 ImageComparison(
                     EQUALS, one.replica, one.path, one.end_offset, one.epoch, other, basis, told,
-                    count,
+                    count, has_base,
                 )
             )  # fmt: skip
 

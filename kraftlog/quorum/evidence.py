@@ -306,18 +306,19 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """One key that two images hold differently, in words; `stale_config` marks a config of a topic
-    that does not exist.
+    """One key that two images hold differently: its `noun` names the object, `text` says all of it.
+
+    `change` is added, removed or changed, as of a `Difference`; `cleared` marks a list that is
+    empty in one of both, `stale_config` a config of a topic that does not exist.
     """
 
     key: str
+    noun: str
+    change: str
     text: str
     fields: tuple[str, ...] = ()
+    cleared: bool = False
     stale_config: bool = False
-
-
-WHOLE_LOG = "the log from offset 0 on"
-"""What a history without a base is the replay of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +327,7 @@ class ImageComparison:
     `snapshots_agree`.
 
     `other` is the label of the replica whose files the other image came from, `basis` says how, in
-    words.
+    words; `has_base` is False where it is the replay of a log from offset 0 on.
     """
 
     check: str
@@ -338,6 +339,7 @@ class ImageComparison:
     basis: str
     differences: tuple[KeyDifference, ...]
     difference_count: int
+    has_base: bool = True
 
 
 @dataclass(frozen=True, slots=True)
