@@ -175,8 +175,8 @@ class Puller:
 
     def _begin(self, below: int) -> bool:
         """The first batches of an empty log: from offset 0 where no snapshot is in the way, else
-        from where the leader's log begins, or from the newest snapshot's end. False where nothing
-        has come after that yet.
+        from where the leader's log begins, or from the newest snapshot's end, where it begins
+        there. False where nothing has come after that yet.
         """
         snapshots = self.folder.snapshots()
         answer = self.leader.fetch(0, 0)
@@ -184,7 +184,10 @@ class Puller:
             batches = self._batches(answer, None, below)
         else:
             newest = snapshots[-1] if snapshots else answer.snapshot
-            batches = None if self.newest_only else self._from_log_start(answer, below)
+            is_covered = newest.end_offset > answer.log_start_offset
+            batches = None
+            if is_covered and not self.newest_only:
+                batches = self._from_log_start(answer, below)
             if batches is None:
                 batches = self._from(newest.end_offset, newest.epoch, below)
         if batches is not None:

@@ -612,6 +612,26 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
     assert b"".join(one.read_bytes() for one in sorted(out.rglob("*.log.deleted"))) == kept
 
 
+def test_a_log_that_begins_with_an_epoch_of_its_own(tmp_path: Path) -> None:
+    """The leader's log begins at its only snapshot, whose epoch has ended there, with one record."""
+    later = tmp_path / "later"
+    shutil.copytree(SOURCE, later)
+    for one in (later / PARTITION).iterdir():
+        if one.name.startswith(("00000000000000000000", "00000000000000000038")):
+            one.unlink()
+    snapshot = later / PARTITION / "00000000000000000098-0000000002.checkpoint"
+    snapshot.rename(snapshot.with_name("00000000000000000097-0000000001.checkpoint"))
+    segment = later / PARTITION / "00000000000000000070.log"
+    segment.rename(segment.with_name("00000000000000000097.log"))
+    segment = segment.with_name("00000000000000000097.log")
+    segment.write_bytes(log_bytes(later, 97))
+    out = tmp_path / "out"
+    with serving(FakeController(later, epoch=2)) as address:
+        pull_once(address, out)
+    assert ends(out) == (97, ends(SOURCE)[1])
+    assert_same_bytes(out, later)
+
+
 # --- What the audit makes of it ---------------------------------------------------------------
 
 
