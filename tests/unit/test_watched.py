@@ -136,23 +136,26 @@ def test_junit_fails_where_the_command_does() -> None:
         row("odd", "warning", "failed", "another"),
         row("broken", "info", "errored"),
         row("blind", "critical", "skipped"),
-        row("half", "critical", "passed"),
+        row("batch_crc_valid", "critical", "passed"),
+        row("voter_holds_committed_data", "info", "failed"),
         row("good", "critical", "passed"),
     ]
-    watched = judged(rows, [["half", "a voter was not copied"]])
+    gaps = ["batch_crc_valid", "voter_holds_committed_data"]
+    watched = judged(rows, [[one, "a voter was not copied"] for one in gaps])
 
     def results(fail_on: str, strict: bool = False) -> dict[str, list[type]]:
         (suite,) = JUnitXml.fromstring(junit_xml(watched, "x\x00y", fail_on, strict))
         assert suite.name == "x\ufffdy"
         counted = [type(one) for case in suite for one in case.result]
-        assert (suite.tests, suite.failures) == (6, counted.count(Failure))
+        assert (suite.tests, suite.failures) == (7, counted.count(Failure))
         return {case.name: [type(one) for one in case.result] for case in suite if case.result}
 
     usual = {"broken": [Error], "blind": [Skipped]}
     assert results("never") == results("never", strict=True) == usual
     assert results("critical") == usual | {"bad": [Failure]}
     assert results("warning") == usual | {"bad": [Failure], "odd": [Failure]}
-    assert results("critical", strict=True) == usual | {"bad": [Failure], "half": [Failure]}
+    failed = {name: [Failure] for name in ("bad", *gaps)}
+    assert results("critical", strict=True) == usual | failed
 
 
 def test_a_quorum_of_which_nothing_is_known() -> None:
