@@ -20,6 +20,7 @@ from kraftlog.report.junit import junit_xml
 from kraftlog.report.watched import Watched
 from kraftlog.tables import whole
 from tests.bare import ROOT
+from tests.golden.cases import PARTITION
 
 QUORUM = str(ROOT / "examples" / "quorum")
 Samples = dict[tuple[str, ...], float]
@@ -86,6 +87,37 @@ def test_metrics_of_each_replica(told: Path) -> None:
     assert found["kraftlog_snapshot_end_offset"][controller] == 0
     assert 1_795_222_500 < found["kraftlog_snapshot_timestamp_seconds"][controller] < newest[behind]
     assert ("11", "11", "observer") not in found["kraftlog_snapshot_timestamp_seconds"]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """The example, where the last batch of 1 has a wild time, and no batch of 2 is sound."""
+    shutil.copytree(QUORUM, tmp_path / "in")
+    one, two = (tmp_path / "in" / node / PARTITION / f"{0:020d}.log" for node in "12")
+    held = bytearray(one.read_bytes())
+    at = 0
+    while at + 12 + (size := int.from_bytes(held[at + 8 : at + 12])) < len(held):
+        at += 12 + size
+    held[at + 35 : at + 43] = (253_402_300_000_000).to_bytes(8)
+    one.write_bytes(held)
+    begin = two.read_bytes()
+    two.write_bytes(
+        begin[:60] + bytes([begin[60] ^ 1]) + begin[61 : 12 + int.from_bytes(begin[8:12])]
+    )
+    return tmp_path / "in"
+
+
+def test_a_lake_tells_monitoring_what_files_do(damaged: Path, tmp_path: Path) -> None:
+    """An audit is enough, without the measures of a run; damaged bytes are not believed."""
+    told = []
+    for name, more in (("files", []), ("lake", ["--lake", str(tmp_path / "lake")])):
+        path = tmp_path / f"{name}.prom"
+        main(["audit", "--input", str(damaged), "--metrics-file", str(path), *more])
+        told.append(parsed(path.read_text()))
+        del told[-1]["kraftlog_audit_timestamp_seconds"]
+    files, lake = told
+    assert "kraftlog_snapshot_timestamp_seconds" in files
+    assert lake == files
 
 
 def test_any_name_is_a_label(tmp_path: Path) -> None:
