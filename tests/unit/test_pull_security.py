@@ -199,6 +199,42 @@ def test_a_token_of_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
         source()
 
 
+def endpoint(answer: bytes, asked: list[bytes]) -> str:
+    """The URL of a server that gives one answer, whatever is asked."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, suppress(OSError):
+            while True:
+                accepted, _ = listener.accept()
+                with accepted:
+                    asked.append(accepted.recv(1 << 16))
+                    accepted.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+
+
+def token_of(url: str) -> str:
+    named = {"sasl.oauthbearer.token.endpoint.url": url}
+    return token_source(named, {"clientId": "id", "clientSecret": "secret"})()
+
+
+def test_a_clients_secret_goes_where_it_is_sent_and_no_further() -> None:
+    other: list[bytes] = []
+    url = endpoint(b'HTTP/1.0 200 OK\r\n\r\n{"access_token":"x"}', other)
+    assert token_of(url) == "x"
+    moved = endpoint(f"HTTP/1.0 302 Found\r\nLocation: {url}\r\n\r\n".encode(), [])
+    with pytest.raises(PullError, match="it answers 302"):
+        token_of(moved)
+    assert len(other) == 1
+
+
+def test_an_endpoint_that_speaks_no_http() -> None:
+    with pytest.raises(PullError, match="its answer is not HTTP"):
+        token_of(endpoint(b"SSH-2.0-x\r\n\r\n", []))
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
