@@ -20,7 +20,7 @@ from kraftlog.report.junit import junit_xml
 from kraftlog.report.watched import Watched
 from kraftlog.tables import whole
 from tests.bare import ROOT
-from tests.golden.cases import PARTITION
+from tests.golden.cases import PARTITION, Replica
 
 QUORUM = str(ROOT / "examples" / "quorum")
 Samples = dict[tuple[str, ...], float]
@@ -118,6 +118,17 @@ def test_a_lake_tells_monitoring_what_files_do(damaged: Path, tmp_path: Path) ->
     files, lake = told
     assert "kraftlog_snapshot_timestamp_seconds" in files
     assert lake == files
+
+
+def test_nobody_is_behind_a_copy_of_another_cluster(tmp_path: Path) -> None:
+    copies = tmp_path / "in"
+    shutil.copytree(QUORUM, copies)
+    shutil.copytree(Replica("lagging", "11").folder, copies / "theirs")
+    main(["audit", "--input", str(copies), "--metrics-file", str(tmp_path / "a.prom")])
+    found = parsed((tmp_path / "a.prom").read_text())
+    assert found["kraftlog_log_end_offset"]["11", "theirs", "unknown"] > 362
+    lags = {label: lag for (_, label, _), lag in found["kraftlog_lag_offsets"].items()}
+    assert lags == {"1": 0, "2": 119, "3": 0, "11": 0, "12": 120}
 
 
 def test_any_name_is_a_label(tmp_path: Path) -> None:
