@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import UsageError
-from kraftlog.pull.address import Address, PullError
+from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.connection import Connection
 from kraftlog.pull.security import Security, jaas_options, read_security, security_of
 from kraftlog.pull.tokens import token_source
@@ -233,6 +233,14 @@ def test_a_clients_secret_goes_where_it_is_sent_and_no_further() -> None:
 def test_an_endpoint_that_speaks_no_http() -> None:
     with pytest.raises(PullError, match="its answer is not HTTP"):
         token_of(endpoint(b"SSH-2.0-x\r\n\r\n", []))
+
+
+@pytest.mark.parametrize("properties", [{}, sasl(f'{PLAIN} username="u" password="p";')])
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_host_that_no_name_server_takes(host: str, properties: dict[str, str]) -> None:
+    """That says nothing of credentials."""
+    with pytest.raises(Unreachable, match=": there is no host of this name"):
+        Connection(Address(host, 9093), security_of(properties))
 
 
 @pytest.mark.parametrize(
