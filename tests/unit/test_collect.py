@@ -136,6 +136,10 @@ def test_two_copies_of_one_name_are_refused() -> None:
     sources = [ssh_source("c1.a:/data"), ssh_source("c1.b:/data")]
     with pytest.raises(UsageError, match="two copies would be called c1"):
         list(copy_script(sources, "copies"))
+    live = [ssh_source("live=c1:/data")]
+    assert list(copy_script(live, "copies"))
+    with pytest.raises(UsageError, match="two copies would be called live"):
+        list(copy_script(live, "copies", "c1:9093"))
 
 
 # --- What has come ----------------------------------------------------------------------------
