@@ -67,7 +67,7 @@ def _tell_other_limits(run: Run) -> None:
 def _write(
     run: Run, result: AuditResult, restart: list[Row], settings: list[Row], told: Told | None
 ) -> None:
-    findings = [_finding_row(one.as_row()) for one in result.findings]
+    findings = [one.as_row() for one in result.findings]
     results = [
         asdict(one)
         | {
@@ -78,7 +78,8 @@ def _write(
     ]
     verdicts = [_verdict_row(result, findings, results)]
     plan = [{**one, "lost": _text(one["lost"])} for one in restart]
-    told_of_all = (findings, verdicts, settings, plan, judged_rows(told), results)
+    texts = map(_finding_row, findings)
+    told_of_all = (texts, verdicts, settings, plan, judged_rows(told), results)
     for spec, rows in zip(_TABLES, told_of_all, strict=True):
         run.lake.write(spec, of_run(spec, rows, run.run_id), run.number)
 
