@@ -8,9 +8,9 @@ from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.command import add_format, add_input, command
+from kraftlog.commands.command import add_format, add_input, command, options_of
 from kraftlog.commands.values import add_conf
-from kraftlog.config import Options, ValueSource, load_options
+from kraftlog.config import Options, ValueSource
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -195,7 +195,7 @@ def _of_replicas(parser: argparse.ArgumentParser) -> None:
     examples="kraftlog replicas --input replicas/",
 )
 def _replicas(chosen: argparse.Namespace) -> int:
-    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    options = options_of(chosen)
     quorum = collected(options.input, options)
     rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
     print_rows(rows, chosen.format)
