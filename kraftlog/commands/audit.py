@@ -8,9 +8,9 @@ from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.command import add_format, add_input, command
+from kraftlog.commands.command import add_format, add_input, command, options_of
 from kraftlog.commands.values import add_conf
-from kraftlog.config import Options, ValueSource, load_options
+from kraftlog.config import Options, ValueSource
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -103,26 +103,16 @@ def _told(page: str | None, code: int) -> int:
 
 def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
+    from kraftlog.pipeline.audit import recorded
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
     from kraftlog.pipeline.steps import audit_through_lake
-    from kraftlog.report.from_lake import (
-        recorded_restart,
-        recorded_rows,
-        recorded_settings,
-        recorded_verdict,
-    )
 
     run, code = audit_through_lake(starter("kraftlog audit", options), options)
     lake, run_id = run.lake, run.run_id
-    rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
-    restart = list(recorded_restart(lake, run_id))
-    _print(
-        Judged(rows, verdict, code, restart=restart, settings=recorded_settings(lake, run_id)),
-        form,
-        _named(options.input or run.row["inputs"]),
-    )
-    watch_lake(options, lake, run_id, code)
+    judged = recorded(lake, run_id, code)
+    _print(judged, form, _named(options.input or run.row["inputs"]))
+    watch_lake(options, lake, run_id, judged)
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:
@@ -195,7 +185,7 @@ def _of_replicas(parser: argparse.ArgumentParser) -> None:
     examples="kraftlog replicas --input replicas/",
 )
 def _replicas(chosen: argparse.Namespace) -> int:
-    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    options = options_of(chosen)
     quorum = collected(options.input, options)
     rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
     print_rows(rows, chosen.format)

@@ -107,6 +107,8 @@ def _of_lake(chosen: argparse.Namespace) -> Iterator[Row]:
 
 
 def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
+    if chosen.run is not None or chosen.since is not None:
+        raise UsageError("--run and --since are runs of --lake; offsets are --from and --to")
     if chosen.first is None or chosen.end is None or chosen.first >= chosen.end:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
     options = load_options({"input": chosen.input})

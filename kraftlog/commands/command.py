@@ -13,6 +13,8 @@ from textwrap import dedent, indent
 from types import ModuleType
 from typing import Any
 
+from kraftlog.config import Options, load_options
+
 Arguments = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace], int]
 DESCRIBE_HELP = "saved output of kafka-metadata-quorum describe"
@@ -124,6 +126,11 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add_roots(parser, required=True)
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)
+
+
+def options_of(chosen: argparse.Namespace) -> Options:
+    """The options that the arguments of `add_input` name."""
+    return load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from kraftlog.commands.values import at_least
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link
 
 _ROUND_TRIP_MS = 100
@@ -41,13 +42,6 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="fetch timeout of the follower: controller.quorum.fetch.timeout.ms",
     )
-
-
-def at_least(least: int, text: str) -> int:
-    """A whole number of an argument; raises ArgumentTypeError for anything else."""
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
-    return int(text)
 
 
 def links_of(bandwidth: int | None, round_trip_ms: int | None) -> tuple[Link, ...]:

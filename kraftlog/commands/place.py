@@ -86,7 +86,7 @@ def path_and_place(text: str) -> tuple[str, Place]:
     path, at, place = text.rpartition("@")
     if not at or not place or Path(text).exists():
         return text, Place()
-    if place == COMMITTED or place.isdigit():
+    if place == COMMITTED or place.isdecimal():
         return path, Place(_offset(place))
     try:
         return path, Place(None, time_ms(place))

@@ -10,9 +10,9 @@ from typing import Any
 
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
-from kraftlog.commands.command import add_input, command, family
+from kraftlog.commands.command import add_input, command, family, options_of
 from kraftlog.commands.link import add_link, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of
+from kraftlog.commands.plan_input import add_dialect, fault_rows
 from kraftlog.errors import InputError
 from kraftlog.plain import tell
 from kraftlog.quorum.history import FileRecords

@@ -10,9 +10,9 @@ from typing import Any
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
 from kraftlog.audit.triage import replicas_text
-from kraftlog.commands.command import add_input, command
-from kraftlog.commands.link import at_least
-from kraftlog.commands.plan_input import fault_rows, options_of
+from kraftlog.commands.command import add_input, command, options_of
+from kraftlog.commands.plan_input import fault_rows
+from kraftlog.commands.values import at_least
 from kraftlog.plain import counted, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records

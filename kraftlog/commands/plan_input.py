@@ -1,7 +1,7 @@
-"""What all plans share on the command line: their input, and the rows of what could
-not be read.
+"""What all plans share on the command line: whose rules they follow, and the rows of what could not
+be read.
 
-In: parsed arguments. Out: options, rows with `fault`. No Spark.
+In: a parser, or a quorum. Out: rows with `fault`. No Spark.
 """
 
 import argparse
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.config import Options, load_options
 from kraftlog.decode.listing import fault_row
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence
@@ -28,11 +27,6 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
         default=str(Dialect.SHIPPED),
         help="whose rules: KIP-630 in version 19, KIP-630 as adopted, or those of Kafka itself (default)",
     )
-
-
-def options_of(chosen: argparse.Namespace) -> Options:
-    """The options of a plan's arguments."""
-    return load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
 
 
 def fault_rows(quorum: Quorum) -> Iterator[Row]:

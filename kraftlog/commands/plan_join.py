@@ -7,9 +7,10 @@ import argparse
 from functools import partial
 from typing import Any, NamedTuple
 
-from kraftlog.commands.command import add_input, command
-from kraftlog.commands.link import add_link, at_least, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows, options_of
+from kraftlog.commands.command import add_input, command, options_of
+from kraftlog.commands.link import add_link, links_of
+from kraftlog.commands.plan_input import add_dialect, fault_rows
+from kraftlog.commands.values import at_least
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.joining import (

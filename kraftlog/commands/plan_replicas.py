@@ -7,10 +7,12 @@ In: parsed arguments. Out: rows on stdout, notes on stderr. No Spark.
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
 from kraftlog.commands.plan_input import fault_rows
+from kraftlog.commands.values import at_least
 from kraftlog.config import Options, load_options
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
@@ -43,6 +45,7 @@ from kraftlog.simulate.staleness import MAX_WAIT_MS, staleness_rows, watermark_r
 from kraftlog.simulate.traffic import (
     BY_TOPIC,
     EVEN,
+    MOST,
     PRICE_PER_GB,
     Traffic,
     by_topic,
@@ -103,7 +106,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--serves",
-        type=int,
+        type=partial(at_least, 0),
         metavar="OFFSET",
         help="instead: whether each metadata replica would serve this offset, and what its reader then does",
     )
@@ -131,7 +134,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-wait-ms",
-        type=int,
+        type=partial(at_least, 0),
         default=MAX_WAIT_MS,
         metavar="N",
         help="replica.fetch.max.wait.ms of --watermark",
@@ -139,10 +142,13 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
 
 
 def _amount(text: str) -> float:
-    """A number that is not below 0."""
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not an amount")
+    """A number that is not below 0; raises ArgumentTypeError for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount")
     return value
 
 

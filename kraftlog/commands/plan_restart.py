@@ -11,8 +11,8 @@ from typing import Any
 from kraftlog.audit.loss_words import UNKNOWN, loss_rows, lost_words
 from kraftlog.audit.losses import losses_of, lost_fields
 from kraftlog.audit.run import audit_of
-from kraftlog.commands.command import add_input, command
-from kraftlog.commands.plan_input import fault_rows, options_of
+from kraftlog.commands.command import add_input, command, options_of
+from kraftlog.commands.plan_input import fault_rows
 from kraftlog.pipeline.judge import replayed
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import local_path
+from kraftlog.commands.values import at_least, local_path
 from kraftlog.parts import require
 from kraftlog.plain import offsets_are, tell
 from kraftlog.pull.address import Unreachable, read_addresses
@@ -56,7 +56,7 @@ def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = Fal
     )
     parser.add_argument(
         "--max-bytes-per-second",
-        type=_count,
+        type=partial(at_least, 1),
         metavar="N",
         help="pull no faster than this on average",
     )
@@ -150,9 +150,3 @@ def _summary(folder: PulledFolder, described: Description) -> None:
     tell(
         f"{held}, from leader {leader.node_id} of epoch {leader.epoch}; below offset {mark} all is committed{rest}"
     )
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
-    return int(text)

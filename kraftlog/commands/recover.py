@@ -5,9 +5,8 @@ only.
 import argparse
 import json
 
-from kraftlog.commands.command import add_input, command
+from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.values import local_path
-from kraftlog.config import load_options
 from kraftlog.errors import InputError
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
@@ -56,7 +55,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 )
 def _recover(chosen: argparse.Namespace) -> int:
     voters = voters_of(chosen.voters)
-    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    options = options_of(chosen)
     roots = list(options.input)
     with waiting("recover"):
         quorum = collected(roots, options)

@@ -7,8 +7,7 @@ rebuild on stderr, exit code 0.
 import argparse
 from dataclasses import asdict
 
-from kraftlog.commands.command import add_input, command
-from kraftlog.config import load_options
+from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.plain import tell
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.restorable import lost_everywhere, restorable
@@ -49,7 +48,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     note="Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.",
 )
 def _restorable(chosen: argparse.Namespace) -> int:
-    options = load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    options = options_of(chosen)
     quorum = collected(options.input, options)
     if chosen.best:
         print_rows(restore_rows(quorum), chosen.format)

@@ -1,4 +1,4 @@
-"""Values on the command line: paths of this machine, the file of options, times, record types."""
+"""Values on the command line: paths of this machine, the file of options, numbers, times, types."""
 
 import argparse
 import difflib
@@ -12,6 +12,9 @@ from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_
 
 _UNKNOWN = re.compile(r"(UNKNOWN|UNKNOWN_CONTROL|FRAME_VERSION)_\d+")
 """What records of types that we do not know are called."""
+
+
+_MS = re.compile(r"-?[0-9]{1,18}")
 
 
 def local_path(text: str) -> Path:
@@ -30,13 +33,20 @@ def add_conf(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
 
 
+def at_least(least: int, text: str) -> int:
+    """A whole number of an argument; raises ArgumentTypeError for anything else."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+    return int(text)
+
+
 def time_ms(text: str | None) -> int | None:
     """Milliseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of a plain
     number.
     """
     if text is None:
         return None
-    if text.lstrip("-").isdigit():
+    if _MS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -49,20 +49,27 @@ def events_of(versions: Iterable[Mapping[str, Any]]) -> list[BrokerEvent]:
     of `brokers`, in offset order.
     """
     before: dict[int, Mapping[str, Any]] = {}
-    found = []
+    found: list[BrokerEvent] = []
     for row in sorted(versions, key=lambda one: one["valid_from_offset"]):
         broker, offset = row["broker_id"], row["record_offset"]
+        if broker in before:
+            found += _unregistered(before[broker], row["valid_from_offset"])
         if offset is not None:
             found += [
                 BrokerEvent(offset, broker, kind, row["record_type"])
                 for kind in _kinds(before.get(broker), row)
             ]
         before[broker] = row
-    for broker, row in before.items():
-        if row["valid_to_offset"] is not None:
-            offset = row["valid_to_offset"] - 1
-            found.append(BrokerEvent(offset, broker, "unregistered", "UNREGISTER_BROKER_RECORD"))
+    for row in before.values():
+        found += _unregistered(row, None)
     return sorted(found, key=lambda one: one.offset)
+
+
+def _unregistered(row: Mapping[str, Any], next_from: int | None) -> Iterator[BrokerEvent]:
+    """Where a version ends, and the broker's next one does not begin there."""
+    end = row["valid_to_offset"]
+    if end is not None and end != next_from:
+        yield BrokerEvent(end - 1, row["broker_id"], "unregistered", "UNREGISTER_BROKER_RECORD")
 
 
 def _kinds(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:

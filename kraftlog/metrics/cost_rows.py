@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kraftlog.metrics.read_costs import compaction_reads, snapshot_reads, written_bytes
+from kraftlog.metrics.read_costs import compaction_reads
 from kraftlog.metrics.sizes import (
     FENCE_BROKER_FIELDS,
     ISR_CHANGE_FIELDS,
@@ -131,9 +131,9 @@ def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Figure]:
         return
     compaction = compaction_reads(state, rate)
     for measure, value, unit in (
-        ("snapshot reads", snapshot_reads(rate).total_rate, "bytes/s"),
+        ("snapshot reads", rate, "bytes/s"),
         ("compaction reads to apply", compaction.apply_rate, "bytes/s"),
-        ("compaction reads to map keys", compaction.map_rate, "bytes/s"),
+        ("compaction reads to map keys", compaction.apply_rate, "bytes/s"),
         ("compaction reads to copy", compaction.copy_rate, "bytes/s"),
         ("bytes until a compaction", compaction.dirty_bytes, "bytes"),
         ("time until a compaction", compaction.interval_seconds, "seconds"),
@@ -142,9 +142,9 @@ def _reads(scenario: str, state: float, rate: float | None) -> Iterator[Figure]:
 
 
 def _writes(found: Measured) -> Iterator[Figure]:
-    compacted = written_bytes(found.state_bytes, found.tombstone_bytes)
+    compacted = found.state_bytes + found.tombstone_bytes
     for measure, value, unit, source in (
-        ("snapshot writes", written_bytes(found.snapshot_bytes), "bytes", LOADING),
+        ("snapshot writes", found.snapshot_bytes, "bytes", LOADING),
         ("compaction writes", compacted, "bytes", LOADING),
         ("of these, tombstones", found.tombstone_bytes, "bytes", LOADING),
         ("objects in a compacted log", found.compacted_objects, "objects", MOTIVATION),
@@ -156,8 +156,8 @@ def _writes(found: Measured) -> Iterator[Figure]:
 def _rejected(found: Measured) -> Iterator[Figure]:
     """Designs that were weighed and not taken."""
     appended = appended_snapshot_bytes(found.snapshot_bytes, found.replicas, 1)
-    cadence = found.snapshots_per_day
-    handover = None if cadence is None else handover_elections_per_day(cadence, found.voters)
+    # A single voter has nobody to hand over to.
+    handover = None if found.voters < 2 else found.snapshots_per_day
     yield Figure("snapshot in the log", MEASURED, "more bytes sent", appended, "bytes", REJECTED)
     yield Figure(
         "leader hands over to snapshot", MEASURED, "more elections", handover, "/day", REJECTED
@@ -172,10 +172,3 @@ def _rejected(found: Measured) -> Iterator[Figure]:
             yield Figure(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"
             )
-
-
-def handover_elections_per_day(snapshots_per_day: float, voters: int) -> float | None:
-    """Elections per day if a leader handed over before each snapshot of its own; None for a single
-    voter, which has nobody to hand over to.
-    """
-    return None if voters < 2 else snapshots_per_day

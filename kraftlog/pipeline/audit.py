@@ -14,11 +14,18 @@ from kraftlog.audit.run import ERRORED, AuditResult, audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.derive import of_run
+from kraftlog.pipeline.judge import Judged
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import Row, Run
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import THRESHOLDS
+from kraftlog.report.from_lake import (
+    recorded_restart,
+    recorded_rows,
+    recorded_settings,
+    recorded_verdict,
+)
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.lake import Lake
@@ -67,7 +74,7 @@ def _tell_other_limits(run: Run) -> None:
 def _write(
     run: Run, result: AuditResult, restart: list[Row], settings: list[Row], told: Told | None
 ) -> None:
-    findings = [_finding_row(one.as_row()) for one in result.findings]
+    findings = [one.as_row() for one in result.findings]
     results = [
         asdict(one)
         | {
@@ -78,7 +85,8 @@ def _write(
     ]
     verdicts = [_verdict_row(result, findings, results)]
     plan = [{**one, "lost": _text(one["lost"])} for one in restart]
-    told_of_all = (findings, verdicts, settings, plan, judged_rows(told), results)
+    texts = map(_finding_row, findings)
+    told_of_all = (texts, verdicts, settings, plan, judged_rows(told), results)
     for spec, rows in zip(_TABLES, told_of_all, strict=True):
         run.lake.write(spec, of_run(spec, rows, run.run_id), run.number)
 
@@ -95,6 +103,17 @@ def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row]) -
 
 def _finding_row(row: Row) -> Row:
     return {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
+
+
+def recorded(lake: Lake, run_id: str, exit_code: int) -> Judged:
+    """What the audit of a run says, as `judged_of` gives it."""
+    return Judged(
+        recorded_rows(lake, run_id),
+        recorded_verdict(lake, run_id),
+        exit_code,
+        restart=list(recorded_restart(lake, run_id)),
+        settings=recorded_settings(lake, run_id),
+    )
 
 
 def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.pipeline.audit import recorded
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark, lake_of, newest_run
 from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
@@ -46,7 +47,9 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     if audits:
         lake = lake_of(options)
         print_summary(lake, page_path(lake), is_new=outcome.is_new)
-        watch_lake(options, lake, newest_run(lake)["run_id"], outcome.exit_code)
+        if is_watched(options):
+            run_id = newest_run(lake)["run_id"]
+            watch_lake(options, lake, run_id, recorded(lake, run_id, outcome.exit_code))
     return outcome.exit_code
 
 

@@ -36,16 +36,10 @@ def watch_files(options: Options, quorum: Quorum, judged: Judged) -> None:
     _write(options, lambda: watched_in_files(quorum, judged.rows, verdict, judged.exit_code))
 
 
-def watch_lake(options: Options, lake: "Lake", run_id: str, exit_code: int) -> None:
+def watch_lake(options: Options, lake: "Lake", run_id: str, judged: Judged) -> None:
     """Of a lake's run."""
-
-    def watched() -> Watched:
-        from kraftlog.report.from_lake import recorded_rows, recorded_verdict
-
-        rows, verdict = recorded_rows(lake, run_id), recorded_verdict(lake, run_id)
-        return watched_in_lake(lake, run_id, rows, verdict, exit_code)
-
-    _write(options, watched)
+    verdict = judged.verdict or {}
+    _write(options, lambda: watched_in_lake(lake, run_id, judged.rows, verdict, judged.exit_code))
 
 
 def _write(options: Options, watch: Callable[[], Watched]) -> None:

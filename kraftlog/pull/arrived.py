@@ -5,7 +5,7 @@ looks at names, sizes and the small files only; whether the bytes are right is t
 """
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraftlog.errors import InputError
@@ -40,7 +40,7 @@ def arrived(out: Path) -> list[Arrived]:
         raise InputError(f"{out}: nothing has come")
     found = [_arrived(one) for one in folders]
     clusters = Counter(one.cluster_id for one in found if one.cluster_id)
-    nodes: dict[int, list[str]] = defaultdict(list)
+    nodes: dict[int | None, list[str]] = defaultdict(list)
     for one in found:
         if one.node_id is not None and one.node_id >= 0:
             nodes[one.node_id].append(one.copy)
@@ -51,10 +51,12 @@ def _arrived(folder: Path) -> Arrived:
     if not (folder / names.LOG_FOLDER).is_dir():
         why = f"{names.LOG_FOLDER} has not come: is this the folder that holds it on the node?"
         return Arrived(folder.name, None, None, 0, 0, None, why)
-    (replica,) = find_replicas([str(folder)])
+    replica, *others = sorted(find_replicas([str(folder)]), key=lambda one: len(one.folder))
     logs = [one for one in replica.files if one.kind == names.LOG]
     snapshots = [one.name for one in replica.files if one.kind == names.CHECKPOINT]
     node_id, cluster_id, problem = _identity(replica)
+    if others:
+        problem = f"{others[0].folder} is a second log below it: which one is the node's?"
     problem = problem or _missing(replica, node_id)
     size = sum(one.size_bytes for one in logs)
     newest = max(snapshots, default=None)
@@ -91,15 +93,23 @@ def _missing(replica: Replica, node_id: int | None) -> str | None:
     return None
 
 
-def _compared(one: Arrived, clusters: Counter[str], nodes: dict[int, list[str]]) -> Arrived:
+def _compared(one: Arrived, clusters: Counter[str], nodes: dict[int | None, list[str]]) -> Arrived:
     """What only shows beside the other copies."""
-    problem = one.problem
-    if problem is None and len(clusters) > 1:
-        usual = clusters.most_common(1)[0][0]
-        if one.cluster_id is not None and one.cluster_id != usual:
-            problem = f"it is of cluster {one.cluster_id}, most copies are of {usual}"
-    others = [name for name in nodes.get(one.node_id or -1, []) if name != one.copy]
-    if problem is None and one.node_id is not None and others:
+    problem = one.problem or _other_cluster(one.cluster_id, clusters)
+    others = [name for name in nodes.get(one.node_id, []) if name != one.copy]
+    if problem is None and others:
         problem = f"{', '.join(others)} is of the same node {one.node_id}"
-    values = (one.node_id, one.cluster_id, one.segment_count, one.log_size_bytes)
-    return Arrived(one.copy, *values, one.newest_snapshot, problem)
+    return replace(one, problem=problem)
+
+
+def _other_cluster(own: str | None, clusters: Counter[str]) -> str | None:
+    """Whether copies of another cluster are as many as those of a copy's own, or more."""
+    other, count = max(
+        ((name, count) for name, count in clusters.items() if name != own),
+        key=lambda one: one[1],
+        default=("", 0),
+    )
+    if own is None or count < clusters[own]:
+        return None
+    many = "as many" if count == clusters[own] else "more"
+    return f"it is of cluster {own}, {many} copies are of {other}"

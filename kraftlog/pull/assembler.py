@@ -19,7 +19,7 @@ from kraftlog.pull.files import rename
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.snapshot_server import Ask, Piece
+from kraftlog.simulate.snapshot_server import Piece
 from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 
 
@@ -54,10 +54,6 @@ class Assembler:
         if self.target.exists():
             return self.target
         return self._finish() if self.part.exists() and why_invalid(self.part) is None else None
-
-    def ask(self, max_bytes: int, leader_epoch: int, cluster_id: str | None = None) -> Ask:
-        """The next request; `max_bytes`: this node's controller.quorum.fetch.snapshot.max.bytes."""
-        return Ask(self.snapshot, self.position, max_bytes, leader_epoch, cluster_id)
 
     def take(self, piece: Piece) -> Path | None:
         """Add a piece; the finished file where it was the last one.
@@ -110,16 +106,15 @@ def why_invalid(part: Path) -> str | None:
     return SnapshotView(one.label, found, tuple(collector.contents)).why_incomplete
 
 
-def transfer(
-    assembler: Assembler, answer: Callable[[Ask], Piece], max_bytes: int, leader_epoch: int
-) -> Path:
-    """Ask until the snapshot is there; a file that is there already is not asked for.
+def transfer(assembler: Assembler, answer: Callable[[int], Piece]) -> Path:
+    """Ask for the piece at each position until the snapshot is there; a file that is there already
+    is not asked for.
 
     Raises AssemblyError as `Assembler.take` does, and for an empty answer that is not the last.
     """
     finished = assembler.resume()
     while finished is None:
-        piece = answer(assembler.ask(max_bytes, leader_epoch))
+        piece = answer(assembler.position)
         finished = assembler.take(piece)
         if finished is None and not piece.content:
             raise AssemblyError(f"{assembler.target.name}: an empty piece brings nothing new")

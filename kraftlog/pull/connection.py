@@ -135,7 +135,10 @@ class Connection:
             raise PullError(f"{self.address}: {why}; see the listener's protocol") from error
         if isinstance(error, errors.UnsupportedSaslMechanismError):
             raise PullError(f"{self.address}: it does not offer {security.mechanism}") from error
-        if isinstance(error, errors.SaslAuthenticationFailedError | ValueError):
+        is_odd = isinstance(error, ValueError) and not _is_no_host(error)
+        if isinstance(error, errors.SaslAuthenticationFailedError) or (
+            security.mechanism and is_odd
+        ):
             why = f"it refuses these credentials ({security.mechanism})"
             raise PullError(f"{self.address}: {why}; check the --command-config file") from error
         if isinstance(error, errors.IllegalSaslStateError):
@@ -156,11 +159,16 @@ def _reason(causes: list[BaseException]) -> str:
     text = " ".join(str(one) for one in causes)
     if "ECONNREFUSED" in text:
         return "nobody listens there (connection refused)"
-    if "DNS" in text:
+    if "DNS" in text or any(map(_is_no_host, causes)):
         return "there is no host of this name"
     if "socket disconnected" in text:
         return "it closed the connection; does this listener want another security.protocol?"
     return "no connection can be made"
+
+
+def _is_no_host(error: BaseException) -> bool:
+    """A name that no name server takes: an empty or too long part, which Python will not encode."""
+    return isinstance(error, UnicodeError) and not isinstance(error, UnicodeDecodeError)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -19,6 +19,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_\[][A-Za-z0-9_.:\]-]*")
 _POD = re.compile(r"(?:[a-z0-9][a-z0-9.-]*/)?[a-z0-9][a-z0-9.-]*")
 
+_LIVE = "live"
+"""What the copy of the running quorum is called."""
+
 _SOME = "2>/dev/null | tar -czf - -T -"
 STEPS = (
     (
@@ -101,7 +104,7 @@ def copy_script(
 
     Raises UsageError where two copies would get one name."""
     sources = list(sources)
-    names = [one.name for one in sources]
+    names = [one.name for one in sources] + ([_LIVE] if pull is not None else [])
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"two copies would be called {name}; name one as OTHER={name}…")
@@ -119,7 +122,7 @@ def copy_script(
     if pull is not None:
         yield ""
         yield "# What the quorum has committed meanwhile, and how far each of its nodes is"
-        words = ["kraftlog", "pull", "--bootstrap-controller", pull, "--out", f"{out}/live"]
+        words = ["kraftlog", "pull", "--bootstrap-controller", pull, "--out", f"{out}/{_LIVE}"]
         yield shlex.join(words)
     yield ""
     yield shlex.join(["kraftlog", "collect", "--out", out, "--check"])

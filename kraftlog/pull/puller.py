@@ -20,7 +20,8 @@ from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
-from kraftlog.simulate.snapshot_server import Ask, Piece
+from kraftlog.simulate.extent import SnapshotId
+from kraftlog.simulate.snapshot_server import Piece
 from kraftlog.wire import INT64
 
 ROUNDS = 10
@@ -102,7 +103,7 @@ class Puller:
             assembler = Assembler(self.folder.log, newest)
             is_resumed = assembler.position > 0
             try:
-                transfer(assembler, self._pieces_of_one_file(), 1, 0)
+                transfer(assembler, self._pieces_of_one_file(newest))
             except _SnapshotGone as gone:
                 problem = gone
                 self.folder.forget_parts()
@@ -120,27 +121,27 @@ class Puller:
             f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them faster than they come, raise the rate"
         )
 
-    def _pieces_of_one_file(self) -> Callable[[Ask], Piece]:
+    def _pieces_of_one_file(self, snapshot: SnapshotId) -> Callable[[int], Piece]:
         """Asks for pieces of a snapshot, all from one node's file: each node writes its own, and
         what holds the same records need not be the same bytes.
         """
         known: tuple[int, int] | None = None
 
-        def answer(ask: Ask) -> Piece:
+        def answer(position: int) -> Piece:
             nonlocal known
-            piece = self._piece(ask)
+            piece = self._piece(snapshot, position)
             found = self.leader.leader.node_id, piece.size_bytes
             if known not in (None, found):
-                raise _SnapshotGone(f"snapshot {ask.snapshot}: it is of another leader or size now")
+                raise _SnapshotGone(f"snapshot {snapshot}: it is of another leader or size now")
             known = found
             return piece
 
         return answer
 
-    def _piece(self, ask: Ask) -> Piece:
-        piece = self.leader.piece(ask.snapshot, ask.position)
+    def _piece(self, snapshot: SnapshotId, position: int) -> Piece:
+        piece = self.leader.piece(snapshot, position)
         if piece.error is not None:
-            raise _SnapshotGone(f"snapshot {ask.snapshot}: {piece.error}")
+            raise _SnapshotGone(f"snapshot {snapshot}: {piece.error}")
         if not 0 < piece.size_bytes <= FETCH_LIMIT_BYTES:
             raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
         return piece

@@ -12,10 +12,11 @@ import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPSHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kraftlog.errors import UsageError
 from kraftlog.pull.address import PullError, Unreachable
@@ -65,19 +66,27 @@ def _from_endpoint(url: str, client: str, secret: str, scope: str | None) -> str
     headers = {"Authorization": f"Basic {basic}", "Accept": "application/json"}
     request = Request(url, urlencode(form).encode(), headers)
     host = urlsplit(url).hostname or "the token endpoint"
-    opener = build_opener(HTTPSHandler(context=ssl.create_default_context()))
+    opener = build_opener(HTTPSHandler(context=ssl.create_default_context()), _NoRedirect)
     try:
         with opener.open(request, timeout=SECONDS) as answer:
             raw = answer.read(TOKEN_LIMIT_BYTES)
-    except OSError as error:  # urllib's errors are of this kind, too
+    except (OSError, HTTPException) as error:  # urllib's own errors are OSErrors
         status = getattr(error, "code", None)
-        why = f"it answers {status}" if status else "nobody answers there"
+        silent = "nobody answers there" if isinstance(error, OSError) else "its answer is not HTTP"
+        why = f"it answers {status}" if status else silent
         raise Unreachable(f"{host}: no token comes from {ENDPOINT}: {why}") from error
     try:
         found: Any = json.loads(raw)["access_token"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PullError(f"{host}: its answer holds no access_token") from error
     return _checked(found, host)
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The client's secret goes to the address that is named, wherever that one points to."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
 
 
 def _checked(token: Any, source: str) -> str:

@@ -126,9 +126,9 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
             offset = max(high for _, high in ranges)
             found.append(((_epoch_before(one, offset), offset), -order, one, offset))
     if not found:
-        what = "no state" if at is None else f"the state at {at}"
+        what = "no state" if at is None else f"no state at {at}"
         raise InputError(
-            f"{what} can be rebuilt from these copies; kraftlog restorable says which can"
+            f"{what} that the quorum can have committed can be rebuilt from these copies; kraftlog restorable says what each of them gives"
         )
     *_, best, offset = max(found, key=lambda one: one[:2])
     return best, offset

@@ -14,6 +14,7 @@ from kraftlog import __version__
 from kraftlog.audit.check import RANK
 from kraftlog.audit.verdict import Grade
 from kraftlog.plain import printable
+from kraftlog.report.view import offsets_behind
 from kraftlog.report.watched import Watched
 
 _RESULTS = ("passed", "failed", "errored", "skipped")
@@ -137,12 +138,11 @@ def _of_replicas(watched: Watched) -> Samples:
             labels = (row["replica"], "" if row["node_id"] is None else str(row["node_id"]))
             samples.setdefault(name, []).append(((*labels, row["role"] or ""), value))
 
-    furthest = max((one["log_end_offset"] or 0 for one in watched.replicas), default=0)
     for row in watched.replicas:
         label, snapshots = row["replica"], row["snapshots"] or []
         add("kraftlog_log_start_offset", row, row["log_start_offset"])
         add("kraftlog_log_end_offset", row, row["log_end_offset"])
-        add("kraftlog_lag_offsets", row, furthest - (row["log_end_offset"] or 0))
+        add("kraftlog_lag_offsets", row, offsets_behind(row, watched.replicas))
         add("kraftlog_leader_epoch", row, row["last_epoch"])
         add("kraftlog_newest_record_timestamp_seconds", row, _s(watched.newest_record_ms, label))
         add("kraftlog_snapshot_end_offset", row, max((one[0] for one in snapshots), default=None))

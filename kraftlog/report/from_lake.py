@@ -31,7 +31,7 @@ def page_of_lake(lake: Lake) -> PageData:
 
     Raises LakeError where the lake cannot be read."""
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
-    names = ("replicas", "epochs", "findings", "check_results", "snapshots", "contract_results")
+    names = ("replicas", "epochs", "check_results", "snapshots", "contract_results")
     tables = {name: tuple(lake.rows_of_run(name, run["run_id"])) for name in names}
     return PageData(
         version=run["kraftlog_version"],
@@ -41,7 +41,7 @@ def page_of_lake(lake: Lake) -> PageData:
         verdict=recorded_verdict(lake, run["run_id"]),
         replicas=tables["replicas"],
         epochs=tables["epochs"],
-        findings=tables["findings"],
+        findings=tuple(recorded_findings(lake, run["run_id"])),
         checks=tables["check_results"],
         snapshots=tables["snapshots"],
         loads=broker_loads(lake),
@@ -68,13 +68,19 @@ def recorded_settings(lake: Lake, run_id: str) -> list[Row]:
     ]
 
 
+_FINDING = [field.name for field in FINDINGS.schema if field.name != "run_id"]
+
+
+def recorded_findings(lake: Lake, run_id: str) -> list[Row]:
+    """The findings of a run, whose evidence the table holds as text."""
+    rows = lake.rows_of_run(FINDINGS.name, run_id, _FINDING)
+    return [{**row, "evidence": json.loads(row["evidence"])} for row in rows]
+
+
 def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
     """What `AuditResult.rows` gave in a run: its findings, then every check that did not fail."""
-    names = [field.name for field in FINDINGS.schema if field.name != "run_id"]
-    rows = []
-    for row in lake.rows_of_run(FINDINGS.name, run_id, names):
-        rows.append({**row, "evidence": json.loads(row["evidence"])})
-    nothing = dict.fromkeys(names)
+    rows = recorded_findings(lake, run_id)
+    nothing = dict.fromkeys(_FINDING)
     for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
         if row["result"] != "failed":
             known = {name: row[name] for name in ("check", "severity", "scope", "result")}

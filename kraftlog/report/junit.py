@@ -8,6 +8,7 @@ judge everything. Findings below that stand in the case's output; what was not j
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.plain import printable
 from kraftlog.report.watched import Watched
@@ -47,7 +48,12 @@ def _judge(case: ET.Element, rows: list[Row], gap: str | None, limit: int, stric
     if first["result"] == "failed" and rank <= limit:
         count = f"{len(rows)} findings" if len(rows) > 1 else printable(first["message"])
         ET.SubElement(case, "failure", type=first["severity"], message=count).text = told
-    elif strict and limit != _NEVER and gap is not None and first["severity"] == "critical":
+    elif (
+        strict
+        and limit != _NEVER
+        and gap is not None
+        and BY_NAME[first["check"]].severity == "critical"
+    ):
         message = f"not judged: {printable(gap)}"
         ET.SubElement(case, "failure", type="not judged", message=message).text = told
     elif first["result"] == "errored":

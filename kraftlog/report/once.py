@@ -4,9 +4,8 @@ In: findings as rows. Out: rows, of which one may stand for several (`same` hold
 Findings are equal where check, severity and words are, but for the name at their beginning.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kraftlog.plain import listed, sentence
@@ -65,9 +64,7 @@ def told_once(findings: Iterable[Row]) -> list[Row]:
 
 def who_of(row: Row) -> str | None:
     """What the finding calls the node that it is about."""
-    evidence = row["evidence"]
-    found: Mapping[str, Any] = json.loads(evidence) if isinstance(evidence, str) else evidence
-    who = found.get("who")
+    who = row["evidence"].get("who")
     return None if who is None else str(who)
 
 

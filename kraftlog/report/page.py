@@ -153,9 +153,6 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
 
 
 def _finding(row: Row) -> Row:
-    evidence = row["evidence"]
-    if isinstance(evidence, str):
-        evidence = json.loads(evidence)
     places = ("path", "position", "offset", "end_offset", "batch_leader_epoch", "other_replica")
     same = [one["replica"] for one in row["same"]]
     return {
@@ -164,7 +161,7 @@ def _finding(row: Row) -> Row:
             *((("equal findings of", ", ".join(map(str, same))),) if same else ()),
             *((name, row[name]) for name in places if row[name] is not None),
         ],
-        "evidence": [(name, _told(value)) for name, value in evidence.items()],
+        "evidence": [(name, _told(value)) for name, value in row["evidence"].items()],
     }
 
 

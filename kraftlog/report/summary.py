@@ -14,7 +14,12 @@ from rich.text import Text
 from kraftlog.plain import counted, printable
 from kraftlog.report.answer import answer_of
 from kraftlog.report.findings import print_answer, print_groups, print_verdict
-from kraftlog.report.from_lake import batches_read, recorded_restart, recorded_verdict
+from kraftlog.report.from_lake import (
+    batches_read,
+    recorded_findings,
+    recorded_restart,
+    recorded_verdict,
+)
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
@@ -35,27 +40,26 @@ def print_summary(
     earlier command has run it, and this one found nothing to read.
     """
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
-    tables = {
-        name: lake.rows_of_run(name, run["run_id"])
-        for name in ("replicas", "findings", "check_results")
-    }
+    replicas = lake.rows_of_run("replicas", run["run_id"])
+    results = lake.rows_of_run("check_results", run["run_id"])
+    findings = recorded_findings(lake, run["run_id"])
     console = console_on(out)
     verdict = recorded_verdict(lake, run["run_id"])
     restart = recorded_restart(lake, run["run_id"])
     console.print()
-    answer = answer_of(restart, verdict, tables["findings"])
+    answer = answer_of(restart, verdict, findings)
     print_answer(console, answer)
-    told = [answer.beside(one) for one in tables["findings"]]
+    told = [answer.beside(one) for one in findings]
     hidden = print_groups(console, told, _FINDINGS_SHOWN)
     if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
-    if tables["findings"]:
+    if findings:
         console.print()
     columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
-    console.print(_replica_table(tables["replicas"], columns))
-    console.print(_inventory(run, tables, is_new))
-    names = names_of(tables["replicas"], restart)
-    print_verdict(console, headline(verdict, tables["findings"], tables["check_results"], names))
+    console.print(_replica_table(replicas, columns))
+    console.print(_inventory(run, outcome_words(results, findings), is_new))
+    names = names_of(replicas, restart)
+    print_verdict(console, headline(verdict, findings, results, names))
     if page is not None:
         console.print(f"[dim]Page: {escape(page)}[/dim]")
     console.print(f"[dim]Delta tables: {escape(lake.root)}[/dim]")
@@ -97,8 +101,7 @@ def _committed(lower: int | None, upper: int | None) -> str | None:
     return str(lower) if upper == lower else f"{lower} … {upper}"
 
 
-def _inventory(run: Row, tables: dict[str, list[Row]], is_new: bool) -> str:
-    checks = outcome_words(tables["check_results"], tables["findings"])
+def _inventory(run: Row, checks: str, is_new: bool) -> str:
     return f"\n{_read(run) if is_new else _unread(run)}; checks: {checks or 'none yet'}\n"
 
 

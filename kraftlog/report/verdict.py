@@ -4,14 +4,13 @@ In: the verdict's row (`Verdict.as_row`), findings and results as rows. Out: tex
 word of comfort stands here without the proof that the verdict holds.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from kraftlog.plain import counted, listed, numbers, sentence, some
-from kraftlog.report.once import nodes_text
+from kraftlog.report.once import nodes_text, who_of
 
 Row = dict[str, Any]
 
@@ -48,7 +47,7 @@ def headline(
     if not by_severity["critical"] and others:
         parts.append(_warnings(others))
     told = [f"{sentence(part)}." for part in parts]
-    present = [_evidence(row) for row in findings if row["check"] == "voters_present"]
+    present = [row["evidence"] for row in findings if row["check"] == "voters_present"]
     return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
 
 
@@ -162,7 +161,7 @@ def _tails(findings: list[Row], known: Mapping[str, str]) -> list[str]:
     """One clause for each group of tails that begin at one offset; controllers first, in order."""
     groups: dict[tuple[int, bool], list[Row]] = defaultdict(list)
     for row in findings:
-        evidence = _evidence(row)
+        evidence = row["evidence"]
         if "truncation_offset" in evidence and "who" in evidence:
             proven = bool(evidence.get("is_proven_uncommitted"))
             groups[row["offset"], proven].append(row)
@@ -182,14 +181,7 @@ def _is_broker(row: Row, known: Mapping[str, str]) -> bool:
     return not _who(row, known).startswith("controller")
 
 
-def _evidence(finding: Row) -> Mapping[str, Any]:
-    evidence = finding["evidence"]
-    # A lake holds the evidence as text.
-    found: Mapping[str, Any] = json.loads(evidence) if isinstance(evidence, str) else evidence
-    return found
-
-
 def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
     label = finding["replica"]
-    return str(_evidence(finding).get("who") or names.get(label) or f"replica {label}")
+    return str(who_of(finding) or names.get(label) or f"replica {label}")

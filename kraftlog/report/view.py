@@ -149,8 +149,19 @@ def status_of(data: PageData, row: Row) -> tuple[str, str]:
             offsets = [one["offset"] for one in those if one["offset"] is not None]
             place = f", the first at offset {min(offsets):,}" if offsets else ""
             return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
-    furthest = max(one["log_end_offset"] or 0 for one in data.replicas)
-    behind = furthest - (row["log_end_offset"] or 0)
+    behind = offsets_behind(row, data.replicas)
+    if behind is None:
+        return "ok", "of another cluster"
     if not behind:
         return "ok", "no log goes further"
     return "ok", f"{counted(behind, 'offset')} behind the log that goes furthest"
+
+
+def offsets_behind(row: Row, replicas: Iterable[Row]) -> int | None:
+    """How far a log ends before the one of its quorum that goes furthest; None for a copy of another
+    cluster, of which nothing is known to be committed.
+    """
+    if row["committed_lower"] is None:
+        return None
+    ends = [one["log_end_offset"] or 0 for one in replicas if one["committed_lower"] is not None]
+    return max(ends) - (row["log_end_offset"] or 0)

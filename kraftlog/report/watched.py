@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from kraftlog.log.names import CHECKPOINT, LOG, classify
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
+from kraftlog.quorum.snapshots import HEADER
 
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
@@ -49,19 +51,34 @@ def watched_in_files(quorum: Quorum, rows: list[Row], verdict: Row, exit_code: i
 def watched_in_lake(
     lake: "Lake", run_id: str, rows: list[Row], verdict: Row, exit_code: int
 ) -> Watched:
-    """Of a lake's run."""
+    """Of a lake's run: it has the batches, the headers of snapshots, and which of these are whole."""
     replicas = lake.rows_of_run("replicas", run_id)
-    logs = lake.dataset("batches").to_table(
-        columns=["replica", "max_timestamp"], filter=pc.field("file_kind") == "log"
-    )
+    valid = lake.dataset("batches").filter(ds.field("crc_valid"))
+    logs = valid.to_table(["replica", "max_timestamp"], filter=ds.field("file_kind") == LOG)
     newest = logs.group_by("replica").aggregate([("max_timestamp", "max")]).to_pylist()
+    times = {one["replica"]: _ms(at) for one in newest if (at := one["max_timestamp_max"])}
+    headers = _headers(lake)
+    whole = {(row["replica"], *one) for row in replicas for one in row["snapshots"] or ()}
+    begins = valid.to_table(
+        ["replica", "path", "batch_id"],
+        filter=(ds.field("file_kind") == CHECKPOINT) & (ds.field("position") == 0),
+    )
     snapshots = dict[str, int]()
-    for row in lake.rows_of_run("snapshots", run_id) if lake.exists("snapshots") else ():
-        if row["complete"] and row["last_contained_log_timestamp"] is not None:
-            label, stamp = row["replica"], _ms(row["last_contained_log_timestamp"])
+    for row in begins.to_pylist():
+        name, label = classify(row["path"].rpartition("/")[2]), row["replica"]
+        if (label, name.end_offset, name.epoch) in whole and row["batch_id"] in headers:
+            stamp = headers[row["batch_id"]]
             snapshots[label] = max(stamp, snapshots.get(label, stamp))
-    times = {one["replica"]: _ms(one["max_timestamp_max"]) for one in newest}
     return Watched(rows, verdict, exit_code, replicas, times, _told(snapshots))
+
+
+def _headers(lake: "Lake") -> dict[str, int]:
+    """The time that the header of a snapshot tells, by its batch."""
+    found = lake.dataset("control_records").to_table(
+        ["batch_id", "snapshot_header"], filter=ds.field("type") == HEADER
+    )
+    told = {one["batch_id"]: one["snapshot_header"] for one in found.to_pylist()}
+    return {batch: one["last_contained_log_timestamp"] for batch, one in told.items() if one}
 
 
 def _told(stamps: dict[str, int]) -> dict[str, int]:

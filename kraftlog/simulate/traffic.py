@@ -18,6 +18,8 @@ GB = 1_000_000_000
 PRICE_PER_GB = 0.02
 """What large clouds ask for a gigabyte from zone to zone: a cent on either side."""
 DAYS_OF_MONTH = 30
+MOST = 1e24
+"""More bytes, or money, than there are: sums and products of such numbers are still numbers."""
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -88,10 +90,10 @@ def _rows(path: str) -> list[dict[str, str]]:
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
-            rows = list(reader)
+            columns, rows = reader.fieldnames, list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"the traffic file {path} cannot be read: {error}") from error
-    missing = {"topic", "bytes_per_day"} - set(reader.fieldnames or ())
+    missing = {"topic", "bytes_per_day"} - set(columns or ())
     if missing:
         raise UsageError(
             f"the traffic file {path} has no column {' and no column '.join(sorted(missing))}; its first line must name topic and bytes_per_day, and may name partition and rack"
@@ -104,7 +106,7 @@ def _size(path: str, number: int, text: str | None) -> float:
         size = float(text or "")
     except ValueError:
         size = -1
-    if not 0 <= size < float("inf"):
+    if not 0 <= size < MOST:
         raise UsageError(f"{path}, line {number}: bytes_per_day {text!r} is not a number of bytes")
     return size
 

@@ -6,6 +6,7 @@ file and no network by itself: what it reads comes through delta-rs and Arrow.
 """
 
 import base64
+import math
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -74,7 +75,9 @@ def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, bytes as base64, whole sums as whole numbers."""
+    """A value as JSON has it: times in ISO 8601, bytes as base64, whole sums as whole numbers; what
+    is no number of JSON's as text, as Spark writes it.
+    """
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -83,6 +86,8 @@ def _plain(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if value is None or isinstance(value, bool | int | float | str):

@@ -60,7 +60,7 @@ def test_any_chunks_and_crashes_make_the_same_bytes(
                 with one.part.open("r+b") as file:
                     file.truncate(random.randrange(one.position))
             limit = limits[min(asked, len(limits) - 1)]
-            found = one.take(leader.piece(one.ask(limit, 5), dialect))
+            found = one.take(leader.piece(Ask(ID, one.position, limit, 5), dialect))
             asked += 1
         assert found.read_bytes() == LIVE
         assert list(Path(folder).iterdir()) == [found]

@@ -152,6 +152,8 @@ def test_sql_prints_as_other_commands_do(runs: Runs, capsys: pytest.CaptureFixtu
     assert re.fullmatch(r"2026-11-21T00:5\d:\d\d\.\d+Z", row["t"])
     assert isinstance(row["n"], int)
     assert row["x"] is None
+    assert main(["sql", "SELECT 'nan'::DOUBLE AS a, [1.5, '-inf'::DOUBLE] AS b", *lake]) == 0
+    assert capsys.readouterr().out == '{"a":"NaN","b":[1.5,"-Infinity"]}\n'
     assert main(["sql", "SELECT name FROM features WHERE false", *lake]) == 0
     assert capsys.readouterr().out == ""
 

@@ -136,6 +136,8 @@ def test_traffic_of_a_file(tmp_path: Path) -> None:
         ("topic,bytes_per_day\nt,many\n", "traffic.csv, line 2: bytes_per_day 'many'"),
         ("topic,bytes_per_day\nt,-1\n", "line 2"),
         ("topic,bytes_per_day\nt,nan\n", "line 2"),
+        ("topic,bytes_per_day\nt,1e308\n", "line 2"),
+        ("", "no column bytes_per_day and no column topic"),
         ("topic,partition,bytes_per_day\nt,x,1\n", "traffic.csv, line 2: partition 'x'"),
         ("topic,bytes_per_day\nt\n", "line 2: bytes_per_day None"),
     ],
@@ -300,6 +302,23 @@ def test_what_a_reader_of_a_metadata_replica_does(capsys: pytest.CaptureFixture[
     assert reader("isolated", "1", *high) == ("reset_to_divergence", 176)
     assert reader("isolated", "1", *high, "--reset", "none") == ("raise_log_truncation", 176)
     assert reader("isolated", "12", "--serves", "180") == ("retry", 180)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--watermark", "--max-wait-ms", "-4"], "'-4' is not a whole number of 0 or more"),
+        (["--serves", "-3"], "'-3' is not a whole number of 0 or more"),
+        (["--bytes-per-day", "abc"], "'abc' is not an amount"),
+        (["--price-per-gb", "1e308"], "'1e308' is not an amount"),
+    ],
+)
+def test_numbers_that_say_nothing(
+    given: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "replicas", "--input", "x", *given])
+    assert says in capsys.readouterr().err
 
 
 def test_staleness_and_watermark_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,6 +136,10 @@ def test_two_copies_of_one_name_are_refused() -> None:
     sources = [ssh_source("c1.a:/data"), ssh_source("c1.b:/data")]
     with pytest.raises(UsageError, match="two copies would be called c1"):
         list(copy_script(sources, "copies"))
+    live = [ssh_source("live=c1:/data")]
+    assert list(copy_script(live, "copies"))
+    with pytest.raises(UsageError, match="two copies would be called live"):
+        list(copy_script(live, "copies", "c1:9093"))
 
 
 # --- What has come ----------------------------------------------------------------------------
@@ -186,6 +190,10 @@ def _of_another_cluster(copies: Path) -> None:
     meta.write_text("\n".join([*lines, "cluster.id=other"]) + "\n")
 
 
+def _with_a_second_log(copies: Path) -> None:
+    shutil.copytree(copies / "2" / PARTITION, copies / "2" / "a" / PARTITION)
+
+
 def _twice(copies: Path) -> None:
     shutil.copytree(copies / "2", copies / "2-again")
 
@@ -198,7 +206,8 @@ def _twice(copies: Path) -> None:
         (_without_segments, "no segment has come"),
         (_without_vote, "quorum-state has not come"),
         (_without_beginning, "its log begins at 500, and no snapshot that reaches it"),
-        (_of_another_cluster, "it is of cluster other"),
+        (_of_another_cluster, "it is of cluster other, more copies are of "),
+        (_with_a_second_log, f"2/a/{PARTITION} is a second log below it"),
         (_twice, "2-again is of the same node 2"),
     ],
 )
@@ -213,6 +222,28 @@ def test_what_is_missing_is_said(
     assert code == 1
     assert problem in str(problems["2"])
     assert [problems[one] for one in ("1", "3", "11")] == [None, None, None]
+
+
+def test_a_node_that_is_called_0_is_one_as_any_other(
+    copies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meta = copies / "2" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=2", "node.id=0"))
+    _twice(copies)
+    code, problems = check(copies, capsys)
+    assert (code, problems["2"]) == (1, "2-again is of the same node 0")
+
+
+def test_of_two_clusters_with_as_many_copies_none_is_the_right_one(
+    copies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _of_another_cluster(copies)
+    for one in ("1", "11"):
+        shutil.rmtree(copies / one)
+    code, problems = check(copies, capsys)
+    assert code == 1
+    assert str(problems["3"]).endswith(", as many copies are of other")
+    assert str(problems["2"]).startswith("it is of cluster other, as many copies are of ")
 
 
 def test_arguments_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

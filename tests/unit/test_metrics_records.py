@@ -155,6 +155,7 @@ def test_events_of_a_broker() -> None:
             version(1, 3, "REGISTER_BROKER_RECORD", True, False),
             version(3, 6, change, False, False),
             version(6, 9, change, False, True),
+            version(30, None, "REGISTER_BROKER_RECORD", True, False),
         ]
     )
     assert [(one.offset, one.kind) for one in found] == [
@@ -163,6 +164,7 @@ def test_events_of_a_broker() -> None:
         (6, "controlled_shutdown"),
         (9, "fenced"),
         (20, "unregistered"),
+        (30, "registered"),
     ]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import UsageError
-from kraftlog.pull.address import Address, PullError
+from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.connection import Connection
 from kraftlog.pull.security import Security, jaas_options, read_security, security_of
 from kraftlog.pull.tokens import token_source
@@ -197,6 +197,50 @@ def test_a_token_of_a_file_is_read_for_each_connection(tmp_path: Path) -> None:
     file.write_text("two\x01fields")
     with pytest.raises(Exception, match="not a token"):
         source()
+
+
+def endpoint(answer: bytes, asked: list[bytes]) -> str:
+    """The URL of a server that gives one answer, whatever is asked."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, suppress(OSError):
+            while True:
+                accepted, _ = listener.accept()
+                with accepted:
+                    asked.append(accepted.recv(1 << 16))
+                    accepted.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+
+
+def token_of(url: str) -> str:
+    named = {"sasl.oauthbearer.token.endpoint.url": url}
+    return token_source(named, {"clientId": "id", "clientSecret": "secret"})()
+
+
+def test_a_clients_secret_goes_where_it_is_sent_and_no_further() -> None:
+    other: list[bytes] = []
+    url = endpoint(b'HTTP/1.0 200 OK\r\n\r\n{"access_token":"x"}', other)
+    assert token_of(url) == "x"
+    moved = endpoint(f"HTTP/1.0 302 Found\r\nLocation: {url}\r\n\r\n".encode(), [])
+    with pytest.raises(PullError, match="it answers 302"):
+        token_of(moved)
+    assert len(other) == 1
+
+
+def test_an_endpoint_that_speaks_no_http() -> None:
+    with pytest.raises(PullError, match="its answer is not HTTP"):
+        token_of(endpoint(b"SSH-2.0-x\r\n\r\n", []))
+
+
+@pytest.mark.parametrize("properties", [{}, sasl(f'{PLAIN} username="u" password="p";')])
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_host_that_no_name_server_takes(host: str, properties: dict[str, str]) -> None:
+    """That says nothing of credentials."""
+    with pytest.raises(Unreachable, match=": there is no host of this name"):
+        Connection(Address(host, 9093), security_of(properties))
 
 
 @pytest.mark.parametrize(

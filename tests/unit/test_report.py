@@ -17,6 +17,7 @@ from kraftlog.report.churn_charts import elections
 from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
+from kraftlog.report.view import status_of
 from kraftlog.report.windows import whole, zooms
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -457,6 +458,14 @@ def test_a_page_of_nothing_is_a_page() -> None:
     reader = read(render_page(page([])))
     assert len(reader.named("h1")) == 1
     assert not reader.marks("replica")
+
+
+def test_a_copy_of_another_cluster_is_ahead_of_nobody() -> None:
+    theirs = replica("theirs", 7, 900, committed_lower=None)
+    data = page([replica("1", 1, 12), replica("2", 2, 10), theirs])
+    assert [status_of(data, one)[1] for one in data.replicas] == [
+        "no log goes further", "2 offsets behind the log that goes furthest", "of another cluster",
+    ]  # fmt: skip
 
 
 # --- long axes, many replicas ------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -130,36 +131,38 @@ def live() -> Leader:
     return Leader({ID: Memory(LIVE.read_bytes())}, 5, "c")
 
 
+def pieces(leader: Leader, max_bytes: int) -> Callable[[int], Piece]:
+    return lambda position: leader.piece(ask(position, max_bytes))
+
+
 @pytest.mark.parametrize("dialect", Dialect)
 @pytest.mark.parametrize("max_bytes", [701, 1 << 20])
 def test_a_snapshot_arrives_whole(tmp_path: Path, dialect: Dialect, max_bytes: int) -> None:
-    asked: list[Ask] = []
+    asked: list[int] = []
 
-    def answer(request: Ask) -> Piece:
-        asked.append(request)
-        return live().piece(request, dialect)
+    def answer(position: int) -> Piece:
+        asked.append(position)
+        return live().piece(ask(position, max_bytes), dialect)
 
     folder = tmp_path / "new" / "folder"
-    found = transfer(Assembler(folder, ID), answer, max_bytes, 5)
+    found = transfer(Assembler(folder, ID), answer)
     assert found.name == LIVE.name
     assert found.read_bytes() == LIVE.read_bytes()
     assert [path.name for path in folder.iterdir()] == [LIVE.name]
     assert found.stat().st_mode & 0o077 == 0
-    # KIP-1219: the setting is what every request asks for, from where the last one ended.
-    assert {one.max_bytes for one in asked} == {max_bytes}
-    assert [one.position for one in asked] == list(range(0, LIVE.stat().st_size, max_bytes))
+    assert asked == list(range(0, LIVE.stat().st_size, max_bytes))
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_snapshot_arrives_over_the_wire(tmp_path: Path, version: int) -> None:
     """KIP-630 "FetchSnapshot": nothing but the bytes of Kafka's messages goes between the two."""
 
-    def answer(request: Ask) -> Piece:
-        asked = decode_ask(encode_ask(request, version), version)
+    def answer(position: int) -> Piece:
+        asked = decode_ask(encode_ask(ask(position, 1000), version), version)
         raw = encode_piece(live().piece(asked), 3, 5, version)
         return decode_piece(raw, version)
 
-    assert transfer(Assembler(tmp_path, ID), answer, 1000, 5).read_bytes() == LIVE.read_bytes()
+    assert transfer(Assembler(tmp_path, ID), answer).read_bytes() == LIVE.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -191,26 +194,19 @@ def test_two_limits_and_a_crash_between(tmp_path: Path) -> None:
     """KIP-1219: a node that starts again with another limit goes on where the .part ends."""
     first = Assembler(tmp_path, ID)
     for _ in range(3):
-        assert first.take(live().piece(first.ask(1000, 5))) is None
+        assert first.take(live().piece(ask(first.position, 1000))) is None
     second = Assembler(tmp_path, ID)
     assert second.position == 3000
-    assert transfer(second, live().piece, 77, 5).read_bytes() == LIVE.read_bytes()
-
-
-def test_what_a_request_asks_for(tmp_path: Path) -> None:
-    one = Assembler(tmp_path, ID)
-    one.take(Piece(None, ID, 10, 0, b"0123"))
-    assert one.ask(1000, 5, "c") == Ask(ID, 4, 1000, 5, "c")
-    assert one.ask(1000, 5).cluster_id is None
+    assert transfer(second, pieces(live(), 77)).read_bytes() == LIVE.read_bytes()
 
 
 def test_a_crash_before_the_renaming(tmp_path: Path) -> None:
     one = Assembler(tmp_path, ID)
     one.part.write_bytes(LIVE.read_bytes())
     # Kafka's leader has no byte at this position; version 19 and the adopted text answer with none.
-    assert live().piece(one.ask(9, 5)).error == "POSITION_OUT_OF_RANGE"
-    assert transfer(one, lambda ask: pytest.fail(f"asked {ask}"), 9, 5) == one.target
-    assert transfer(one, lambda ask: pytest.fail(f"asked {ask}"), 9, 5) == one.target
+    assert live().piece(ask(one.position, 9)).error == "POSITION_OUT_OF_RANGE"
+    assert transfer(one, lambda at: pytest.fail(f"asked at {at}")) == one.target
+    assert transfer(one, lambda at: pytest.fail(f"asked at {at}")) == one.target
     assert not one.part.exists()
 
 
@@ -228,7 +224,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             one.take(piece)
         assert one.part.read_bytes() == b"0123"
     with pytest.raises(AssemblyError, match="brings nothing new"):
-        transfer(one, lambda ask: Piece(None, ID, 10, ask.position, b""), 4, 5)
+        transfer(one, lambda at: Piece(None, ID, 10, at, b""))
 
 
 def test_a_damaged_whole_is_not_renamed(tmp_path: Path) -> None:
@@ -237,7 +233,7 @@ def test_a_damaged_whole_is_not_renamed(tmp_path: Path) -> None:
     source = Leader({ID: Memory(bytes(damaged))}, 5)
     one = Assembler(tmp_path, ID)
     with pytest.raises(AssemblyError, match="fetched again"):
-        transfer(one, source.piece, 1000, 5)
+        transfer(one, pieces(source, 1000))
     assert list(tmp_path.iterdir()) == []
 
 

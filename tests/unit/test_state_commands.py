@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kraftlog.cli import build_parser
+from kraftlog.commands.values import time_ms
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
@@ -176,8 +177,16 @@ def test_diff_with_what_is_committed_and_between_times(capsys: Printed) -> None:
     just_before = batch["max_timestamp"] - 1
     moment = datetime.fromtimestamp(just_before / 1000, UTC).isoformat()
     assert rows(capsys, "diff", f"{folder}@{moment}", folder, *clear) == tail
-    with pytest.raises(InputError, match=r"@soon: there is no such folder"):
-        run("diff", f"{folder}@soon", folder)
+    for name in ("soon", "³"):
+        with pytest.raises(InputError, match=rf"@{name}: there is no such folder"):
+            run("diff", f"{folder}@{name}", folder)
+
+
+@pytest.mark.parametrize("text", ["²", "--5", "-", "9" * 5000, "soon"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    assert (time_ms("-5"), time_ms("1970-01-01T00:00:01Z")) == (-5, 1000)
+    with pytest.raises(UsageError, match="is not a time"):
+        time_ms(text)
 
 
 def test_equal_secrets_are_no_difference_though_masked(capsys: Printed) -> None:

@@ -20,6 +20,7 @@ from kraftlog.report.junit import junit_xml
 from kraftlog.report.watched import Watched
 from kraftlog.tables import whole
 from tests.bare import ROOT
+from tests.golden.cases import PARTITION, Replica
 
 QUORUM = str(ROOT / "examples" / "quorum")
 Samples = dict[tuple[str, ...], float]
@@ -88,6 +89,48 @@ def test_metrics_of_each_replica(told: Path) -> None:
     assert ("11", "11", "observer") not in found["kraftlog_snapshot_timestamp_seconds"]
 
 
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """The example, where the last batch of 1 has a wild time, and no batch of 2 is sound."""
+    shutil.copytree(QUORUM, tmp_path / "in")
+    one, two = (tmp_path / "in" / node / PARTITION / f"{0:020d}.log" for node in "12")
+    held = bytearray(one.read_bytes())
+    at = 0
+    while at + 12 + (size := int.from_bytes(held[at + 8 : at + 12])) < len(held):
+        at += 12 + size
+    held[at + 35 : at + 43] = (253_402_300_000_000).to_bytes(8)
+    one.write_bytes(held)
+    begin = two.read_bytes()
+    two.write_bytes(
+        begin[:60] + bytes([begin[60] ^ 1]) + begin[61 : 12 + int.from_bytes(begin[8:12])]
+    )
+    return tmp_path / "in"
+
+
+def test_a_lake_tells_monitoring_what_files_do(damaged: Path, tmp_path: Path) -> None:
+    """An audit is enough, without the measures of a run; damaged bytes are not believed."""
+    told = []
+    for name, more in (("files", []), ("lake", ["--lake", str(tmp_path / "lake")])):
+        path = tmp_path / f"{name}.prom"
+        main(["audit", "--input", str(damaged), "--metrics-file", str(path), *more])
+        told.append(parsed(path.read_text()))
+        del told[-1]["kraftlog_audit_timestamp_seconds"]
+    files, lake = told
+    assert "kraftlog_snapshot_timestamp_seconds" in files
+    assert lake == files
+
+
+def test_nobody_is_behind_a_copy_of_another_cluster(tmp_path: Path) -> None:
+    copies = tmp_path / "in"
+    shutil.copytree(QUORUM, copies)
+    shutil.copytree(Replica("lagging", "11").folder, copies / "theirs")
+    main(["audit", "--input", str(copies), "--metrics-file", str(tmp_path / "a.prom")])
+    found = parsed((tmp_path / "a.prom").read_text())
+    assert found["kraftlog_log_end_offset"]["11", "theirs", "unknown"] > 362
+    lags = {label: lag for (_, label, _), lag in found["kraftlog_lag_offsets"].items()}
+    assert lags == {"1": 0, "2": 119, "3": 0, "11": 0, "12": 120}
+
+
 def test_any_name_is_a_label(tmp_path: Path) -> None:
     odd = 'a"b\\c\nd\x1b[31m'
     shutil.copytree(f"{QUORUM}/1", tmp_path / "in" / odd)
@@ -136,23 +179,26 @@ def test_junit_fails_where_the_command_does() -> None:
         row("odd", "warning", "failed", "another"),
         row("broken", "info", "errored"),
         row("blind", "critical", "skipped"),
-        row("half", "critical", "passed"),
+        row("batch_crc_valid", "critical", "passed"),
+        row("voter_holds_committed_data", "info", "failed"),
         row("good", "critical", "passed"),
     ]
-    watched = judged(rows, [["half", "a voter was not copied"]])
+    gaps = ["batch_crc_valid", "voter_holds_committed_data"]
+    watched = judged(rows, [[one, "a voter was not copied"] for one in gaps])
 
     def results(fail_on: str, strict: bool = False) -> dict[str, list[type]]:
         (suite,) = JUnitXml.fromstring(junit_xml(watched, "x\x00y", fail_on, strict))
         assert suite.name == "x\ufffdy"
         counted = [type(one) for case in suite for one in case.result]
-        assert (suite.tests, suite.failures) == (6, counted.count(Failure))
+        assert (suite.tests, suite.failures) == (7, counted.count(Failure))
         return {case.name: [type(one) for one in case.result] for case in suite if case.result}
 
     usual = {"broken": [Error], "blind": [Skipped]}
     assert results("never") == results("never", strict=True) == usual
     assert results("critical") == usual | {"bad": [Failure]}
     assert results("warning") == usual | {"bad": [Failure], "odd": [Failure]}
-    assert results("critical", strict=True) == usual | {"bad": [Failure], "half": [Failure]}
+    failed = {name: [Failure] for name in ("bad", *gaps)}
+    assert results("critical", strict=True) == usual | failed
 
 
 def test_a_quorum_of_which_nothing_is_known() -> None:
