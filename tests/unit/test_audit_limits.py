@@ -81,6 +81,25 @@ def test_the_least_that_breaks_a_rule_of_records(tmp_path: Path) -> None:
         assert ("record_rules" in failed(audit(tmp_path / str(delta)))) == (delta == 1)
 
 
+def test_many_warnings_of_a_replica_hide_nothing_critical(tmp_path: Path) -> None:
+    """Batches that changed in a deleted snapshot, which nobody loads, and one in a live snapshot."""
+    node = quorum(tmp_path)[2]
+    raw = bytearray(Batch(0, 1, (NO_OP,)).raw())
+    raw[-1] ^= 1
+    gone = node.checkpoint(3, 1)
+    gone.with_name(gone.name + ".deleted").write_bytes(raw * 30)
+    live = node.checkpoint(6, 1)
+    changed = bytearray(live.read_bytes())
+    changed[-1] ^= 1
+    live.write_bytes(changed)
+    result = audit(tmp_path)
+    rows = found(result, "batch_crc_valid")
+    assert [one.severity for one in rows] == ["critical"] + 19 * ["warning"]
+    assert rows[0].row.path == str(live)
+    assert rows[-1].row.evidence["more"] == 11
+    assert result.exit_code() == 1
+
+
 def test_reasons_are_cut_too(tmp_path: Path) -> None:
     """A hole at every second offset is no line of megabytes."""
     for node in quorum(tmp_path)[:1]:
