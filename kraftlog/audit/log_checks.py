@@ -436,9 +436,10 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     "segment_name_matches", "critical", "log", "KIP-630 Design",
     "a segment's name is the base offset of its first batch",
     action="identity",
-    meaning="""A segment's name is not the offset that it begins with, or a file that ends in
-    .log has no offset for a name. Kafka looks offsets up by file name, and refuses to start over
-    a .log file with a foreign name.""",
+    meaning="""A segment's name is not the offset that it begins with, or a file has the ending of
+    a segment's file (.log, .index, .snapshot and others) and no offset for a name. Kafka looks
+    offsets up by file name, and refuses to start over a file with such an ending where no number
+    goes before the first dot. At level info it does not look at the file.""",
     advice="""While the node is stopped, give a renamed segment its name back, and its index files
     too. Move foreign files elsewhere. If the finding says that the header is damaged, leave the
     name and see offsets_contiguous.""",
@@ -468,14 +469,33 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                     batch_leader_epoch=int(columns.epochs[row]),
                     evidence={"base_offset": base, "name_offset": segment.base_offset},
                 )
-        for path in log.evidence.foreign_names:
-            if path.endswith(".log"):
-                yield BadRow(
-                    log.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .log, but its name is not an offset. "
-                    "Kafka refuses to start with such a file: move it elsewhere.",
-                    path,
-                )
+        yield from _foreign_segments(log)
+
+
+def _foreign_segments(log: LogView) -> Iterator[BadRow]:
+    """Kafka goes by the number before the first dot, and opens the segment that has it for a name."""
+    segments = {one.base_offset for one in log.evidence.segments}
+    for path in log.evidence.foreign_names:
+        name = path.rsplit("/", 1)[-1]
+        if not name.endswith(names.SEGMENT_ENDINGS):
+            continue
+        offset = names.offset_before_dot(name)
+        is_unread = offset in segments
+        if offset is None:
+            text = "is not an offset. Kafka refuses to start with such a file: move it elsewhere."
+        elif is_unread:
+            text = "is more than an offset. Kafka does not look at it: nothing needs to be done."
+        else:
+            text = (
+                f"is not an offset as Kafka writes it. At its next start Kafka would begin an empty segment at offset {offset}. "
+                "Move the file elsewhere before."
+            )
+        yield BadRow(
+            log.label,
+            f"The file {name} ends in .{name.rpartition('.')[2]}, but its name {text}",
+            path,
+            severity="info" if is_unread else None,
+        )
 
 
 @check(

@@ -137,14 +137,22 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
+    told = {one.path for one in quorum.snapshots}
     for replica in quorum.replicas:
         for path in replica.foreign_names:
-            if path.endswith(".checkpoint"):
-                yield BadRow(
-                    replica.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is not that of a snapshot. Kafka fails on such a name: move it elsewhere.",
-                    path,
-                )
+            name = path.rsplit("/", 1)[-1]
+            if path in told or not name.endswith(names.SNAPSHOT_ENDINGS):
+                continue
+            does = (
+                "fails on such a name"
+                if names.is_refused(name)
+                else f"takes it for the snapshot {name[:31]}"
+            )
+            yield BadRow(
+                replica.label,
+                f"The file {name} ends in {name[name.rindex('.checkpoint') :]}, but its name is not that of a snapshot. Kafka {does}: move it elsewhere.",
+                path,
+            )
 
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:

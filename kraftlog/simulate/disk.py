@@ -109,9 +109,9 @@ def _why_unloadable(one: SnapshotView) -> str | None:
 def _problems(one: ReplicaEvidence) -> Iterator[str]:
     """Why a node refuses to start, beside its snapshots."""
     yield from _identity_problems(one)
-    plain = [file.path for file in one.snapshots if file.name_form == names.KIP_PLAIN]
-    for path in (*one.foreign_names, *plain):
-        yield f"{_base(path)} is not a name that Kafka can parse"
+    for name in map(_base, one.foreign_names):
+        if names.is_refused(name):
+            yield f"{name} is not a name that Kafka can parse"
     for problem in one.problems:
         if _refuses(problem):
             yield f"{_base(problem.path)} cannot be read: {problem.text}"
