@@ -336,25 +336,31 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     replica's state was after a hole is not known, so state checks are skipped from there
     on.""",
     advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
-    Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the offsets.
-    The finding names the replicas that hold them.""",
+    Kafka does not notice holes. Set its log folder aside and let it fetch the log from a quorum that
+    holds the offsets. The finding names the replicas that hold them.""",
 )  # fmt: skip
 def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
         for row, more in capped(np.flatnonzero(log.misplaced)):
             base, position = int(columns.base_offsets[row]), int(columns.positions[row])
+            segment = log.evidence.segments[int(columns.file[row])]
             expected, _ = offsets_of(log, int(columns.file[row]), position)
+            does = (
+                "Kafka does not notice it when it starts"
+                if segment.reaches(int(columns.last_offsets[row]))
+                else "Kafka refuses to start over it"
+            )
             yield BadRow(
                 log.label,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
                 "The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
-                f"Kafka would cut the log there: let this replica fetch it again.{and_more(more)}",
+                f"{does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
                 log.path(row),
                 position,
                 expected,
                 batch_leader_epoch=int(columns.epochs[row]),
-                evidence={"base_offset": base, "expected": expected},
+                evidence={"base_offset": base, "expected": expected, "more": more},
             )
         yield from _gaps(quorum, log)
         yield from _overlaps(log)
@@ -368,7 +374,8 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
         yield BadRow(
             log.label,
-            f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. {advice}{and_more(more)}",
+            f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. "
+            f"{'' if _is_cut_before(log, hole) else _KEPT}{advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -376,6 +383,19 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             int(columns.epochs[hole.row]),
             evidence=evidence | {"expected": hole.start, "base_offset": hole.end, "more": more},
         )
+
+
+_KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
+
+
+def _is_cut_before(log: LogView, hole: Hole) -> bool:
+    """Whether damaged bytes stand before a hole, at which Kafka cuts the log."""
+    columns = log.evidence.log
+    file, position = int(columns.file[hole.row]), int(columns.positions[hole.row])
+    segments = log.evidence.segments
+    if any(one.faults for one in segments[:file]) or not columns.crc_valid[: hole.row].all():
+        return True
+    return any(fault.position < position for fault in segments[file].faults)
 
 
 def _hole_words(log: LogView, hole: Hole) -> str:
@@ -428,7 +448,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
             min(expected, base),
             max(expected, base),
             int(columns.epochs[row]),
-            evidence={"base_offset": base, "expected": expected},
+            evidence={"base_offset": base, "expected": expected, "more": more},
         )
 
 

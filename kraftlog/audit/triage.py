@@ -62,7 +62,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
         )
     return (
         "No other replica at hand holds the same offsets intact. "
-        "Keep a copy of this folder before the node starts: Kafka cuts its log at the bad place.",
+        "Keep a copy of this folder before the node starts.",
         {"held_intact_by": []},
     )
 

@@ -139,6 +139,12 @@ class SegmentEvidence:
     faults: tuple[Fault, ...]
     problem: str | None = None
 
+    def reaches(self, last_offset: int) -> bool:
+        """Whether Kafka takes a batch with that last offset in this file: its indexes count offsets
+        from the file's name on, in 32 bits. It refuses to start over one that is further off.
+        """
+        return 0 <= last_offset - self.base_offset < 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEvidence:

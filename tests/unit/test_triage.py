@@ -120,7 +120,7 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
         assert remedy(found, "1", 4, end) == (covered, told), end
     nothing = (
         "No other replica at hand holds the same offsets intact. Keep a copy of this folder before "
-        "the node starts: Kafka cuts its log at the bad place.",
+        "the node starts.",
         {"held_intact_by": []},
     )
     assert remedy(found, "1", 4, 7) == nothing

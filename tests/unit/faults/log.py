@@ -74,6 +74,17 @@ def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).write_bytes(b"")
 
 
+@fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka does not notice it when it starts")
+def _(nodes: list[Node]) -> None:
+    """A file's last offset is 2^31 - 1 above its name."""
+    overwrite(nodes[0].segment(0), AT[3], struct.pack(">q", (1 << 31) - 1))
+
+
+@fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka refuses to start over it")
+def _(nodes: list[Node]) -> None:
+    overwrite(nodes[0].segment(0), AT[3], struct.pack(">q", 1 << 31))
+
+
 @fault("record_decodes", "critical", "1", 12, END_POSITION, "1 byte left after TopicRecord")
 def _(nodes: list[Node]) -> None:
     """What the next record of the same batch names is not missing: it cannot be read."""
