@@ -340,7 +340,8 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     "a log that begins above 0 has a complete snapshot that reaches its start",
     action="refetch",
     meaning="""A log begins above offset 0 and no complete snapshot reaches its start. The state
-    of the offsets between is lost on this replica, and Kafka refuses to start it.""",
+    of the offsets between is lost on this replica. Kafka refuses to start where no snapshot's name
+    reaches the log's start. It does not look further: it begins with an incomplete one.""",
     advice="""Copy a snapshot from a replica that the finding names. If none has one, the node
     must join anew with an empty log folder, while a majority of the others is up.""",
 )  # fmt: skip
@@ -362,10 +363,18 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             if helpers
             else "No replica at hand has one."
         )
+        reaching = max(
+            (one for one in own if one.end_offset >= start), key=lambda one: one.id, default=None
+        )
+        does = (
+            "Kafka refuses to start."
+            if reaching is None
+            else f"Kafka goes by the names of snapshots, and would begin with {reaching.evidence.name}, which is not complete."
+        )
         yield BadRow(
             log.label,
             f"The log begins at offset {start}, and no complete snapshot reaches up to there. "
-            f"The state of {offsets_text(lost_from, start)} is lost here, and Kafka refuses to start. {advice}",
+            f"The state of {offsets_text(lost_from, start)} is lost here. {does} {advice}",
             log.evidence.segments[0].path,
             offset=lost_from,
             end_offset=start,

@@ -293,6 +293,16 @@ def _(nodes: list[Node]) -> None:
     path.write_bytes(path.read_bytes()[: AT[4]])
 
 
+@fault(
+    "log_start_covered", "critical", "1", 0,
+    says=f"would begin with {6:020d}-0000000001.checkpoint", also="snapshot_footer_last",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(0).unlink()
+    stored = [healthy_log()[1], healthy_log()[3]]
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000, footer=False))
+
+
 @fault("snapshot_below_log_start", "info", "1", 6, also="log_start_covered")
 def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).unlink()
