@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import FINDING_LIMIT, BadRow, Severity, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -60,7 +60,7 @@ _TAIL_WORDS = {
 def crc(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(~columns.crc_valid)):
+        for row, more in capped(np.flatnonzero(~columns.crc_valid).tolist()):
             start, end = int(columns.base_offsets[row]), int(columns.last_offsets[row]) + 1
             known, following = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
             if not known <= start < end <= (following or end):
@@ -79,7 +79,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
             )
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
-        for row, more in capped(np.flatnonzero(~batches.crc_valid)):
+        for row, more in capped(np.flatnonzero(~batches.crc_valid).tolist()):
             yield BadRow(
                 snapshot.replica,
                 f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
@@ -107,7 +107,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         yield from _damaged_headers(quorum, log)
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane)):
+        for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane).tolist()):
             base = int(columns.base_offsets[row])
             delta = int(columns.last_offsets[row]) - base
             count = int(columns.record_counts[row])
@@ -128,9 +128,8 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
         span = batches.last_offsets - batches.base_offsets + 1
-        for row, more in capped(
-            np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
-        ):
+        wrong = np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
+        for row, more in capped(wrong.tolist()):
             count = int(batches.record_counts[row])
             yield BadRow(
                 snapshot.replica,
@@ -342,7 +341,7 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
 def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(log.misplaced)):
+        for row, more in capped(np.flatnonzero(log.misplaced).tolist()):
             base, position = int(columns.base_offsets[row]), int(columns.positions[row])
             segment = log.evidence.segments[int(columns.file[row])]
             expected, _ = offsets_of(log, int(columns.file[row]), position)
@@ -368,9 +367,7 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
 
 def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     columns = log.evidence.log
-    found = list(_unexplained(log))
-    for index, hole in enumerate(found[:FINDING_LIMIT]):
-        more = max(0, len(found) - FINDING_LIMIT) if index == FINDING_LIMIT - 1 else 0
+    for hole, more in capped(_unexplained(log)):
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
         yield BadRow(
             log.label,
@@ -435,7 +432,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     usable = np.zeros(len(columns), np.bool_)
     usable[log.rows] = True
     odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
-    for row, more in capped(np.flatnonzero(odd)):
+    for row, more in capped(np.flatnonzero(odd).tolist()):
         base, position = int(columns.base_offsets[row]), int(columns.positions[row])
         expected, _ = offsets_of(log, int(columns.file[row]), position)
         yield BadRow(
@@ -532,7 +529,7 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
         back = np.flatnonzero(log.raw_epochs[1:] < log.raw_epochs[:-1]) + 1
-        for index, more in capped(back):
+        for index, more in capped(back.tolist()):
             row = int(log.rows[index])
             was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])
             yield BadRow(
