@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import FINDING_LIMIT, BadRow, Severity, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -60,7 +60,7 @@ _TAIL_WORDS = {
 def crc(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(~columns.crc_valid)):
+        for row, more in capped(np.flatnonzero(~columns.crc_valid).tolist()):
             start, end = int(columns.base_offsets[row]), int(columns.last_offsets[row]) + 1
             known, following = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
             if not known <= start < end <= (following or end):
@@ -79,7 +79,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
             )
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
-        for row, more in capped(np.flatnonzero(~batches.crc_valid)):
+        for row, more in capped(np.flatnonzero(~batches.crc_valid).tolist()):
             yield BadRow(
                 snapshot.replica,
                 f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
@@ -107,7 +107,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         yield from _damaged_headers(quorum, log)
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane)):
+        for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane).tolist()):
             base = int(columns.base_offsets[row])
             delta = int(columns.last_offsets[row]) - base
             count = int(columns.record_counts[row])
@@ -128,9 +128,8 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
         span = batches.last_offsets - batches.base_offsets + 1
-        for row, more in capped(
-            np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
-        ):
+        wrong = np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
+        for row, more in capped(wrong.tolist()):
             count = int(batches.record_counts[row])
             yield BadRow(
                 snapshot.replica,
@@ -336,25 +335,31 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     replica's state was after a hole is not known, so state checks are skipped from there
     on.""",
     advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
-    Kafka would cut the log at the hole. Let it fetch the log from a quorum that holds the offsets.
-    The finding names the replicas that hold them.""",
+    Kafka does not notice holes. Set its log folder aside and let it fetch the log from a quorum that
+    holds the offsets. The finding names the replicas that hold them.""",
 )  # fmt: skip
 def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
-        for row, more in capped(np.flatnonzero(log.misplaced)):
+        for row, more in capped(np.flatnonzero(log.misplaced).tolist()):
             base, position = int(columns.base_offsets[row]), int(columns.positions[row])
+            segment = log.evidence.segments[int(columns.file[row])]
             expected, _ = offsets_of(log, int(columns.file[row]), position)
+            does = (
+                "Kafka does not notice it when it starts"
+                if segment.reaches(int(columns.last_offsets[row]))
+                else "Kafka refuses to start over it"
+            )
             yield BadRow(
                 log.label,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
                 "The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
-                f"Kafka would cut the log there: let this replica fetch it again.{and_more(more)}",
+                f"{does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
                 log.path(row),
                 position,
                 expected,
                 batch_leader_epoch=int(columns.epochs[row]),
-                evidence={"base_offset": base, "expected": expected},
+                evidence={"base_offset": base, "expected": expected, "more": more},
             )
         yield from _gaps(quorum, log)
         yield from _overlaps(log)
@@ -362,13 +367,12 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
 
 def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     columns = log.evidence.log
-    found = list(_unexplained(log))
-    for index, hole in enumerate(found[:FINDING_LIMIT]):
-        more = max(0, len(found) - FINDING_LIMIT) if index == FINDING_LIMIT - 1 else 0
+    for hole, more in capped(_unexplained(log)):
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
         yield BadRow(
             log.label,
-            f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. {advice}{and_more(more)}",
+            f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. "
+            f"{'' if _is_cut_before(log, hole) else _KEPT}{advice}{and_more(more)}",
             log.path(hole.row),
             int(columns.positions[hole.row]),
             hole.start,
@@ -376,6 +380,19 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             int(columns.epochs[hole.row]),
             evidence=evidence | {"expected": hole.start, "base_offset": hole.end, "more": more},
         )
+
+
+_KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
+
+
+def _is_cut_before(log: LogView, hole: Hole) -> bool:
+    """Whether damaged bytes stand before a hole, at which Kafka cuts the log."""
+    columns = log.evidence.log
+    file, position = int(columns.file[hole.row]), int(columns.positions[hole.row])
+    segments = log.evidence.segments
+    if any(one.faults for one in segments[:file]) or not columns.crc_valid[: hole.row].all():
+        return True
+    return any(fault.position < position for fault in segments[file].faults)
 
 
 def _hole_words(log: LogView, hole: Hole) -> str:
@@ -415,7 +432,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     usable = np.zeros(len(columns), np.bool_)
     usable[log.rows] = True
     odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
-    for row, more in capped(np.flatnonzero(odd)):
+    for row, more in capped(np.flatnonzero(odd).tolist()):
         base, position = int(columns.base_offsets[row]), int(columns.positions[row])
         expected, _ = offsets_of(log, int(columns.file[row]), position)
         yield BadRow(
@@ -428,7 +445,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
             min(expected, base),
             max(expected, base),
             int(columns.epochs[row]),
-            evidence={"base_offset": base, "expected": expected},
+            evidence={"base_offset": base, "expected": expected, "more": more},
         )
 
 
@@ -436,9 +453,10 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     "segment_name_matches", "critical", "log", "KIP-630 Design",
     "a segment's name is the base offset of its first batch",
     action="identity",
-    meaning="""A segment's name is not the offset that it begins with, or a file that ends in
-    .log has no offset for a name. Kafka looks offsets up by file name, and refuses to start over
-    a .log file with a foreign name.""",
+    meaning="""A segment's name is not the offset that it begins with, or a file has the ending of
+    a segment's file (.log, .index, .snapshot and others) and no offset for a name. Kafka looks
+    offsets up by file name, and refuses to start over a file with such an ending where no number
+    goes before the first dot. At level info it does not look at the file.""",
     advice="""While the node is stopped, give a renamed segment its name back, and its index files
     too. Move foreign files elsewhere. If the finding says that the header is damaged, leave the
     name and see offsets_contiguous.""",
@@ -468,14 +486,33 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                     batch_leader_epoch=int(columns.epochs[row]),
                     evidence={"base_offset": base, "name_offset": segment.base_offset},
                 )
-        for path in log.evidence.foreign_names:
-            if path.endswith(".log"):
-                yield BadRow(
-                    log.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .log, but its name is not an offset. "
-                    "Kafka refuses to start with such a file: move it elsewhere.",
-                    path,
-                )
+        yield from _foreign_segments(log)
+
+
+def _foreign_segments(log: LogView) -> Iterator[BadRow]:
+    """Kafka goes by the number before the first dot, and opens the segment that has it for a name."""
+    segments = {one.base_offset for one in log.evidence.segments}
+    for path in log.evidence.foreign_names:
+        name = path.rsplit("/", 1)[-1]
+        if not name.endswith(names.SEGMENT_ENDINGS):
+            continue
+        offset = names.offset_before_dot(name)
+        is_unread = offset in segments
+        if offset is None:
+            text = "is not an offset. Kafka refuses to start with such a file: move it elsewhere."
+        elif is_unread:
+            text = "is more than an offset. Kafka does not look at it: nothing needs to be done."
+        else:
+            text = (
+                f"is not an offset as Kafka writes it. At its next start Kafka would begin an empty segment at offset {offset}. "
+                "Move the file elsewhere before."
+            )
+        yield BadRow(
+            log.label,
+            f"The file {name} ends in .{name.rpartition('.')[2]}, but its name {text}",
+            path,
+            severity="info" if is_unread else None,
+        )
 
 
 @check(
@@ -492,7 +529,7 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
         back = np.flatnonzero(log.raw_epochs[1:] < log.raw_epochs[:-1]) + 1
-        for index, more in capped(back):
+        for index, more in capped(back.tolist()):
             row = int(log.rows[index])
             was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])
             yield BadRow(

@@ -4,15 +4,16 @@ What is wrong with a batch's records is known once per content (`evidence.Conten
 told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import FINDING_LIMIT, BadRow, check
-from kraftlog.audit.triage import holding, told_once
+from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.triage import and_held_by, and_more, capped, holding, told_once
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum.content import RULES, UNKNOWN
@@ -45,33 +46,46 @@ class _Place:
     content: Content
     in_log: bool
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What is the same wherever replicas hold the same batch in the same file."""
+        return self.content.batch_id, "" if self.in_log else self.path.rsplit("/", 1)[-1]
+
+    def issues(self, kinds: Collection[str]) -> list[RecordIssue]:
+        """Those of some kinds."""
+        return [issue for issue in self.content.issues if issue.kind in kinds]
+
 
 def places(quorum: Quorum) -> Iterator[_Place]:
-    """Every batch with remarkable content, of logs and of the checkpoints that were read."""
+    """Every batch with remarkable content: of each replica those of its log, then those of the
+    checkpoints that were read.
+    """
     contents = quorum.evidence.contents
     for log in quorum.logs:
         columns = log.evidence.log
         for row in np.flatnonzero(columns.content >= 0).tolist():
             content = contents[int(columns.content[row])]
             yield _Place(log.label, log.path(row), columns, row, content, True)
-    for snapshot in quorum.every_snapshot:
-        if snapshot.is_leftover:
-            continue
-        batches = snapshot.evidence.batches
-        for row in np.flatnonzero(batches.content >= 0).tolist():
-            content = contents[int(batches.content[row])]
-            yield _Place(snapshot.replica, snapshot.path, batches, row, content, False)
+        for snapshot in quorum.every_snapshot:
+            if snapshot.is_leftover or snapshot.replica != log.label:
+                continue
+            batches = snapshot.evidence.batches
+            for row in np.flatnonzero(batches.content >= 0).tolist():
+                content = contents[int(batches.content[row])]
+                yield _Place(snapshot.replica, snapshot.path, batches, row, content, False)
 
 
-def _issues(quorum: Quorum, kinds: frozenset[str]) -> Iterator[tuple[_Place, RecordIssue, int]]:
-    """(place, issue, how many more of its replica are not told) of the issues of some kinds."""
-    told: dict[str, int] = {}
-    for place in places(quorum):
-        for issue in place.content.issues:
-            if issue.kind in kinds:
-                told[place.replica] = told.get(place.replica, 0) + 1
-                if told[place.replica] <= FINDING_LIMIT:
-                    yield place, issue, 0
+def _issues(
+    found: Iterable[_Place], kinds: Collection[str]
+) -> Iterator[tuple[_Place, RecordIssue, int]]:
+    """(place, issue, how many more there are after the last that is told) of each replica's first
+    issues of some kinds.
+    """
+    for _, held in groupby(found, key=lambda place: place.replica):
+        for (place, issue), more in capped(
+            (one, each) for one in held for each in one.issues(kinds)
+        ):
+            yield place, issue, more
 
 
 def _row(place: _Place, issue: RecordIssue, message: str, **evidence: Any) -> BadRow:
@@ -131,12 +145,13 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     honest file is raised with decompress_limit_bytes.""",
 )  # fmt: skip
 def decompresses(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, _ in _issues(quorum, CODEC_KINDS):
+    for place, issue, more in _issues(places(quorum), CODEC_KINDS):
         yield _row(
             place,
             issue,
             f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. "
-            "Kafka never compresses this log: find out who wrote the batch before a node loads it.",
+            f"Kafka never compresses this log: find out who wrote the batch before a node loads it.{and_more(more)}",
+            more=more,
         )
 
 
@@ -153,7 +168,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     do not start the node from it.""",
 )  # fmt: skip
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
+    for place, issue, more in _issues(places(quorum), RECORD_KINDS):
         others = _others(quorum, place)
         advice = (
             f"{sentence(holding(others))} the same bytes, so the record was written that way: look for the Kafka version or the tool that wrote it."
@@ -163,8 +178,10 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips the record. {advice}",
+            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. "
+            f"Kafka's loader stops there, or skips the record. {advice}{and_more(more)}",
             same_bytes_on=others,
+            more=more,
         )
     for log in quorum.logs:
         for segment in log.evidence.segments:
@@ -191,9 +208,8 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
     """Each thing that is unknown is told once, with all places that hold it."""
     found: dict[str, list[tuple[_Place, RecordIssue]]] = {}
     for place in places(quorum):
-        for issue in place.content.issues:
-            if issue.kind == UNKNOWN:
-                found.setdefault(issue.text, []).append((place, issue))
+        for issue in place.issues((UNKNOWN,)):
+            found.setdefault(issue.text, []).append((place, issue))
     for text, held in found.items():
         place, issue = held[0]
         replicas = list(dict.fromkeys(one.replica for one, _ in held))
@@ -223,14 +239,21 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     committed_data_consistent for that offset.""",
 )  # fmt: skip
 def rules(quorum: Quorum) -> Iterator[BadRow]:
-    yield from told_once(
-        _row(
+    """What several replicas hold is told once, of the first of them."""
+    holders: dict[tuple[str, str], list[str]] = {}
+    for place in places(quorum):
+        if place.issues(RULES):
+            holders.setdefault(place.key, []).append(place.replica)
+    first = (one for one in places(quorum) if one.replica in holders.get(one.key, [])[:1])
+    for place, issue, more in _issues(first, RULES):
+        replicas = list(dict.fromkeys(holders[place.key]))
+        yield _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {_RULE_ADVICE}",
+            f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {_RULE_ADVICE}{and_held_by(replicas)}{and_more(more)}",
+            replicas=replicas,
+            more=more,
         )
-        for place, issue, _ in _issues(quorum, frozenset(RULES))
-    )
 
 
 @check(

@@ -151,6 +151,7 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
         broke = f"the check broke: {broken}"
     reason = brief_text(broke or covered.reason or "", REASON_LIMIT) or None
     outcome = ERRORED if broke else FAILED if rows else SKIPPED if reason else PASSED
+    rows.sort(key=lambda row: RANK[_severity(check, row)])
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]
     gap = bool(covered.gaps)
@@ -162,7 +163,9 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
 
 
 def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
-    """The first findings of each replica; the last one that is told counts those that are not."""
+    """The first findings of each replica; the last one that is told counts those that are not. Rows
+    come with the worst first, so that no warning takes the place of what is critical.
+    """
     kept: dict[str | None, list[BadRow]] = {}
     more: dict[str | None, int] = {}
     for row in rows:
@@ -182,7 +185,11 @@ def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         yield from told
 
 
+def _severity(check: Check, row: BadRow) -> str:
+    return row.severity or check.severity
+
+
 def _finding(check: Check, quorum: Quorum, row: BadRow) -> Finding:
-    severity = row.severity or check.severity
     told = replace(row, message=brief_text(row.message), evidence=brief(row.evidence))
-    return Finding(check.name, severity, check.scope, quorum.node_id(row.replica), told)
+    node_id = quorum.node_id(row.replica)
+    return Finding(check.name, _severity(check, row), check.scope, node_id, told)

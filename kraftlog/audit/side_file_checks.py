@@ -5,12 +5,14 @@ Source: KAFKA-1211, KIP-595, KAFKA-18723, confluentinc/kafka#302.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.triage import and_more, capped
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum.ends import last_cut, reached_by
@@ -53,18 +55,23 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 evidence={"problem": file.problem},
             )
             continue
-        told = list(_entry_problems(quorum, log, file.value))
-        told += _missing_entries(log, file.value, file.modified_ms)
-        for entry, word, text in told[:20]:
+        missing = _missing_entries(log, file.value, file.modified_ms)
+        told = chain(_entry_problems(quorum, log, file.value), missing)
+        for (entry, word, text), more in capped(told):
             yield BadRow(
                 log.label,
                 f"The file leader-epoch-checkpoint {text}. "
                 "Followers could be told to cut their logs at the wrong offset. "
-                "Delete the file while the node is stopped: Kafka writes it anew.",
+                f"Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
-                evidence={"entry": list(entry), "what": word, "entries": len(file.value)},
+                evidence={
+                    "entry": list(entry),
+                    "what": word,
+                    "entries": len(file.value),
+                    "more": more,
+                },
             )
 
 

@@ -137,14 +137,22 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
+    told = {one.path for one in quorum.snapshots}
     for replica in quorum.replicas:
         for path in replica.foreign_names:
-            if path.endswith(".checkpoint"):
-                yield BadRow(
-                    replica.label,
-                    f"The file {path.rsplit('/', 1)[-1]} ends in .checkpoint, but its name is not that of a snapshot. Kafka fails on such a name: move it elsewhere.",
-                    path,
-                )
+            name = path.rsplit("/", 1)[-1]
+            if path in told or not name.endswith(names.SNAPSHOT_ENDINGS):
+                continue
+            does = (
+                "fails on such a name"
+                if names.is_refused(name)
+                else f"takes it for the snapshot {name[:31]}"
+            )
+            yield BadRow(
+                replica.label,
+                f"The file {name} ends in {name[name.rindex('.checkpoint') :]}, but its name is not that of a snapshot. Kafka {does}: move it elsewhere.",
+                path,
+            )
 
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:
@@ -332,7 +340,8 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     "a log that begins above 0 has a complete snapshot that reaches its start",
     action="refetch",
     meaning="""A log begins above offset 0 and no complete snapshot reaches its start. The state
-    of the offsets between is lost on this replica, and Kafka refuses to start it.""",
+    of the offsets between is lost on this replica. Kafka refuses to start where no snapshot's name
+    reaches the log's start. It does not look further: it begins with an incomplete one.""",
     advice="""Copy a snapshot from a replica that the finding names. If none has one, the node
     must join anew with an empty log folder, while a majority of the others is up.""",
 )  # fmt: skip
@@ -354,10 +363,18 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             if helpers
             else "No replica at hand has one."
         )
+        reaching = max(
+            (one for one in own if one.end_offset >= start), key=lambda one: one.id, default=None
+        )
+        does = (
+            "Kafka refuses to start."
+            if reaching is None
+            else f"Kafka goes by the names of snapshots, and would begin with {reaching.evidence.name}, which is not complete."
+        )
         yield BadRow(
             log.label,
             f"The log begins at offset {start}, and no complete snapshot reaches up to there. "
-            f"The state of {offsets_text(lost_from, start)} is lost here, and Kafka refuses to start. {advice}",
+            f"The state of {offsets_text(lost_from, start)} is lost here. {does} {advice}",
             log.evidence.segments[0].path,
             offset=lost_from,
             end_offset=start,

@@ -8,15 +8,17 @@ what to do. Source: the triage of corrupt ranges.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow
 from kraftlog.plain import natural, sentence, some
-from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+
+T = TypeVar("T")
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:
@@ -62,7 +64,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
         )
     return (
         "No other replica at hand holds the same offsets intact. "
-        "Keep a copy of this folder before the node starts: Kafka cuts its log at the bad place.",
+        "Keep a copy of this folder before the node starts.",
         {"held_intact_by": []},
     )
 
@@ -103,11 +105,13 @@ def holding(labels: list[str]) -> str:
     return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
 
 
-def capped(rows: Longs) -> Iterator[tuple[int, int]]:
+def capped(rows: Iterable[T]) -> Iterator[tuple[T, int]]:
     """(row, how many more there are after the last that is told) of the first rows."""
-    told = rows[:FINDING_LIMIT].tolist()
+    rest = iter(rows)
+    told = list(islice(rest, FINDING_LIMIT))
+    more = sum(1 for _ in rest)
     for index, row in enumerate(told):
-        yield row, len(rows) - len(told) if index == len(told) - 1 else 0
+        yield row, more if index == len(told) - 1 else 0
 
 
 def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
@@ -120,9 +124,13 @@ def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         groups.setdefault(key, []).append(row)
     for held in groups.values():
         labels = list(dict.fromkeys(one.replica for one in held if one.replica is not None))
-        more = f" {sentence(holding(labels))} it." if len(labels) > 1 else ""
         evidence = {**held[0].evidence, "replicas": labels}
-        yield replace(held[0], message=held[0].message + more, evidence=evidence)
+        yield replace(held[0], message=held[0].message + and_held_by(labels), evidence=evidence)
+
+
+def and_held_by(labels: list[str]) -> str:
+    """The sentence at the end of a message that is told once of several replicas."""
+    return f" {sentence(holding(labels))} it." if len(labels) > 1 else ""
 
 
 def and_more(more: int) -> str:

@@ -2,7 +2,7 @@
 carries.
 
 Source: KIP-630 "Snapshot Format" (two epoch widths), Kafka's Snapshots and LogFileUtils (the
-shipped widths).
+shipped widths, and how names are parsed).
 """
 
 import re
@@ -35,9 +35,6 @@ RECORD_KINDS = frozenset(
     {LOG, LOG_DELETED, CHECKPOINT, CHECKPOINT_PART, CHECKPOINT_DELETED, BOOTSTRAP}
 )
 """Kinds whose bytes are record batches."""
-
-LIVE_KINDS = frozenset({LOG, CHECKPOINT})
-"""Kinds that a node reads when it starts; the rest is left over, or lies beside the log."""
 
 SHIPPED, KIP_PADDED, KIP_PLAIN = "shipped", "kip_18_digits", "kip_unpadded"
 
@@ -128,6 +125,31 @@ def _form(end: str, epoch: str) -> str | None:
     if len(epoch) == 18:
         return KIP_PADDED
     return KIP_PLAIN if str(int(epoch)) == epoch else None
+
+
+SEGMENT_ENDINGS = (*_SEGMENT_SUFFIXES, ".swap", ".cleaned")
+SNAPSHOT_ENDINGS = tuple(f".checkpoint{one}" for one in _CHECKPOINT_KINDS)
+"""Names with one of these endings are parsed when Kafka opens a folder, whatever they begin with."""
+
+
+def is_refused(name: str) -> bool:
+    """Whether Kafka fails to parse the name of a file, and so does not start."""
+    if name.endswith(SNAPSHOT_ENDINGS):
+        return _number(name[:20], 64) is None or _number(name[21:31], 32) is None
+    return name.endswith(SEGMENT_ENDINGS) and offset_before_dot(name) is None
+
+
+def offset_before_dot(name: str) -> int | None:
+    """The offset that Kafka reads from the name of a segment's file: any number that goes before
+    its first dot. None where there is none.
+    """
+    return _number(name.partition(".")[0], 64)
+
+
+def _number(text: str, bits: int) -> int | None:
+    """A text as Java's `parseLong` or `parseInt` reads it."""
+    found = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
+    return found if found is not None and -1 << bits - 1 <= found < 1 << bits - 1 else None
 
 
 def segment_name(base_offset: int) -> str:

@@ -350,10 +350,15 @@ def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:
 
 
 def _is_foreign(file: LogFile) -> bool:
-    """A name by its ending, with no offset in it: Kafka refuses to start over such a file."""
-    if file.kind == names.UNKNOWN:
-        return file.name.endswith((".log", ".checkpoint"))
-    return not _is_readable_name(file) and file.kind in names.LIVE_KINDS
+    """A name that Kafka takes for one of its own by the ending: it cannot parse it, or reads
+    another than is there.
+    """
+    if file.kind == names.BOOTSTRAP:
+        return False  # it lies beside the log's folder
+    if file.problem == IS_FOLDER and not file.name.endswith(names.SNAPSHOT_ENDINGS):
+        return False
+    is_other = file.kind == names.UNKNOWN and file.name.endswith((".log", ".checkpoint"))
+    return is_other or names.is_refused(file.name)
 
 
 def _is_readable_name(file: LogFile) -> bool:

@@ -139,6 +139,12 @@ class SegmentEvidence:
     faults: tuple[Fault, ...]
     problem: str | None = None
 
+    def reaches(self, last_offset: int) -> bool:
+        """Whether Kafka takes a batch with that last offset in this file: its indexes count offsets
+        from the file's name on, in 32 bits. It refuses to start over one that is further off.
+        """
+        return 0 <= last_offset - self.base_offset < 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEvidence:
@@ -213,7 +219,8 @@ class ReplicaEvidence:
     names.
 
     `single_file` is True where a file was named by itself, so that nothing can be said of what
-    lies beside it. `producer_ends` are the offsets in the names of producer snapshots: Kafka writes
+    lies beside it. `foreign_names` are the paths of files that Kafka takes for its own by their
+    endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names of producer snapshots: Kafka writes
     one where the log ends when it rolls a segment or closes the log.
     """
 

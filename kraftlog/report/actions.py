@@ -35,7 +35,8 @@ ACTIONS = (
     Action(
         "refetch",
         "Replace the damaged log before its node restarts",
-        "Kafka would cut the log at the damage without a warning. Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
+        "Kafka gives no warning: it cuts a log at damaged bytes, and does not notice missing ones. "
+        "Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
         first=True,
     ),
     Action(

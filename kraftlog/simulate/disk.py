@@ -40,7 +40,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         _vector(log, start, end),
         tuple(_snapshot_file(each) for each in shipped),
         None if cut is None else cut[1],
-        tuple(dict.fromkeys(_problems(one))),
+        tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
         tuple(_bad_records(one, log.contents)),
         tuple(_notes(log, end)),
     )
@@ -109,9 +109,9 @@ def _why_unloadable(one: SnapshotView) -> str | None:
 def _problems(one: ReplicaEvidence) -> Iterator[str]:
     """Why a node refuses to start, beside its snapshots."""
     yield from _identity_problems(one)
-    plain = [file.path for file in one.snapshots if file.name_form == names.KIP_PLAIN]
-    for path in (*one.foreign_names, *plain):
-        yield f"{_base(path)} is not a name that Kafka can parse"
+    for name in map(_base, one.foreign_names):
+        if names.is_refused(name):
+            yield f"{name} is not a name that Kafka can parse"
     for problem in one.problems:
         if _refuses(problem):
             yield f"{_base(problem.path)} cannot be read: {problem.text}"
@@ -129,6 +129,16 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     found = one.partition_metadata.value if one.partition_metadata is not None else None
     if found and found["topic_id"] != METADATA_TOPIC_ID:
         yield f"partition.metadata names another topic id, {found['topic_id']}"
+
+
+def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
+    """Batches before the first damage that recovery gives up at, the first of each segment."""
+    for segment in one.segments:
+        found = one.log.last_offsets[segment.first_row : min(segment.end_row, end_row)].tolist()
+        index = next((i for i, last in enumerate(found) if not segment.reaches(last)), None)
+        if index is not None:
+            base = int(one.log.base_offsets[segment.first_row + index])
+            yield f"a batch in {segment.name} says that it begins at offset {base}, which that file cannot hold"
 
 
 def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:

@@ -116,7 +116,7 @@ def _(nodes: list[Node]) -> None:
     path.write_bytes(path.read_bytes()[:-3])
 
 
-@fault("offsets_contiguous", "critical", "1", 3, AT[3], "is missing")
+@fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka does not notice: a start keeps")
 def _(nodes: list[Node]) -> None:
     replace_batch(nodes[0], 3, lambda one: b"")
 
@@ -291,6 +291,16 @@ def _(nodes: list[Node]) -> None:
     nodes[0].segment(6).unlink()
     path = nodes[0].segment(0)
     path.write_bytes(path.read_bytes()[: AT[4]])
+
+
+@fault(
+    "log_start_covered", "critical", "1", 0,
+    says=f"would begin with {6:020d}-0000000001.checkpoint", also="snapshot_footer_last",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(0).unlink()
+    stored = [healthy_log()[1], healthy_log()[3]]
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000, footer=False))
 
 
 @fault("snapshot_below_log_start", "info", "1", 6, also="log_start_covered")
@@ -633,6 +643,22 @@ def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
         told |= {place.rule for place in used if any(place.text in text for text in sentences)}
     untold = [rule for rules in DECLARED.values() for rule in rules if rule not in told]
     assert [f"{rule.function}, line {rule.first_line}" for rule in untold] == []
+
+
+@pytest.mark.parametrize(
+    ("damaged", "is_cut"), [(AT[1], True), (AT[6], True), (AT[11] - (AT[10] - AT[9]), False)]
+)
+@pytest.mark.parametrize(("at", "raw"), [(17, b"\xaa"), (16, b"\x07")])
+def test_a_hole_behind_damaged_bytes_is_cut_off_with_them(
+    tmp_path: Path, damaged: int, is_cut: bool, at: int, raw: bytes
+) -> None:
+    """Offset 9 is missing; the CRC or the magic of a batch before it, or behind it, is damaged."""
+    node = quorum(tmp_path)[0]
+    replace_batch(node, 9, lambda one: b"")
+    overwrite(node.segment(0 if damaged == AT[1] else 6), damaged + at, raw)
+    rows = found(audit(tmp_path), "offsets_contiguous")
+    told = [one.row.message for one in rows if one.row.offset == 9]
+    assert ["Kafka does not notice" in one for one in told] == [not is_cut]
 
 
 def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:

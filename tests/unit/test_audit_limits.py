@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kraftlog.audit.issues import ISSUE_LIMIT
 from kraftlog.audit.run import AuditResult
 from kraftlog.quorum.content import ISSUE_LIMIT as CONTENT_LIMIT
@@ -73,12 +75,86 @@ def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path
     assert f"offset {end + 30} cannot be read" in (state.reason or "")
 
 
+MANY = 33
+
+
+@pytest.mark.parametrize(
+    ("check", "raw", "rows", "count"),
+    [
+        ("record_rules", frame(0, None, NO_OP, delta=1), 20, MANY),
+        ("record_decodes", frame(0, None, topic("late", 60)[:-4]), 60, 3 * MANY),
+    ],
+)
+def test_what_is_not_told_of_records_is_counted(
+    tmp_path: Path, check: str, raw: bytes, rows: int, count: int
+) -> None:
+    """A rule that records break is told once of all replicas that hold them."""
+    end = healthy_log()[-1].end
+    batches = [Batch(end + one, 2, (b"",), ms=LATER + one, payload=raw) for one in range(MANY)]
+    everywhere(tmp_path, *batches)
+    result = audit(tmp_path)
+    told = [one.row for one in found(result, check)]
+    assert len(told) == rows
+    assert told[19].message.endswith(f" {MANY - 20} more like it are on this replica.")
+    (counted,) = [one for one in result.results if one.check == check]
+    assert counted.finding_count == count
+
+
+def test_broken_rules_of_a_log_are_counted_with_those_of_a_checkpoint(tmp_path: Path) -> None:
+    """The replicas hold the same bytes, but for one that has more."""
+    end = healthy_log()[-1].end
+    nodes = quorum(tmp_path)
+    raw = frame(0, None, NO_OP, delta=1)
+    for node, many in zip(nodes, (3, 3, 25), strict=True):
+        odd = [Batch(end + one, 2, (b"",), ms=LATER + one, payload=raw) for one in range(many)]
+        node.append(*odd)
+        path = node.checkpoint(6, 1)
+        path.write_bytes(path.read_bytes() + Batch(7, 1, (b"",), payload=raw).raw())
+    result = audit(tmp_path)
+    told = [
+        (one.row.replica, one.row.evidence["replicas"]) for one in found(result, "record_rules")
+    ]
+    every = ["1", "2", "3"]
+    assert told == [("1", every)] * 4 + [("3", ["3"])] * 20
+    (counted,) = [one for one in result.results if one.check == "record_rules"]
+    assert counted.finding_count == 4 + 22
+
+
+def test_entries_of_the_epoch_checkpoint_that_are_not_told_are_counted(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    node.epochs([(1, 0), (2, 8), *((3 + one, 9) for one in range(MANY))])
+    result = audit(tmp_path)
+    rows = found(result, "epoch_checkpoint_agrees")
+    assert rows[19].row.message.endswith(f" {MANY - 20} more like it are on this replica.")
+    (counted,) = [one for one in result.results if one.check == "epoch_checkpoint_agrees"]
+    assert (len(rows), counted.finding_count) == (20, MANY)
+
+
 def test_the_least_that_breaks_a_rule_of_records(tmp_path: Path) -> None:
     end = healthy_log()[-1].end
     for delta in (0, 1):
         raw = frame(0, None, topic(f"t{delta}", 20 + delta), delta=delta)
         everywhere(tmp_path / str(delta), Batch(end, 2, (b"",), ms=LATER, payload=raw))
         assert ("record_rules" in failed(audit(tmp_path / str(delta)))) == (delta == 1)
+
+
+def test_many_warnings_of_a_replica_hide_nothing_critical(tmp_path: Path) -> None:
+    """Batches that changed in a deleted snapshot, which nobody loads, and one in a live snapshot."""
+    node = quorum(tmp_path)[2]
+    raw = bytearray(Batch(0, 1, (NO_OP,)).raw())
+    raw[-1] ^= 1
+    gone = node.checkpoint(3, 1)
+    gone.with_name(gone.name + ".deleted").write_bytes(raw * 30)
+    live = node.checkpoint(6, 1)
+    changed = bytearray(live.read_bytes())
+    changed[-1] ^= 1
+    live.write_bytes(changed)
+    result = audit(tmp_path)
+    rows = found(result, "batch_crc_valid")
+    assert [one.severity for one in rows] == ["critical"] + 19 * ["warning"]
+    assert rows[0].row.path == str(live)
+    assert rows[-1].row.evidence["more"] == 11
+    assert result.exit_code() == 1
 
 
 def test_reasons_are_cut_too(tmp_path: Path) -> None:

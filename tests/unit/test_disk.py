@@ -2,6 +2,7 @@
 which files refuse.
 """
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,23 @@ def test_bytes_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
     found = disk(tmp_path)
     assert found.vector == WHOLE
     assert found.cut == f"100 zero bytes at byte {END_POSITION:,} of {SECOND}"
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_held"), [(5, False), (6, True), ((1 << 31) + 5, True), ((1 << 31) + 6, False)]
+)
+def test_a_segment_holds_offsets_of_32_bits_from_its_name_on(
+    tmp_path: Path, offset: int, is_held: bool
+) -> None:
+    """As Kafka 4.3.1 does: it cuts nothing at such a batch, and refuses to start."""
+    node = quorum(tmp_path)[0]
+    overwrite(node.segment(6), AT[7], struct.pack(">q", offset))
+    refused = (
+        f"a batch in {SECOND} says that it begins at offset {offset}, which that file cannot hold"
+    )
+    assert disk(tmp_path).problems == (() if is_held else (refused,))
+    overwrite(node.segment(0), AT[3] + 17, b"\xaa\xbb\xcc")
+    assert disk(tmp_path).problems == (), "the log is cut before"
 
 
 def loadable(root: Path) -> str | None:

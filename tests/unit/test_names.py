@@ -77,5 +77,34 @@ def test_names_are_written_as_they_are_read(offset: int) -> None:
     )
 
 
-def test_live_kinds_are_record_kinds() -> None:
-    assert names.LIVE_KINDS < names.RECORD_KINDS
+@pytest.mark.parametrize(
+    ("name", "is_refused"),
+    [
+        *((f"foo{one}", True) for one in (*names.SEGMENT_ENDINGS, *names.SNAPSHOT_ENDINGS)),
+        (".log", True),
+        (" 5.log", True),
+        ("1_0.log", True),
+        ("foo.log.swap", True),
+        (f"{1 << 63}.log", True),
+        (f"-{1 << 63}.log", False),
+        (f"{(1 << 63) - 1}.index", False),
+        ("5.log", False),
+        ("+5.log", False),
+        ("٥.log", False),
+        (f"{OFFSET}.old.log", False),
+        ("foo", False),
+        ("foo.part", False),
+        ("foo.log.deleted", False),
+        (f"{OFFSET}-0000000007.checkpoint", False),
+        (f"{OFFSET}-000000000000000007.checkpoint", False),
+        (f"{OFFSET}-0000000007-copy.checkpoint", False),
+        (f"{OFFSET}-7.checkpoint", True),
+        (f"{OFFSET}-0000000007.checkpoint.deleted", False),
+        (f"{OFFSET}-{1 << 31}.checkpoint.deleted", True),
+        (f"{OFFSET}-{(1 << 31) - 1}.checkpoint.deleted", False),
+        ("1234-7-abc.checkpoint.part", True),
+    ],
+)
+def test_names_that_kafka_cannot_parse(name: str, is_refused: bool) -> None:
+    """As KafkaRaftLog of Kafka 4.3.1 did with each of them in a sound folder."""
+    assert names.is_refused(name) == is_refused

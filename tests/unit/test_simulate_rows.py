@@ -190,6 +190,21 @@ def test_an_unpadded_name_stops_a_node(tmp_path: Path) -> None:
     assert boots["1"]["reason"] == f"{6:020d}-1.checkpoint is not a name that Kafka can parse"
 
 
+@pytest.mark.parametrize("name", ["foo.index", "foo.snapshot", "backup.checkpoint.part"])
+def test_a_name_that_kafka_cannot_parse_stops_a_node(tmp_path: Path, name: str) -> None:
+    (quorum(tmp_path)[0].folder / name).touch()
+    _, _, boots, _ = plans(tmp_path)
+    assert boots["1"]["boots"] is False
+    assert boots["1"]["reason"] == f"{name} is not a name that Kafka can parse"
+
+
+def test_a_name_that_kafka_does_not_look_at_stops_nobody(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    (node.folder / f"{6:020d}.old.log").touch()
+    _, _, boots, _ = plans(tmp_path)
+    assert boots["1"]["boots"]
+
+
 def test_a_misnamed_snapshot_is_not_found(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     kip = node.folder / f"{6:020d}-{1:018d}.checkpoint"

@@ -4,7 +4,6 @@ quorum: offsets 0 to 11, batches at 0, 1 (two records), 3, 4 (two), 6, 7, 8, 9, 
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kraftlog.audit.check import BadRow
@@ -120,7 +119,7 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
         assert remedy(found, "1", 4, end) == (covered, told), end
     nothing = (
         "No other replica at hand holds the same offsets intact. Keep a copy of this folder before "
-        "the node starts: Kafka cuts its log at the bad place.",
+        "the node starts.",
         {"held_intact_by": []},
     )
     assert remedy(found, "1", 4, 7) == nothing
@@ -196,11 +195,11 @@ def test_labels_in_words(labels: list[str], limit: int, told: str) -> None:
 
 
 def test_the_last_row_that_is_told_counts_the_rest() -> None:
-    assert list(capped(np.array([], np.int64))) == []
-    assert list(capped(np.array([7, 8], np.int64))) == [(7, 0), (8, 0)]
+    assert list(capped([])) == []
+    assert list(capped([7, 8])) == [(7, 0), (8, 0)]
     twenty = [(row, 0) for row in range(20)]
-    assert list(capped(np.arange(20))) == twenty
-    assert list(capped(np.arange(23))) == [*twenty[:-1], (19, 3)]
+    assert list(capped(range(20))) == twenty
+    assert list(capped(iter(range(23)))) == [*twenty[:-1], (19, 3)]
 
 
 def test_equal_rows_of_several_replicas_are_one() -> None:

@@ -21,6 +21,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "batch_crc_valid": {"held_intact_by": [str], "size_bytes": int, "more": int},
     "batch_decompresses": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
+        "more": int,
     },
     "batch_header_valid": {
         "same_bytes_on": [str], "other_bytes_on": [str], "record_count": int,
@@ -58,7 +59,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "names": [str], "marked": [str],
         "elections": [{"leader": int, "name": str, "offset": int, "times": int}],
     },
-    "epoch_checkpoint_agrees": {"entry": [int], "what": str, "entries": int, "problem": str},
+    "epoch_checkpoint_agrees": {
+        "entry": [int], "what": str, "entries": int, "more": int, "problem": str,
+    },
     "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
     "epochs_monotonic": {"previous_epoch": int, "more": int},
     "features_recorded": {},
@@ -127,7 +130,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "quorum_state_present": {"problem": str},
     "record_decodes": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
-        "same_bytes_on": [str], "size_bytes": int,
+        "same_bytes_on": [str], "size_bytes": int, "more": int,
     },
     "record_replays": {
         "batch_id": str, "kind": str, "data": DATA, "replicas": [str],
@@ -135,6 +138,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "record_rules": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
+        "more": int,
     },
     "record_type_known": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],

@@ -74,15 +74,49 @@ def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).write_bytes(b"")
 
 
+@fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka does not notice it when it starts")
+def _(nodes: list[Node]) -> None:
+    """A file's last offset is 2^31 - 1 above its name."""
+    overwrite(nodes[0].segment(0), AT[3], struct.pack(">q", (1 << 31) - 1))
+
+
+@fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka refuses to start over it")
+def _(nodes: list[Node]) -> None:
+    overwrite(nodes[0].segment(0), AT[3], struct.pack(">q", 1 << 31))
+
+
 @fault("record_decodes", "critical", "1", 12, END_POSITION, "1 byte left after TopicRecord")
 def _(nodes: list[Node]) -> None:
     """What the next record of the same batch names is not missing: it cannot be read."""
     everywhere(nodes, topic("new", 9) + b"x", partition(9, [1], [1], 1))
 
 
-@fault("segment_name_matches", "critical", "1", says="ends in .log, but its name is not an offset")
+@fault(
+    "segment_name_matches", "critical", "1", says="ends in .log, but its name is not an offset.",
+    sound=lambda nodes: [(nodes[0].folder / one).mkdir() for one in ("old.log", "old.index")],
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
+    """Of a folder Kafka does not ask for a name."""
     (nodes[0].folder / "old.log").write_bytes(b"")
+
+
+@fault(
+    "segment_name_matches", "critical", "1", says="ends in .snapshot, but its name is not an offset.",
+    sound=lambda nodes: (nodes[0].folder / "old.snapshot.deleted").touch(),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "old.snapshot").touch()
+
+
+@fault("segment_name_matches", "critical", "1", says="begin an empty segment at offset 5.")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "5.log").touch()
+
+
+@fault("segment_name_matches", "info", "1", says="Kafka does not look at it")
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].segment(6)
+    path.with_suffix(".old.log").write_bytes(path.read_bytes())
 
 
 @fault("segment_name_matches", "critical", "1", 3, 0, "begins with offset 3, not with the 0")

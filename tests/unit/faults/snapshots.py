@@ -51,6 +51,22 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "backup.checkpoint").write_bytes(b"")
 
 
+@fault(
+    "snapshot_name_valid", "warning", "1", says="backup.checkpoint.part ends in .checkpoint.part",
+    sound=lambda nodes: (nodes[0].folder / "backup.part").touch(),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    (nodes[0].folder / "backup.checkpoint.part").touch()
+
+
+@fault(
+    "snapshot_name_valid", "warning", "1", says=f"takes it for the snapshot {6:020d}-0000000001:"
+)
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].checkpoint(6, 1)
+    path.with_stem(f"{path.stem}-copy").write_bytes(path.read_bytes())
+
+
 def _grown(node: Node, size_bytes: int) -> None:
     """The snapshot goes on with a hole."""
     os.truncate(node.checkpoint(6, 1), size_bytes)
