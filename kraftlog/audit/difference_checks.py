@@ -21,7 +21,6 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET
-from kraftlog.quorum.tails import Fate
 
 _TOLD_RECORDS = 8
 """So many records of each side stand in a finding's evidence."""
@@ -249,8 +248,7 @@ def _tail_row(
     side = Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
     epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
-    fates = [quorum.fate(*pair) for pair in found]
-    proven = Fate.UNCOMMITTED in fates
+    proven = log.label in quorum.never_committed
     objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(

@@ -18,6 +18,7 @@ from kraftlog.explain.net import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.report.rows import print_rows
 from kraftlog.report.terminal import console_on
 from kraftlog.source.collected import collected
@@ -122,6 +123,11 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
     ends = int(quorum.chain.end.max(initial=0))
     if chosen.end > ends:
         raise InputError(f"the history at hand ends at offset {ends}: choose --to so")
+    for low, high in lost_everywhere(quorum):
+        if low <= chosen.end and chosen.first <= high:
+            raise InputError(
+                f"the states at offsets {low} to {high} can be rebuilt from no file at hand: choose --from and --to on one side of them"
+            )
     yield from elections(quorum, chosen.first, chosen.end)
     yield from object_rows(found)
 

@@ -4,6 +4,7 @@ In: parsed arguments. Out: rows on stdout. No Spark.
 """
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.plan_input import fault_rows
 from kraftlog.commands.values import at_least
-from kraftlog.plain import counted, offsets_are, sentence, tell
+from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
@@ -57,7 +58,7 @@ def _run(chosen: argparse.Namespace) -> int:
     quorum = collected(options.input, options)
     records = FileRecords(redactor_of(options), quorum.evidence.limits)
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
-    tell(_summary(rows) + _later(quorum, rows) + at_risk_words(quorum, rows, records))
+    tell(_summary(quorum, rows) + _later(quorum, rows) + at_risk_words(quorum, rows, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 
@@ -87,7 +88,7 @@ def _later(quorum: Quorum, rows: list[dict[str, Any]]) -> str:
     return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but written after the copies were made: copy again to know of them"
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _summary(quorum: Quorum, rows: list[dict[str, Any]]) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     if not own:
@@ -99,4 +100,18 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     if lost:
         at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {at_risk}"
-    return f"{replicas_text(able)} can take over. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"
+    who = _who_can(quorum, {row["leader"]: row["can_lead"] for row in own})
+    return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"
+
+
+def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:
+    """Who takes over for certain, and who needs the votes of voters that nobody has copied."""
+    sure, open_ = (
+        sorted(one for one in can_lead if can_lead[one] is told) for told in (True, None)
+    )
+    missing = quorum.bounds.missing_voters
+    noun = "voter" if len(missing) == 1 else "voters"
+    votes = f"if {noun} {numbers(missing)}, of which no copy is at hand, vote for it"
+    words = [f"{replicas_text(sure)} can take over"] if sure else []
+    words += [f"{replicas_text(open_)} may take over, {votes}"] if open_ else []
+    return "; ".join(words)

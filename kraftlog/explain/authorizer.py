@@ -80,11 +80,11 @@ def read_accesses(lines: Iterable[str], offset_ms: int = 0) -> Iterator[Access]:
     """The accesses of a log; lines of another form are passed over."""
     for line in lines:
         found = _LINE.search(line)
-        if found is None:
+        time = None if found is None else _time_ms(found["time"])
+        if found is None or time is None:
             continue
-        time = datetime.strptime(found["time"], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
         yield Access(
-            int(time.timestamp() * 1000) + offset_ms,
+            time + offset_ms,
             found["principal"],
             found["host"],
             found["operation"],
@@ -93,6 +93,15 @@ def read_accesses(lines: Iterable[str], offset_ms: int = 0) -> Iterator[Access]:
             found["request"],
             found["result"] == "Allowed",
         )
+
+
+def _time_ms(text: str) -> int | None:
+    """A time of the log as UTC; None where no calendar has it."""
+    try:
+        time = datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f")
+    except ValueError:
+        return None
+    return int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def who_wrote(

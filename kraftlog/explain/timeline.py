@@ -16,6 +16,8 @@ from kraftlog.explain.subject import Subject
 from kraftlog.explain.words import object_name, sentences
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranges import Range
+from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import moment as time_of
 from kraftlog.state.difference import of_key
 from kraftlog.state.state import Change
@@ -28,14 +30,17 @@ COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to 
 @dataclass(frozen=True, slots=True)
 class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
-    everything below `lower`, nothing from `upper` on (None: not known). Nothing of it is said of
-    `foreign` replicas, which are of another cluster.
+    everything below `lower`, nothing from `upper` on (None: not known), and nothing of what the
+    replicas in `never_committed` hold apart. Nothing of it is said of `foreign` replicas, which are
+    of another cluster. The states in `unknown` follow from nothing at hand.
     """
 
     leaders: Mapping[int, int]
     lower: int
     upper: int | None
+    never_committed: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
+    unknown: tuple[Range, ...] = ()
 
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
@@ -43,23 +48,32 @@ class KnownHistory:
         leaders: dict[int, int] = {}
         for log in quorum.peers:
             leaders.update(log.leaders)
-        return cls(leaders, quorum.bounds.lower, quorum.bounds.upper, quorum.foreign)
+        bounds, unknown = quorum.bounds, tuple(lost_everywhere(quorum))
+        proven = quorum.never_committed
+        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown)
+
+    def untold(self, subject: Subject) -> Iterator[Range]:
+        """The offsets (both ends included) that may have changed a subject, of which nothing can be
+        told; what lies before the snapshot with which a history begins is not among them.
+        """
+        for low, high in self.unknown:
+            first, last = max(low - 1, 0), high - 1
+            asked = subject.kind != "offsets" or (first < subject.end and last >= subject.first)
+            if asked and (low > 0 or high == self.unknown[-1][1]):
+                yield first, last
 
     def leader(self, one: Moment) -> int | None:
         """Who led the epoch of a moment, where that is known."""
         return None if one.lineage in self.foreign else self.leaders.get(one.batch_leader_epoch)
 
     def is_committed(self, one: Moment) -> bool | None:
-        """Whether a moment is committed; None: it may be. What only one replica's own history holds
-        is not, but where nothing contradicts that.
-        """
+        """Whether a moment is committed; None: it may be."""
         if one.lineage in self.foreign:
             return None
         if one.lineage == MAIN and one.seen_offset < self.lower:
             return True
-        if one.lineage != MAIN or (self.upper is not None and one.seen_offset >= self.upper):
-            return False
-        return None
+        is_above = self.upper is not None and one.seen_offset >= self.upper
+        return False if is_above or one.lineage in self.never_committed else None
 
 
 @dataclass(frozen=True, slots=True)

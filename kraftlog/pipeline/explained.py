@@ -5,6 +5,7 @@ newest run knew of leaders and committed offsets. Rows are filtered where they a
 end names no record, so that a removal is told without its type where several could be meant.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,12 +20,14 @@ from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.lineages import MAIN
+from kraftlog.quorum.ranges import Range, gaps
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
 from kraftlog.state.history import SHOWN, VALIDITY
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE, TABLES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
+from kraftlog.tables.reports import FINDINGS
 
 Row = dict[str, Any]
 REMOVAL = "(a removal)"
@@ -47,9 +50,8 @@ def known_in(path: str) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed."""
     lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
-    replicas = lake.rows_of_run(
-        "replicas", run_id, ["replica", "committed_lower", "committed_upper"]
-    )
+    names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
+    replicas = lake.rows_of_run("replicas", run_id, names)
     bounds = {
         row["replica"]: (row["committed_lower"], row["committed_upper"])
         for row in replicas
@@ -63,7 +65,29 @@ def known_in(path: str) -> KnownHistory:
     }
     foreign = frozenset(row["replica"] for row in replicas) - bounds.keys()
     lower, upper = next(iter(bounds.values()), (0, None))
-    return KnownHistory(leaders, lower, upper, foreign)
+    ends = (row["log_end_offset"] or 0 for row in replicas if row["replica"] in bounds)
+    unknown = gaps(_known_states(lake, run_id), 0, max(ends, default=-1))
+    proven = _never_committed(lake, run_id)
+    return KnownHistory(leaders, lower, upper, proven, foreign, tuple(unknown))
+
+
+def _known_states(lake: Lake, run_id: str) -> list[Range]:
+    """The offsets at which the state is known, of all but other clusters' replicas."""
+    names = ["lineage", "fork_offset", "start_offset", "end_offset"]
+    rows = lake.rows_of_run("lineages", run_id, names)
+    own = (row for row in rows if row["lineage"] == MAIN or row["fork_offset"])
+    return [(row["start_offset"], row["end_offset"]) for row in own]
+
+
+def _never_committed(lake: Lake, run_id: str) -> frozenset[str]:
+    """The replicas whose tails the audit has proven never to have been committed."""
+    rows = lake.rows_of_run(FINDINGS.name, run_id, ["check", "replica", "evidence"])
+    return frozenset(
+        row["replica"]
+        for row in rows
+        if row["check"] == "uncommitted_tail_diverged"
+        and json.loads(row["evidence"]).get("is_proven_uncommitted")
+    )
 
 
 def moments_in(path: str, subject: Subject) -> Iterator[Moment]:

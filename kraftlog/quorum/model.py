@@ -240,6 +240,16 @@ class Quorum:
         return self._starts(self.is_tail)
 
     @cached_property
+    def never_committed(self) -> frozenset[str]:
+        """The replicas of whose uncommitted tail it is proven that none of it was committed."""
+        return frozenset(
+            comparison.one.label
+            for comparison in self.differing
+            for run in comparison.runs
+            if self.is_tail(comparison, run) and self.fate(comparison, run) == Fate.UNCOMMITTED
+        )
+
+    @cached_property
     def fork_starts(self) -> dict[str, int]:
         """For each replica with a second history, the offset at which it begins."""
         return self._starts(self.is_second_history)

@@ -4,7 +4,7 @@ In: bases and unbroken runs. Out: ranges of offsets. Source: KIP-630 "Motivation
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 Range = tuple[int, int]
 """Offsets with both ends included."""
@@ -27,3 +27,15 @@ def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[R
         else:
             ranges.append((base, end))
     return ranges
+
+
+def gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
+    """What of [start, end] the ranges leave out."""
+    for low, high in sorted(ranges):
+        if low > start:
+            yield start, min(low - 1, end)
+        start = max(start, high + 1)
+        if start > end:
+            return
+    if start <= end:
+        yield start, end

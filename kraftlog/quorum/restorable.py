@@ -7,12 +7,12 @@ whose CRC is right counts as held: of records in it that do not decode Kafka's l
 after the other, and so does the replay.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kraftlog.quorum.holdings import Held, kinship
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranges import Range
+from kraftlog.quorum.ranges import Range, gaps
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
 """Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches
@@ -50,7 +50,7 @@ def restorable(quorum: Quorum) -> list[Restorable]:
         others = [two for two in held if two is not one and not (one.is_foreign or two.is_foreign)]
         end = one.end_offset if one.is_foreign else furthest
         own = [_source(one, one.label, low, high, True, None) for low, high in one.ranges]
-        lost = [row for span in _gaps(one.ranges, 0, end) for row in _lost(one, others, *span)]
+        lost = [row for span in gaps(one.ranges, 0, end) for row in _lost(one, others, *span)]
         rows += sorted(own + lost, key=lambda row: row.start_offset)
     return rows
 
@@ -61,19 +61,7 @@ def lost_everywhere(quorum: Quorum) -> list[Range]:
     """
     held = [Held.by(quorum, log) for log in quorum.peers]
     ranges = [span for one in held for span in one.ranges]
-    return list(_gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
-
-
-def _gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
-    """What of [start, end] the ranges leave out."""
-    for low, high in sorted(ranges):
-        if low > start:
-            yield start, min(low - 1, end)
-        start = max(start, high + 1)
-        if start > end:
-            return
-    if start <= end:
-        yield start, end
+    return list(gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
 
 
 # --- what a replica lacks ------------------------------------------------------------------------
@@ -95,7 +83,7 @@ def _lost(one: Held, others: list[Held], low: int, high: int) -> Iterator[Restor
             for row in found
             if row.same_history is not False or missing == AFTER_END
         ]
-        for start, end in _gaps(told, first, last):
+        for start, end in gaps(told, first, last):
             found.append(Restorable(one.label, start, end, None, None, missing, None, ()))
         yield from sorted(found, key=lambda row: row.start_offset)
 

@@ -29,20 +29,24 @@ def node_commands(
 
 
 def _voter(one: NewVoter, cluster_id: str) -> Iterable[str]:
+    yield _set_aside(one.id)
     yield f"cp -Rp {one.id}/. {METADATA_FOLDER.format(one.id)}/"
     yield f"{_format(one.id, cluster_id)} --no-initial-controllers"
 
 
 def _broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
-    folder = METADATA_FOLDER.format(one.id)
-    yield (
-        f"if [ -d {folder}/{LOG_FOLDER} ]; then mv {folder}/{LOG_FOLDER} {folder}.old-metadata; fi"
-    )
+    yield _set_aside(one.id)
     for directory, path in one.files():
         number = "" if len(one.directories) == 1 else f"_WITH_{directory}"
         target = f"{DATA_FOLDER.format(one.id)}{number}"
         yield f"if [ ! -e {target}/meta.properties ]; then cp -p {path} {target}/; fi"
     yield _format(one.id, cluster_id)
+
+
+def _set_aside(node: int) -> str:
+    folder = METADATA_FOLDER.format(node)
+    old = f"{folder}/{LOG_FOLDER}"
+    return f"if [ -d {old} ]; then mv {old} {folder}.old-metadata; fi"
 
 
 def _format(node: int, cluster_id: str) -> str:

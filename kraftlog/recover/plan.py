@@ -13,7 +13,7 @@ from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.plain import host_port, offsets_text
 from kraftlog.recover.commands import node_commands
-from kraftlog.recover.source import LeftOut, Recovered
+from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
@@ -104,7 +104,7 @@ def lost_together(found: Recovered) -> list[Lacking]:
             continue
         told = [lost(one, found, moved=moved) for moved in (False, True)]
         for group in groups:
-            if [group.objects, group.moved] == told:
+            if [group.objects, group.moved] == told and group.held[0].cause == one.cause:
                 group.held.append(one)
                 break
         else:
@@ -114,6 +114,12 @@ def lost_together(found: Recovered) -> list[Lacking]:
 
 def notes(found: Recovered) -> Iterator[str]:
     """What stands in the way of a start."""
+    second = [one.replica for one in found.left_out if one.cause == Cause.SECOND_HISTORY]
+    if second:
+        yield (
+            f"The quorum has two histories, and voters have committed both: this plan goes on with that of {found.log_of}, and leaves out that of {' and '.join(second)}. "
+            "Find out which one the brokers follow. To build on the other one, give only its copies as --input."
+        )
     level = found.image.state.get("features", (METADATA_VERSION,))
     if level is None:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
@@ -121,6 +127,18 @@ def notes(found: Recovered) -> Iterator[str]:
         yield (
             f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 21 (3.9) or later. Start these nodes with controller.quorum.voters instead."
         )
+
+
+def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
+    """A node of both roles may have its metadata log in a directory with data, whose id stays."""
+    directories = {one.id: one.directories for one in found.brokers}
+    for one in voters:
+        known = directories.get(one.id, ())
+        if known and one.directory_id not in known:
+            yield (
+                f"Node {one.id} is a broker, too. If its metadata log lies in a directory with partitions, the directory keeps its id, as the partitions are assigned to it: "
+                f"give {' or '.join(known)} as the directory id of voter {one.id} in --voters."
+            )
 
 
 def plan_values(
@@ -149,7 +167,7 @@ def plan_values(
             for group in lost_together(found)
         ],
         "unknown": list(unknown(found)),
-        "notes": list(notes(found)),
+        "notes": [*notes(found), *_combined(found, voters)],
         "voters": [one.id for one in voters],
         "brokers": [one.id for one in found.brokers],
         "commands": {
@@ -172,7 +190,7 @@ def plan_text(
     lines += ["", "## Unknown", "", *(f"- {one}" for one in unknown(found))]
     if not list(unknown(found)):
         lines.append("Nothing: all voters are at hand, and agree.")
-    problems = list(notes(found))
+    problems = [*notes(found), *_combined(found, voters)]
     if problems:
         lines += ["", "## Settle this first", "", *(f"- {one}" for one in problems)]
     lines += ["", *_steps(found, voters, cluster_id, listener)]
@@ -227,7 +245,7 @@ def _lost_lines(found: Recovered) -> list[str]:
             for one in group.held
         ]
         lines.append(
-            f"Left out: {' and '.join(spans)}. This contradicts the history above, or nothing at hand leads up to it. What only these records change:"
+            f"Left out: {' and '.join(spans)}. {group.held[0].cause} What only these records change:"
         )
         lines += ["", *(f"- {text}" for text in group.objects[:TOLD])]
         if len(group.objects) > TOLD:

@@ -8,6 +8,7 @@ KIP-595, KIP-630 "Motivation", KAFKA-14205.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
@@ -23,15 +24,26 @@ CLEAR = Redactor(None)
 """A checkpoint with masked credentials would be of no use."""
 
 
+class Cause(StrEnum):
+    """Why a copy's records are no part of the image, in a sentence."""
+
+    ASKED = "They come after the offset that was asked for."
+    SECOND_HISTORY = "The voters of this side had committed them, too."
+    UNCOMMITTED = "They contradict the history above, and none of them was committed."
+    UNPROVEN = "They contradict the history above, and may have been committed."
+    AFTER = "They come after what can have been committed, or nothing at hand leads up to them."
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What one copy holds beyond the recovered image and cannot be part of it: offsets
-    [start, end), and what they change; `why_unknown` says why that is not known.
+    """What one copy holds beyond the recovered image and is no part of it: offsets [start, end),
+    why, and what they change; `why_unknown` says why that is not known.
     """
 
     replica: str
     start_offset: int
     end_offset: int
+    cause: Cause
     changes: tuple[Change, ...]
     why_unknown: str | None = None
 
@@ -91,7 +103,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         quorum.bounds.upper,
         quorum.bounds.missing_voters,
         quorum.bounds.open_voters,
-        tuple(_left_out(quorum, copies, image)),
+        tuple(_left_out(quorum, copies, image, at)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
     )
@@ -154,20 +166,32 @@ def _epoch_before(held: Held, offset: int) -> int:
     return max(ended, default=-1)
 
 
-def _left_out(quorum: Quorum, copies: Sequence[Held], image: Image) -> Iterator[LeftOut]:
+def _left_out(
+    quorum: Quorum, copies: Sequence[Held], image: Image, at: int | None
+) -> Iterator[LeftOut]:
     """What the copies hold beyond the image, or instead of a part of it."""
     for one in copies:
         start, end = quorum.leaves(one.label, image.end_offset), one.end_offset
         if end <= start:
             continue
+        cause = _cause(quorum, one.label, start, at)
         try:
             held = image_at(one, end, CLEAR)
             before = image_at(one, start, CLEAR)
         except KraftlogError as error:
-            yield LeftOut(one.label, start, end, (), str(error))
+            yield LeftOut(one.label, start, end, cause, (), str(error))
             continue
         told = tuple(_changes(before.state, held.state))
-        yield LeftOut(one.label, start, end, told)
+        yield LeftOut(one.label, start, end, cause, told)
+
+
+def _cause(quorum: Quorum, label: str, start: int, at: int | None) -> Cause:
+    """Why a copy's records from an offset on are no part of the image."""
+    if quorum.fork_starts.get(label) == start:
+        return Cause.SECOND_HISTORY
+    if quorum.tail_starts.get(label) == start:
+        return Cause.UNCOMMITTED if label in quorum.never_committed else Cause.UNPROVEN
+    return Cause.ASKED if start == at else Cause.AFTER
 
 
 def _changes(before: State, after: State) -> Iterator[Change]:

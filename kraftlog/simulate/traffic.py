@@ -43,7 +43,7 @@ class Traffic:
 def evenly(places: Iterable[Place], racks: Sequence[str], total: float | None) -> Traffic:
     """Each partition is read as much as each other, by each rack."""
     every = list(places)
-    each = (total or len(every) * len(racks)) / max(1, len(every) * len(racks))
+    each = 1.0 if total is None else total / max(1, len(every) * len(racks))
     return Traffic(racks, dict.fromkeys(every, (each,) * len(racks)), total is not None)
 
 
@@ -51,7 +51,7 @@ def by_topic(places: Iterable[Place], racks: Sequence[str], total: float | None)
     """Each topic is read as much as each other, whatever its number of partitions."""
     every = list(places)
     partitions = Counter(topic for topic, _ in every)
-    each = (total or len(partitions) * len(racks)) / max(1, len(partitions) * len(racks))
+    each = 1.0 if total is None else total / max(1, len(partitions) * len(racks))
     read = {(topic, at): (each / partitions[topic],) * len(racks) for topic, at in every}
     return Traffic(racks, read, total is not None)
 

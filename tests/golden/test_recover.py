@@ -11,6 +11,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.log.directory import find_replicas
+from kraftlog.recover.source import Cause
 from kraftlog.state.image import Image
 from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
@@ -21,6 +22,7 @@ from tests.unit.faults.ends import went_on_from_backups, went_on_without
 
 FIRST = "1@host1:9093:yD7wSNglQZe1f8nw8v9c1Q"
 SECOND = "7@[::1]:9094:DmhVAByDzAsoIMGOut7ABg"
+COMBINED = "11@host2:9093:RSmuYd6JQK2vTjcZ0Q9Xgw"
 
 
 def recover(root: Path, out: Path, *more: str) -> dict[str, Any]:
@@ -206,3 +208,37 @@ def test_of_two_histories_one_is_kept_and_the_other_is_named(
     assert (lost["replicas"], lost["start_offset"]) == (left_out, 12)
     named = [one for one in lost["objects"] if "topic theirs" in one]
     assert bool(named) == ("theirs" not in topics)
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert ("has two histories" in "".join(plan["notes"])) == (Cause.SECOND_HISTORY in text)
+    assert Cause.SECOND_HISTORY in text or Cause.UNPROVEN in text
+
+
+def test_what_was_not_asked_for_is_no_contradiction(tmp_path: Path) -> None:
+    recover(DATA / "isolated" / "replicas", tmp_path / "new", "--at", "150")
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert Cause.ASKED in text
+    assert Cause.UNCOMMITTED not in text
+
+
+def test_what_is_proven_never_to_have_been_committed_is_said_so(tmp_path: Path) -> None:
+    recover(DATA / "isolated" / "replicas", tmp_path / "new")
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert Cause.UNCOMMITTED in text
+
+
+def test_a_node_of_both_roles_keeps_the_id_of_its_directory(tmp_path: Path) -> None:
+    """Nothing of the old metadata log stays beside the new one, and the partitions' directory goes
+    on under its id.
+    """
+    plan = recover(DATA / "isolated" / "replicas", tmp_path / "new", "--voters", COMBINED)
+    (first, *_) = plan["commands"]["11"]
+    assert first.startswith("if [ -d METADATA_LOG_DIR_OF_11/__cluster_metadata-0 ]; then mv ")
+    (note,) = plan["notes"]
+    assert note.startswith("Node 11 is a broker, too.")
+    own = (DATA / "isolated" / "replicas" / "11" / "meta.properties").read_text()
+    (known,) = [one[13:] for one in own.split() if one.startswith("directory.id=")]
+    assert f"give {known} as the directory id of voter 11" in note
+    again = COMBINED.replace("RSmuYd6JQK2vTjcZ0Q9Xgw", known)
+    assert (
+        recover(DATA / "isolated" / "replicas", tmp_path / "own", "--voters", again)["notes"] == []
+    )

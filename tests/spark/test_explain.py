@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
-from kraftlog.pipeline.steps import decode_job, materialize_job
+from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
 
@@ -44,10 +44,10 @@ def roots(name: str) -> list[str]:
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
-    """A golden case, and a lake of it."""
+    """A golden case, and a lake of it: what is proven not to be committed, the audit knows."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     options = load_options({"input": roots(request.param), "lake": str(lake)})
-    for step in (decode_job, materialize_job):
+    for step in (decode_job, materialize_job, audit_job):
         step(InProcess, options)
     return request.param, lake
 

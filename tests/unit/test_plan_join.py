@@ -296,6 +296,20 @@ def test_failover_says_what_each_rule_loses_of_the_last_batch(
     assert "replicas 1 and 3 can take over" in told
 
 
+def test_who_needs_votes_of_voters_without_a_copy_may_take_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three copies of five voters: without the leader, two are no majority."""
+    five = [{"voterId": one} for one in range(1, 6)]
+    for node in quorum(tmp_path):
+        node.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=five)
+    rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
+    assert {row["can_lead"] for row in rows} == {None}
+    votes = "if voters 4 and 5, of which no copy is at hand, vote for it"
+    assert f"replicas 1 and 3 may take over, {votes}" in told
+    assert "can take over" not in told
+
+
 def test_what_is_at_risk_is_named(tmp_path: Path) -> None:
     """Topic c is at offset 10 of 12."""
     quorum(tmp_path)

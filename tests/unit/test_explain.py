@@ -1,0 +1,92 @@
+"""What a timeline says of records that only one side holds, and of those that nothing leads up to."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.explain.authorizer import read_accesses
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    healthy_log,
+    leader_change,
+    quorum,
+    topic,
+)
+
+OLD = [
+    Batch(8 + at, 1, (topic(name, 8 + at),), None, START_MS + 9000) for at, name in enumerate("xy")
+]
+NEW = [leader_change(8, 4, 2), Batch(9, 4, (topic("c", 3),), None, START_MS + 9000)]
+
+
+def sides(root: Path, old: set[int], new: list[Batch]) -> None:
+    """Three voters, of which some went on in epoch 1 and the others in epoch 4."""
+    before = [one for one in healthy_log() if one.base < 8]
+    for number in (1, 2, 3):
+        node = Node(root, number)
+        node.write(before + (OLD if number in old else new))
+        node.epochs([(1, 0)] if number in old else [(1, 0), (4, 8)])
+
+
+def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["explain", *words]) == 0
+    out, err = capsys.readouterr()
+    return out + err
+
+
+def states(told: str) -> dict[str, set[str]]:
+    """For each epoch, what is said of its records."""
+    found: dict[str, set[str]] = {}
+    for line in told.splitlines():
+        if "  epoch " in line:
+            _, _, rest = line.partition("  epoch ")
+            found.setdefault(rest[0], set()).add(rest.split("  ")[-1])
+    return found
+
+
+def test_what_a_majority_of_the_older_side_holds_is_not_called_uncommitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two histories, both committed: the audit says so, and so must the timeline."""
+    sides(tmp_path, {1, 3}, NEW)
+    told = explained(capsys, "8-10", "--input", str(tmp_path))
+    assert states(told)["1"] == {"not known to be committed"}
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (NEW, "not committed"),
+        ([Batch(8, 4, (NO_OP,), None, START_MS + 9000), NEW[1]], "not known to be committed"),
+    ],
+)
+def test_a_tail_is_uncommitted_where_that_is_proven(
+    new: list[Batch], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides(tmp_path, {3}, new)
+    told = explained(capsys, "8-10", "--input", str(tmp_path))
+    assert states(told) == {"4": {"committed"}, "1": {said}}
+
+
+def test_what_lies_behind_a_hole_in_all_copies_is_told_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in quorum(tmp_path):
+        node.write([one for one in healthy_log() if one.base != 3])
+        node.checkpoint(6, 1).unlink()
+    told = explained(capsys, "topic", "a", "--input", str(tmp_path))
+    note = "what changed at offsets 3 to 11 is not known: no file at hand leads up to it"
+    assert note in told
+    assert main(["changes", "--input", str(tmp_path), "--from", "1", "--to", "9"]) == 2
+    assert "the states at offsets 4 to 12 can be rebuilt from no file" in capsys.readouterr().err
+    assert main(["changes", "--input", str(tmp_path), "--from", "1", "--to", "3"]) == 0
+
+
+def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:
+    line = "[{}] INFO Principal = User:a is Allowed operation = CREATE from host = h on resource = Topic:LITERAL:t for request = CreateTopics (kafka.authorizer.logger)"
+    lines = [line.format(one) for one in ("2026-13-45 99:99:99,999", "2026-11-21 10:00:00,000")]
+    assert len(list(read_accesses(lines))) == 1
