@@ -211,7 +211,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "voters_before": [int], "voters_after": [int], "disjoint_majorities": [[int]],
     },
     "voter_directories_agree": {
-        "voter_id": int, "voter_directory_id": str, "directory_id": str, "voters_left": int,
+        "voter_id": int, "voter_directory_id": str, "directory_id": (str, None), "voters_left": int,
         "majority": int,
     },
     "voter_endpoints_agree": {

@@ -204,6 +204,20 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "voter_directories_agree", "warning", "2", says="once it starts with this disk",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    without_directory(nodes[1])
+
+
+def without_directory(node: Node) -> None:
+    path = node.home / "meta.properties"
+    path.write_text(path.read_text().partition("directory.id")[0])
+
+
+@fault(
     "quorum_state_present", "info", "2", says="names another disk of this node",
     sound=lambda nodes: on_another_disk(nodes), also="voter_directories_agree",
 )  # fmt: skip
