@@ -62,7 +62,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
     "epochs_monotonic": {"previous_epoch": int, "more": int},
     "features_recorded": {},
-    "features_upgradable": {"finalized": int, "behind": [str], "supported_by_all": int},
+    "features_upgradable": {
+        "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
+    },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {
         "folders": [{"folder": str, "path": str, "topic_id": str, "why": str}],

@@ -29,17 +29,19 @@ def uuid(number: int) -> str:
     return "A" * 20 + letters[number >> 2] + letters[(number & 3) << 4]
 
 
-def level(number: int) -> bytes:
-    return value("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=number)
+def level(number: int, name: str = "metadata.version") -> bytes:
+    return value("FEATURE_LEVEL_RECORD", name=name, featureLevel=number)
 
 
-def supports(highest: int) -> list[dict[str, Any]]:
-    return [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": highest}]
+def supports(highest: int, lowest: int = 1) -> list[dict[str, Any]]:
+    levels = {"minSupportedVersion": lowest, "maxSupportedVersion": highest}
+    return [{"name": "metadata.version", **levels}]
 
 
 def broker(
-    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20
-) -> bytes:
+    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20,
+    lowest: int = 1,
+) -> bytes:  # fmt: skip
     return value(
         "REGISTER_BROKER_RECORD",
         2,
@@ -47,7 +49,7 @@ def broker(
         incarnationId=uuid(number),
         brokerEpoch=offset,
         endPoints=[],
-        features=supports(highest),
+        features=supports(highest, lowest),
         rack=rack,
         fenced=fenced,
         inControlledShutdown=False,
@@ -171,6 +173,15 @@ fault("features_upgradable", "info", says="broker 2 (18)", sound=sound)(
 )
 fault("features_upgradable", "warning", says="refuses to start", sound=sound)(
     cluster(level(25), *RUNNING[1:])
+)
+fault("features_upgradable", "warning", says="is 3, but these nodes do not", sound=sound)(
+    cluster(level(3), broker(1, FIRST + 1, lowest=7), *RUNNING[2:])
+)
+fault("features_upgradable", "warning", says="share.version is 1, but", sound=sound)(
+    cluster(*RUNNING, level(1, "share.version"))
+)
+fault("record_replays", "warning", says="kraft.version to level -1", sound=sound)(
+    cluster(*RUNNING, level(-1, "kraft.version"))
 )
 
 
