@@ -15,7 +15,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, restore_vote
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
@@ -411,7 +411,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
     voter set names another disk of it, a missing file is told too, as information.""",
     advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
-    node, let the node join anew with an empty log folder. Do not write the file by hand.""",
+    node, let the node join anew with an empty log folder, while a majority of the other voters is
+    whole. Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
@@ -439,8 +440,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"The quorum-state of node {replica.node_id} {problem}. "
-            "A voter that has forgotten its vote could vote twice in one epoch. "
-            "Restore the file, or let the node join anew with an empty folder.",
+            f"A voter that has forgotten its vote could vote twice in one epoch. {restore_vote(quorum, log)}",
             file.path if file else None,
             evidence={"problem": problem},
         )

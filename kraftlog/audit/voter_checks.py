@@ -70,8 +70,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
         if new is None:
             text = (
                 f"Node {voter} does not vote any more once it starts with this disk: its meta.properties has no directory.id, and Kafka makes up a new one. "
-                f"The voter set names directory {named[voter]}. Then {stands} "
-                f"If this is the disk of that voter, write directory.id={named[voter]} into the file before the node starts."
+                f"The voter set names directory {named[voter]}. "
+                f"Then {stands} If this is the disk of that voter, write directory.id={named[voter]} into the file before the node starts."
             )
         yield BadRow(
             copy.label,
