@@ -238,8 +238,11 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     "no two directories claim the same node id and directory id",
     action="identity", over=coverage.copies,
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
-    clone of a disk. If both start, one voter votes twice.""",
-    advice="""Find out which one runs, and put the other away.""",
+    clone of a disk. If both start, one voter votes twice. Or a folder names another node than the
+    voter set does for its directory: its meta.properties was edited, or is that of another
+    node.""",
+    advice="""Find out which one runs, and put the other away. Correct a node.id before the node
+    starts.""",
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
     seen: dict[tuple[int, str | None], str] = {}
@@ -261,7 +264,28 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
         )
+    yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
+
+
+def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders with the directory of one voter and the name of another node."""
+    if quorum.voter_set is None:
+        return
+    owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
+    held = Counter(one.meta("directory.id") for one in quorum.replicas)
+    for replica in quorum.replicas:
+        node, directory = replica.node_id, replica.meta("directory.id")
+        voter = owners.get(directory or "", node)
+        if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
+            continue
+        yield BadRow(
+            replica.label,
+            f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
+            f"The file was edited, or is that of another node. As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts.",
+            replica.meta_properties.path if replica.meta_properties else None,
+            evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
+        )
 
 
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:

@@ -214,6 +214,12 @@ def _(nodes: list[Node]) -> None:
     on_another_disk(nodes)
 
 
+@fault("node_identity_unique", "critical", "3", says="that of voter 3", sound=on_its_disks)
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    nodes[2].meta(node_id=1, directory=3)
+
+
 @fault(
     "voter_directories_agree", "warning", "2", says="once it starts with this disk",
     sound=on_its_disks,
