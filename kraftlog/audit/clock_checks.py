@@ -137,6 +137,9 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         return
     columns = log.evidence.log
     first, last = columns.base_timestamps[log.rows], columns.max_timestamps[log.rows]
+    # A clock that jumped ahead and was put back is no silence.
+    for times in np.split(first, np.flatnonzero(np.diff(log.epochs)) + 1):
+        times[::-1] = np.minimum.accumulate(times[::-1])
     silent = first[1:] - last[:-1]
     same_epoch = (log.epochs[1:] == log.epochs[:-1]) & (log.base[1:] == log.last[:-1] + 1)
     limit = quorum.thresholds.idle_gap_ms

@@ -14,7 +14,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, replicas_text
+from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
 from kraftlog.quorum.divergence import Comparison, DifferingRun, truncation_offset
 from kraftlog.quorum.logview import LogView
@@ -165,8 +165,8 @@ def _why_two_histories(comparison: Comparison) -> str:
 
 def _committed_advice(quorum: Quorum, side: Side) -> str:
     if side.by_majority:
-        who = called(quorum, side.comparison.one)
-        return f"Stop {who}, set its log folder aside, and let it fetch the log again."
+        log = side.comparison.one
+        return f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)}"
     return "Restart neither before you know which one is right: compare with a backup."
 
 
@@ -199,14 +199,17 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             at,
             f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same epoch {epoch}. "
             "Kafka never does this: one of the copies was changed after it was written, or two leaders shared the epoch. "
-            f"Keep both folders. {_matching_advice(side)} {_words(quorum, side)}.",
+            f"Keep both folders. {_matching_advice(quorum, side, at)} {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
 
 
-def _matching_advice(side: Side) -> str:
+def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     if side.by_majority:
-        return f"Replica {side.comparison.one.label} stands alone: let it fetch the log again."
+        log = side.comparison.one
+        alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
+        stand = "stands" if len(alone) == 1 else "stand"
+        return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)}"
     return "No majority at hand decides: compare both with a backup before either starts."
 
 

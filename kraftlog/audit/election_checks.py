@@ -131,8 +131,11 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
             for voter, logs in quorum.holders.items()
             if voter not in holders
         ]
+        # What a voter held that lacks committed records, nothing tells.
+        telling = [log for log in lacking if _holds_committed(quorum, log)]
+        is_told = len(quorum.holders) - len(telling) < quorum.bounds.majority
         # A quorum that is shut down elects a last leader, whom nobody is left to follow.
-        if not all(is_closed_at_end(log) for log in lacking):
+        if is_told and not all(is_closed_at_end(log) for log in lacking):
             yield _not_replicated(quorum, epoch, leader, holders, lacking)
     elif _wrote_nothing(quorum):
         yield _nothing_written(quorum, epoch, leader)
@@ -147,6 +150,12 @@ def _has_committed(quorum: Quorum, epoch: int) -> bool:
         for log in quorum.peers
         for one in log.epoch_starts
     )
+
+
+def _holds_committed(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy reaches as far as what is known to be committed."""
+    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+    return end >= quorum.bounds.lower
 
 
 def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:
@@ -213,14 +222,18 @@ def _not_replicated(
 
 
 def _alone_before(quorum: Quorum, epoch: int) -> int:
-    """How many epochs directly before this one are on a minority of the voters, too."""
+    """How many epochs directly before this one are on a minority of the voters, too, and have
+    committed nothing.
+    """
     held = Counter(
         one
         for logs in quorum.holders.values()
         for one in {start.epoch for log in logs for start in log.epoch_starts}
     )
     count = 0
-    while 0 < held[epoch - count - 1] < quorum.bounds.majority:
+    while 0 < held[before := epoch - count - 1] < quorum.bounds.majority:
+        if _has_committed(quorum, before):
+            break
         count += 1
     return count
 

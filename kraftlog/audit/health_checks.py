@@ -550,14 +550,35 @@ def _level(found: Health) -> int:
 
 def _able(found: Health) -> dict[tuple[str, int], int]:
     """The highest metadata.version of each registered node."""
+    named = {node: levels.get(METADATA_VERSION) for node, levels in _ranges(found).items()}
+    return {node: levels[-1] for node, levels in named.items() if levels}
+
+
+def _ranges(found: Health) -> dict[tuple[str, int], dict[str, range]]:
+    """The levels of each feature that each registered node supports."""
     nodes = [("broker", found.brokers), ("controller", found.controllers)]
     return {
-        (kind, node): int(one["maxSupportedVersion"])
+        (kind, node): {
+            one["name"]: range(one["minSupportedVersion"], one["maxSupportedVersion"] + 1)
+            for one in value["features"]
+        }
         for kind, registered in nodes
         for node, value in registered.items()
-        for one in value["features"]
-        if one["name"] == METADATA_VERSION
     }
+
+
+def _unsupported(found: Health) -> Iterator[tuple[str, list[str]]]:
+    """Each finalized feature at a level that registered nodes do not support, and these; to Kafka
+    (QuorumFeatures) a feature that a node does not name is one at level 0.
+    """
+    for feature, level in sorted(found.levels.items()):
+        nodes = [
+            f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})"
+            for (kind, node), known in _ranges(found).items()
+            if known and level not in (levels := known.get(feature, range(0)))
+        ]
+        if nodes:
+            yield feature, sorted(nodes)
 
 
 def _no_node(quorum: Quorum, found: Health) -> Reason:
@@ -591,12 +612,12 @@ def _no_range(quorum: Quorum, found: Health) -> Reason:
 
 @health_check(
     "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
-    "metadata.version is what every registered node supports, and all support the same",
+    "finalized levels are what every registered node supports, and metadata.version the highest",
     action="watch", nothing=_no_range,
     meaning="""The finalized metadata.version is below what every registered node supports (an
     upgrade was not finished), or cannot rise because of the nodes that are named. This is a
-    warning where a registered node does not support the level that holds: that node would refuse
-    to start.""",
+    warning where a registered node does not support the level of a feature that holds, as it is
+    too high or too low for it: that node would refuse to start.""",
     advice="""When all nodes run the new version and are to stay on it: kafka-features upgrade
     --release-version. Nodes that are gone for good should be unregistered first.""",
 )  # fmt: skip
@@ -604,7 +625,8 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     able = _able(found)
     level, reach = _level(found), min(able.values())
     behind = sorted(name for name, value in able.items() if value < max(able.values()))
-    if 0 < level < reach:
+    unsupported = dict(_unsupported(found))
+    if 0 < level < reach and METADATA_VERSION not in unsupported:
         yield row(
             found,
             f"The metadata.version is {level}, but every registered node supports {reach}. "
@@ -620,13 +642,13 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             supported_by_all=reach,
             behind=names,
         )
-    if level > reach:
-        low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
+    for feature, nodes in unsupported.items():
         yield row(
             found,
-            f"The metadata.version is {level}, but these nodes do not support it: {listed(sorted(low))}. Such a node refuses to start. "
+            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {listed(nodes)}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
-            finalized=level,
-            behind=sorted(low),
+            feature=feature,
+            finalized=found.levels[feature],
+            behind=nodes,
         )

@@ -15,7 +15,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, restore_vote
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
@@ -238,8 +238,11 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     "no two directories claim the same node id and directory id",
     action="identity", over=coverage.copies,
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
-    clone of a disk. If both start, one voter votes twice.""",
-    advice="""Find out which one runs, and put the other away.""",
+    clone of a disk. If both start, one voter votes twice. Or a folder names another node than the
+    voter set does for its directory: its meta.properties was edited, or is that of another
+    node.""",
+    advice="""Find out which one runs, and put the other away. Correct a node.id before the node
+    starts.""",
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
     seen: dict[tuple[int, str | None], str] = {}
@@ -261,7 +264,28 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=twin,
             evidence={"node_id": node, "directory_id": directory},
         )
+    yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
+
+
+def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders with the directory of one voter and the name of another node."""
+    if quorum.voter_set is None:
+        return
+    owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
+    held = Counter(one.meta("directory.id") for one in quorum.replicas)
+    for replica in quorum.replicas:
+        node, directory = replica.node_id, replica.meta("directory.id")
+        voter = owners.get(directory or "", node)
+        if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
+            continue
+        yield BadRow(
+            replica.label,
+            f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
+            f"The file was edited, or is that of another node. As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts.",
+            replica.meta_properties.path if replica.meta_properties else None,
+            evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
+        )
 
 
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
@@ -411,7 +435,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
     voter set names another disk of it, a missing file is told too, as information.""",
     advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
-    node, let the node join anew with an empty log folder. Do not write the file by hand.""",
+    node, let the node join anew with an empty log folder, while a majority of the other voters is
+    whole. Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
@@ -439,8 +464,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"The quorum-state of node {replica.node_id} {problem}. "
-            "A voter that has forgotten its vote could vote twice in one epoch. "
-            "Restore the file, or let the node join anew with an empty folder.",
+            f"A voter that has forgotten its vote could vote twice in one epoch. {restore_vote(quorum, log)}",
             file.path if file else None,
             evidence={"problem": problem},
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.triage import and_more, capped
+from kraftlog.audit.triage import and_more, capped, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum.ends import last_cut, reached_by
@@ -335,7 +335,8 @@ def _time_entries(
     vote again in an epoch in which it has already taken part. In a copy of a running node the
     file may simply have been copied before an election.""",
     advice="""Copy the node again, quorum-state last. If the finding stays, restore the file, or
-    let the node join anew with an empty log folder.""",
+    let the node join anew with an empty log folder, while a majority of the other voters is
+    whole.""",
 )  # fmt: skip
 def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -350,8 +351,7 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no epoch above {state.leader_epoch}. "
-            "This node could vote twice in an epoch that it has seen. "
-            "Restore quorum-state, or let the node join anew.",
+            f"This node could vote twice in an epoch that it has seen. {restore_vote(quorum, log)}",
             log.path(row),
             int(log.evidence.log.positions[row]),
             offset,

@@ -387,3 +387,17 @@ RECORD_REPLAYS = state_check(
 def _refused(refused: Refused) -> Iterator[Said]:
     if refused.fault.kind not in MISSING and not _names_directories(refused):
         yield _stops_loaders(refused)
+
+
+@on_record(RECORD_REPLAYS, "FEATURE_LEVEL_RECORD")
+def _negative_level(step: Incoming) -> Iterator[Said]:
+    """Images take any level, but the controller itself (FeatureControlManager) stops at one that it
+    does not support, and supports none below 0.
+    """
+    name, level = step.data["name"], step.data["featureLevel"]
+    if level < 0 and name != METADATA_VERSION:
+        yield Said(
+            f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
+            "Find out which controller wrote it before any of them starts.",
+            {"kind": "bad_value", "data": dict(step.data)},
+        )

@@ -47,8 +47,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     holders = intact_elsewhere(quorum, label, start, end)
     if holders:
         return (
-            f"{sentence(holding(holders))} the same offsets intact. "
-            "Before this node starts, set its log folder aside and let it fetch the log again.",
+            f"{sentence(holding(holders))} the same offsets intact. {fetch_again(quorum, label)}",
             {"held_intact_by": holders},
         )
     snapshot = max(
@@ -69,6 +68,59 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     )
 
 
+def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node may begin anew with an empty folder, by which it would vote for any node: it
+    has no vote, or the other voters whose copies are whole are a majority without it.
+    """
+    whole = [
+        voter
+        for voter, copies in quorum.holders.items()
+        if log not in copies and any(_is_whole(quorum, one) for one in copies)
+    ]
+    return not quorum.is_voter(log.evidence) or len(whole) >= quorum.bounds.majority
+
+
+def _is_whole(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy remembers what its node voted, and holds what is committed, undamaged and as
+    the others hold it.
+    """
+    state = log.evidence.state_file
+    is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
+    runs = (run for one in quorum.differing if one.one is log for run in one.runs)
+    return (
+        state is not None
+        and (log.last_epoch or 0) <= state.leader_epoch
+        and (log.end_offset or 0) >= quorum.bounds.lower
+        and not is_damaged
+        and bool(log.evidence.log.crc_valid.all())
+        and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
+    )
+
+
+def fetch_again(quorum: Quorum, label: str) -> str:
+    """How a damaged log is replaced; where too few voters are whole, without emptying any."""
+    log = quorum.by_label[label]
+    if may_be_emptied(quorum, log):
+        return "Before this node starts, set its log folder aside and let it fetch the log again."
+    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one)]
+    best = max(
+        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
+    )
+    todo = (
+        "Keep all folders, and compare with a backup"
+        if best is None
+        else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
+    )
+    return f"Do not empty its log folder: too few other voters at hand are whole, and it would elect a leader without them. {todo}."
+
+
+def restore_vote(quorum: Quorum, log: LogView) -> str:
+    """What is to be done for a voter whose quorum-state is lost."""
+    if may_be_emptied(quorum, log):
+        return "Restore the file, or let the node join anew with an empty folder."
+    return "Restore the file. Do not let the node join anew with an empty folder: too few other voters at hand are whole."
+
+
 def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str, Any]]:
     """(what the other copies hold where a batch of a log begins, and what to do; evidence)."""
     columns = log.evidence.log
@@ -83,8 +135,7 @@ def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str
     evidence = {"same_bytes_on": same, "other_bytes_on": other}
     if other and not same:
         return (
-            f"{sentence(holding(other))} another batch there. "
-            "Before this node starts, set its log folder aside and let it fetch the log again.",
+            f"{sentence(holding(other))} another batch there. {fetch_again(quorum, log.label)}",
             evidence,
         )
     if same:

@@ -23,7 +23,7 @@ def _over_directories(quorum: Quorum) -> Coverage:
     if not _named_directories(quorum):
         return Coverage((), (), "the voter set names no directories (kraft.version 0)")
     labels = [one.label for copies in _copies_of_voters(quorum).values() for one in copies]
-    return Coverage(tuple(labels), (), "no voter's meta.properties with a directory.id is at hand")
+    return Coverage(tuple(labels), (), "no voter's meta.properties is at hand")
 
 
 @check(
@@ -32,11 +32,14 @@ def _over_directories(quorum: Quorum) -> Coverage:
     action="identity", over=_over_directories,
     meaning="""A voter is an id and the id of its directory (KIP-853). The disk of this node has
     another directory id than the voter set names, as after a disk was replaced or formatted anew.
-    So the node is an observer, whatever its node id, and the quorum has one vote less.""",
+    So the node is an observer, whatever its node id, and the quorum has one vote less. A disk
+    without a directory id is given a new one when its node starts, and from then on it is such a
+    disk.""",
     advice="""If the old disk is gone for good: kafka-metadata-quorum remove-controller with the
     old directory id, then add-controller on the node. Do it before another voter fails: voters
     change only while there is a leader. If too few are left to elect one, bring the old disk back,
-    or begin a new quorum of what remains with kraftlog recover.""",
+    or begin a new quorum of what remains with kraftlog recover. Where meta.properties lacks the
+    directory id, write it back before the node starts.""",
 )  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
     """A voter is an id and a directory: a node on a new disk is none, whatever its id."""
@@ -58,12 +61,21 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             if left >= majority
             else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
         )
-        yield BadRow(
-            copy.label,
+        text = (
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
             f"The voter set names directory {named[voter]}, which is on no disk at hand. "
             f"The directory of its disk is {new}. "
-            f"{stands} {todo}",
+            f"{stands} {todo}"
+        )
+        if new is None:
+            text = (
+                f"Node {voter} does not vote any more once it starts with this disk: its meta.properties has no directory.id, and Kafka makes up a new one. "
+                f"The voter set names directory {named[voter]}. "
+                f"Then {stands} If this is the disk of that voter, write directory.id={named[voter]} into the file before the node starts."
+            )
+        yield BadRow(
+            copy.label,
+            text,
             copy.meta_properties.path if copy.meta_properties else None,
             evidence={
                 "voter_id": voter,
@@ -89,12 +101,12 @@ def _named_directories(quorum: Quorum) -> dict[int, str]:
 
 
 def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
-    """The copies of voters, by node id, whose meta.properties name a directory."""
+    """The copies of voters, by node id, with a meta.properties."""
     named = _named_directories(quorum)
     held: dict[int, list[ReplicaEvidence]] = {}
     for one in quorum.replicas:
         voter = one.node_id
-        if voter in named and one.meta("directory.id") and one.label not in quorum.foreign:
+        if voter in named and one.label not in quorum.foreign:
             held.setdefault(voter or 0, []).append(one)
     return held
 

@@ -132,6 +132,9 @@ def _below(root: str) -> Iterator[Replica]:
             yield _replica(root, folder)
             continue
         inside = _listed(folder.path, must=folder is entry)
+        found = {one.name for one in inside}
+        if found >= _OF_A_NODE and names.LOG_FOLDER not in found:
+            tell_once(f"{folder.path}: {_LOST_LOG}")
         waiting += [one for one in reversed(inside) if _leads_on(one, root)]
 
 
@@ -154,6 +157,10 @@ def _tell_packed(entry: FolderEntry) -> None:
 
 IS_FOLDER = "it is a folder, not a file"
 _OUTSIDE = "it is a link that leads out of the input"
+_OF_A_NODE = {"meta.properties", "bootstrap.checkpoint"}
+"""What lies beside the metadata log of a node; in further log directories of a broker, too, where
+Kafka 3 has formatted them."""
+_LOST_LOG = f"no {names.LOG_FOLDER} lies in it; if that is the node's metadata directory, its log was not copied, or is gone on the node"
 
 
 def _is_outside(entry: FolderEntry, folder: str) -> bool:

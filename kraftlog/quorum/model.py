@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
@@ -330,6 +331,15 @@ class Quorum:
     def is_among(members: Members, replica: ReplicaEvidence) -> bool:
         """Whether a set of voters names a copy's node with its disk."""
         return voter_sources.is_named(members, replica.node_id, replica.meta("directory.id"))
+
+    def unnamed_disk(self, replica: ReplicaEvidence) -> str | None:
+        """The directory that the voter set names for a voter whose meta.properties names none: a
+        start makes up another one (Kafka's KafkaRaftServer), with which the node does not vote.
+        """
+        if replica.meta("directory.id") or self.voter_set is None or not self.is_voter(replica):
+            return None
+        named = dict(self.voter_set.members)[replica.node_id or 0]
+        return None if named == ZERO_UUID else named
 
     def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
         """Whether the voter set names the node, be it with another disk."""

@@ -165,6 +165,12 @@ class _Judge:
             yield "its quorum-state is missing or unreadable, so it could vote twice", None
         elif (log.last_epoch or 0) > state.leader_epoch:
             yield "its quorum-state is older than its log, so it could vote twice", None
+        directory = self.quorum.unnamed_disk(log.evidence)
+        if directory is not None:
+            yield (
+                f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}",
+                None,
+            )
         lacks = self._elected_without(log.label)
         if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks

@@ -50,7 +50,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.cases import led_by
-from tests.unit.faults.ends import ends_inside, went_on_from_backups
+from tests.unit.faults.ends import ends_inside, rhythm, went_on_from_backups
 
 LATER = START_MS + 60_000
 
@@ -163,6 +163,27 @@ def test_epochs_that_nobody_holds_are_no_leaders_without_a_commit(tmp_path: Path
     (row,) = rows_of(tmp_path, "newest_leader_commits")
     assert row.evidence["leaders_without_commit"] == 2
     assert " 2 leaders in a row came no further, from epoch 5 on." in row.message
+
+
+def test_a_leader_that_has_committed_is_none_that_came_no_further(tmp_path: Path) -> None:
+    """Epoch 5 is on one voter of three, and a snapshot of it shows that it has committed."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(leader_change(12, 5, 1, LATER))
+    raw = snapshot(healthy_state(), 5, LATER)
+    nodes[0].checkpoint(13, 5).write_bytes(raw)
+    nodes[0].append(leader_change(13, 6, 1, LATER))
+    assert not rows_of(tmp_path, "newest_leader_commits")
+    for node in nodes[1:]:
+        node.checkpoint(13, 5).write_bytes(raw)
+    (row,) = rows_of(tmp_path, "newest_leader_commits")
+    assert row.evidence["leaders_without_commit"] == 1
+    assert "in a row" not in row.message
+
+
+def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:
+    rhythm(quorum(tmp_path), 90_000, until=35)
+    assert not rows_of(tmp_path, "leader_writes_on")
+    assert rows_of(tmp_path, "timestamps_monotonic")
 
 
 def test_what_a_leader_has_committed_is_not_judged_without_a_voter(tmp_path: Path) -> None:

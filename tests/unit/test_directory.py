@@ -1,6 +1,7 @@
 """Input roots → replicas: which folders are found, what they are called, what files they hold."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -310,3 +311,18 @@ def test_what_is_packed_is_told_and_left_out(
     told = capsys.readouterr().err
     assert all(f"{one}: it is packed, and is left out; unpack it first" in told for one in packed)
     assert "server.log" not in told
+
+
+def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for node in "12":
+        make_log(tmp_path / node)
+        for name in ("bootstrap.checkpoint", "meta.properties"):
+            (tmp_path / node / name).touch()
+    (tmp_path / "1" / "more").mkdir()
+    (tmp_path / "1" / "more" / "meta.properties").touch()
+    assert labels(tmp_path) == ["1", "2"]
+    assert capsys.readouterr().err == ""
+    shutil.rmtree(tmp_path / "2" / names.LOG_FOLDER)
+    assert labels(tmp_path) == ["1"]
+    told = f"{tmp_path}/2: no __cluster_metadata-0 lies in it; if that is the node's metadata "
+    assert told in capsys.readouterr().err

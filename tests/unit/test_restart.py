@@ -47,7 +47,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import FIRST, on_its_disks, voters
+from tests.unit.faults.health import FIRST, on_its_disks, voters, without_directory
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -131,6 +131,18 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     advised = [one.row.message for one in found(audit(tmp_path), "voter_directories_agree")]
     assert len(advised) == 2
     assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
+
+
+def test_a_start_would_make_up_the_directory_id_that_a_voter_has_lost(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    without_directory(nodes[1])
+    assert answers(tmp_path)["2"].safety == Safety.SAFE
+    on_its_disks(nodes)
+    told = answers(tmp_path)
+    assert {label: one.safety for label, one in told.items()} == {
+        "1": Safety.SAFE, "2": Safety.UNSAFE, "3": Safety.SAFE,
+    }  # fmt: skip
+    assert f"write back directory.id={uuid_text(2)}" in told["2"].reason
 
 
 def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:

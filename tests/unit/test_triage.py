@@ -2,6 +2,7 @@
 quorum: offsets 0 to 11, batches at 0, 1 (two records), 3, 4 (two), 6, 7, 8, 9, 10 and 11.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kraftlog.audit.triage import (
     offsets_of,
     remedy,
     replicas_text,
+    restore_vote,
     told_once,
 )
 from kraftlog.decode.redaction import Redactor
@@ -107,7 +109,9 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
         overwrite(node.segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
     overwrite(nodes[1].segment(0), AT[3] + 17, b"\xaa\xbb\xcc")
     found = quorum_of(tmp_path)
-    assert remedy(found, "1", 3, 4) == (f"Replica 3 holds {rest}", {"held_intact_by": ["3"]})
+    words, evidence = remedy(found, "1", 3, 4)
+    assert words.startswith("Replica 3 holds the same offsets intact. Do not empty its log folder")
+    assert evidence == {"held_intact_by": ["3"]}
     path = str(nodes[0].checkpoint(6, 1))
     covered = (
         "No other log at hand holds the same offsets intact, but a snapshot holds the state after "
@@ -124,6 +128,38 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     )
     assert remedy(found, "1", 4, 7) == nothing
     assert remedy(found, "1", 12, None) == nothing
+
+
+@pytest.mark.parametrize("lost", ["hole", "bad bytes", "vote", "old vote", "other bytes", "end"])
+def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None:
+    """Each of two damaged voters may be told to begin anew only if the other one is whole."""
+    nodes = quorum(tmp_path)
+    overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
+    assert words.endswith("set its log folder aside and let it fetch the log again.")
+    if lost == "hole":
+        replace_batch(nodes[1], 7, lambda one: b"")
+    elif lost == "bad bytes":
+        overwrite(nodes[1].segment(6), AT[11] + 17, b"\xaa\xbb\xcc")
+    elif lost == "vote":
+        (nodes[1].folder / "quorum-state").unlink()
+    elif lost == "old vote":
+        nodes[1].quorum_state(leaderId=2, leaderEpoch=1)
+    elif lost == "other bytes":
+        replace_batch(nodes[1], 7, lambda one: Batch(7, 1, (NO_OP,), None, LATER).raw())
+    else:
+        os.truncate(nodes[1].segment(6), AT[11])
+        nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+        stored = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+        nodes[2].checkpoint(12, 2).write_bytes(stored)
+    found = quorum_of(tmp_path)
+    words, _ = remedy(found, "1", 4, 6)
+    assert "Do not empty its log folder: too few" in words
+    assert "put the log folder of replica 3 in the place of its own" in words
+    assert "Do not let the node join anew" in restore_vote(found, found.by_label["1"])
+    (nodes[2].folder / "quorum-state").unlink()
+    words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
+    assert words.endswith("Keep all folders, and compare with a backup.")
 
 
 def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
@@ -173,7 +209,7 @@ def test_one_other_copy_with_another_batch(tmp_path: Path) -> None:
     replace_batch(nodes[0], 7, lambda one: Batch(7, 1, (NO_OP,), None, LATER).raw())
     found = quorum_of(tmp_path)
     words, _ = at_same_place(found, found.by_label["1"], 5)
-    assert words.startswith("Replica 2 holds another batch there. Before this node starts")
+    assert words.startswith("Replica 2 holds another batch there. Do not empty its log folder")
 
 
 @pytest.mark.parametrize(

@@ -430,12 +430,20 @@ def _(nodes: list[Node]) -> None:
     nodes[0].quorum_state(leaderId=-1, leaderEpoch=900)
 
 
-def _rhythm(nodes: list[Node], silence_ms: int) -> None:
-    """Sixty no-ops, half a second after each other, with a silence in between."""
+def rhythm(nodes: list[Node], silence_ms: int, until: int = 60) -> None:
+    """Sixty no-ops, half a second after each other, with a silence in between; from `until` on the
+    clock is as if there had been none.
+    """
     for node in nodes:
         node.append(
             *(
-                Batch(12 + n, 2, (NO_OP,), None, LATER + 500 * n + (silence_ms if n >= 30 else 0))
+                Batch(
+                    12 + n,
+                    2,
+                    (NO_OP,),
+                    None,
+                    LATER + 500 * n + (silence_ms if 30 <= n < until else 0),
+                )
                 for n in range(60)
             )
         )
@@ -443,10 +451,10 @@ def _rhythm(nodes: list[Node], silence_ms: int) -> None:
 
 @fault(
     "leader_writes_on", "info", "1", 42, says="Nothing was written for 90 s before offset 42",
-    sound=lambda nodes: _rhythm(nodes, 50_000),
+    sound=lambda nodes: rhythm(nodes, 50_000),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    _rhythm(nodes, 90_000)
+    rhythm(nodes, 90_000)
 
 
 @fault("node_identity_unique", "warning", "1", says="holds the files of node 2")

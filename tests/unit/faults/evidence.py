@@ -65,7 +65,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
     "epochs_monotonic": {"previous_epoch": int, "more": int},
     "features_recorded": {},
-    "features_upgradable": {"finalized": int, "behind": [str], "supported_by_all": int},
+    "features_upgradable": {
+        "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
+    },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {
         "folders": [{"folder": str, "path": str, "topic_id": str, "why": str}],
@@ -111,7 +113,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "epoch": int, "leader_id": int, "held_by": [int], "majority": int,
         "leaders_without_commit": int, "end_offsets": {str: int},
     },
-    "node_identity_unique": {"node_id": int, "folder": str, "directory_id": str},
+    "node_identity_unique": {
+        "node_id": int, "folder": str, "directory_id": str, "voter_id": int,
+    },
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
     },
@@ -215,7 +219,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "voters_before": [int], "voters_after": [int], "disjoint_majorities": [[int]],
     },
     "voter_directories_agree": {
-        "voter_id": int, "voter_directory_id": str, "directory_id": str, "voters_left": int,
+        "voter_id": int, "voter_directory_id": str, "directory_id": (str, None), "voters_left": int,
         "majority": int,
     },
     "voter_endpoints_agree": {

@@ -29,17 +29,19 @@ def uuid(number: int) -> str:
     return "A" * 20 + letters[number >> 2] + letters[(number & 3) << 4]
 
 
-def level(number: int) -> bytes:
-    return value("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=number)
+def level(number: int, name: str = "metadata.version") -> bytes:
+    return value("FEATURE_LEVEL_RECORD", name=name, featureLevel=number)
 
 
-def supports(highest: int) -> list[dict[str, Any]]:
-    return [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": highest}]
+def supports(highest: int, lowest: int = 1) -> list[dict[str, Any]]:
+    levels = {"minSupportedVersion": lowest, "maxSupportedVersion": highest}
+    return [{"name": "metadata.version", **levels}]
 
 
 def broker(
-    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20
-) -> bytes:
+    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20,
+    lowest: int = 1,
+) -> bytes:  # fmt: skip
     return value(
         "REGISTER_BROKER_RECORD",
         2,
@@ -47,7 +49,7 @@ def broker(
         incarnationId=uuid(number),
         brokerEpoch=offset,
         endPoints=[],
-        features=supports(highest),
+        features=supports(highest, lowest),
         rack=rack,
         fenced=fenced,
         inControlledShutdown=False,
@@ -172,6 +174,15 @@ fault("features_upgradable", "info", says="broker 2 (18)", sound=sound)(
 fault("features_upgradable", "warning", says="refuses to start", sound=sound)(
     cluster(level(25), *RUNNING[1:])
 )
+fault("features_upgradable", "warning", says="is 3, but these nodes do not", sound=sound)(
+    cluster(level(3), broker(1, FIRST + 1, lowest=7), *RUNNING[2:])
+)
+fault("features_upgradable", "warning", says="share.version is 1, but", sound=sound)(
+    cluster(*RUNNING, level(1, "share.version"))
+)
+fault("record_replays", "warning", says="kraft.version to level -1", sound=sound)(
+    cluster(*RUNNING, level(-1, "kraft.version"))
+)
 
 
 def voters(base: int, *numbers: int, ms: int = LATER) -> Batch:
@@ -201,6 +212,26 @@ def on_its_disks(nodes: list[Node]) -> None:
 @fault("voter_directories_agree", "warning", "2", says="2 of 3 voters are left", sound=on_its_disks)
 def _(nodes: list[Node]) -> None:
     on_another_disk(nodes)
+
+
+@fault("node_identity_unique", "critical", "3", says="that of voter 3", sound=on_its_disks)
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    nodes[2].meta(node_id=1, directory=3)
+
+
+@fault(
+    "voter_directories_agree", "warning", "2", says="once it starts with this disk",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    without_directory(nodes[1])
+
+
+def without_directory(node: Node) -> None:
+    path = node.home / "meta.properties"
+    path.write_text(path.read_text().partition("directory.id")[0])
 
 
 @fault(
