@@ -16,6 +16,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
+from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
@@ -180,15 +181,27 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     action="identity", over=coverage.files,
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
-    it.""",
+    it. It refuses a file as well that is of an unknown version, or lacks the node's id or that of
+    the cluster.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
-    is missing on the node, write it with kafka-storage format and the same cluster id.""",
+    is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
+    does not take it, correct what the finding names before the node starts.""",
 )  # fmt: skip
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
     for replica in quorum.replicas:
         file = replica.meta_properties
-        if replica.single_file or (file is not None and file.value is not None):
+        if replica.single_file:
+            continue
+        if file is not None and file.value is not None:
+            refused = refused_meta_properties(file.value)
+            if refused is not None:
+                yield BadRow(
+                    replica.label,
+                    f"Kafka does not start with this meta.properties: {refused}. Correct it before the node starts.",
+                    file.path,
+                    evidence={"problem": refused},
+                )
             continue
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
         yield BadRow(
@@ -431,7 +444,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
     "each voter's directory has a readable quorum-state not older than its log",
     action="identity", over=coverage.voters,
-    meaning="""A voter's quorum-state is missing, unreadable, or older than its log. A voter that
+    meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
+    know, or older than its log. A voter that
     has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
     voter set names another disk of it, a missing file is told too, as information.""",
     advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
@@ -457,6 +471,8 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             continue
         elif file is None:
             problem = "is missing"
+        elif replica.state_file and replica.state_file.data_version not in QUORUM_STATE_VERSIONS:
+            problem = f"has data_version {replica.state_file.data_version}, which Kafka refuses to start with"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
         else:

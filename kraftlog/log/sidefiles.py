@@ -8,6 +8,7 @@ LeaderEpochCheckpointFile, OffsetIndex, TimeIndex.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -59,6 +60,22 @@ def read_meta_properties(raw: bytes) -> dict[str, str]:
         raise ValueError("neither node.id nor broker.id is set")
     _number(result.get("node.id", result.get("broker.id", "")), "node.id", _INT)
     return result
+
+
+def refused_meta_properties(values: Mapping[str, str]) -> str | None:
+    """Why Kafka starts with no such `meta.properties`, though its values can be read; None where it
+    does. Source: Kafka's MetaProperties and MetaPropertiesVersion, of which 0 is the default.
+    """
+    version = values.get("version", "0").strip()
+    if version not in ("0", "1"):
+        return f"its version is {version!r}, and only 0 and 1 are known"
+    if version == "1" and "node.id" not in values:
+        return "it names no node.id, which its version 1 has"
+    return None if values.get("cluster.id") else "it names no cluster.id"
+
+
+QUORUM_STATE_VERSIONS = (0, 1)
+"""The data_version of files that Kafka reads (FileQuorumStateStore)."""
 
 
 def read_quorum_state(raw: bytes) -> QuorumState:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
+from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
@@ -124,7 +125,7 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         if file is not None and file.problem:
             yield f"{name} cannot be read: {file.problem}"
     state = one.state_file
-    if state is not None and state.data_version not in (0, 1):
+    if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
     found = one.partition_metadata.value if one.partition_metadata is not None else None
     if found and found["topic_id"] != METADATA_TOPIC_ID:
@@ -147,8 +148,8 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
     meta = one.meta_properties
     if meta is not None and meta.problem:
         yield f"meta.properties cannot be read: {meta.problem}"
-    elif meta is not None and not one.meta("cluster.id"):
-        yield "meta.properties names no cluster.id"
+    elif meta is not None and (refused := refused_meta_properties(meta.value)):
+        yield f"Kafka does not take meta.properties: {refused}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
 

@@ -143,8 +143,8 @@ def test_files_that_refuse(tmp_path: Path) -> None:
     (node.home / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=\n")
     told = [one.split(":")[0] for one in problems(tmp_path)]
     assert sorted(told) == [
+        "Kafka does not take meta.properties",
         "leader-epoch-checkpoint cannot be read",
-        "meta.properties names no cluster.id",
         "partition.metadata cannot be read",
         "quorum-state cannot be read",
     ]

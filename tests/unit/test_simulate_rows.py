@@ -226,7 +226,16 @@ def test_a_record_that_cannot_be_decoded_stops_a_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("version=1\nnode.id=1\n", "meta.properties names no cluster.id"),
+        ("version=1\nnode.id=1\n", "Kafka does not take meta.properties: it names no cluster.id"),
+        (
+            "version=7\nnode.id=1\ncluster.id=c\n",
+            "Kafka does not take meta.properties: its version",
+        ),
+        (
+            "version=x\nnode.id=1\ncluster.id=c\n",
+            "Kafka does not take meta.properties: its version",
+        ),
+        ("broker.id=1\nversion=1\ncluster.id=c\n", "Kafka does not take meta.properties: it names"),
         ("version=1\nnode.id=x\n", "meta.properties cannot be read"),
     ],
 )

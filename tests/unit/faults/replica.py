@@ -79,6 +79,23 @@ def _(nodes: list[Node]) -> None:
     (nodes[1].home / "meta.properties").write_text("version=1\nnode.id=two\n")
 
 
+@fault("meta_properties_valid", "warning", "2", says="its version is '7', and only 0 and 1")
+def _(nodes: list[Node]) -> None:
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace("version=1", "version=7"))
+
+
+@fault("meta_properties_valid", "warning", "2", says="names no node.id, which its version 1 has")
+def _(nodes: list[Node]) -> None:
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace("node.id", "broker.id"))
+
+
+@fault("quorum_state_present", "warning", "3", says="data_version 5, which Kafka refuses")
+def _(nodes: list[Node]) -> None:
+    nodes[2].quorum_state(leaderId=2, leaderEpoch=2, data_version=5)
+
+
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=2, leaderEpoch=2, clusterId="another")
