@@ -25,7 +25,7 @@ from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
-from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities
+from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +350,16 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     apart = disjoint_majorities(one.members, other.members)
+    mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
-        f" A majority of the first ({numbers(apart[0])}) and a majority of the second ({numbers(apart[1])}) share no voter: each can elect a leader of its own."
+        f" A majority of the first is {voters_text(apart[0], *mine)}, and a majority of the second is {voters_text(apart[1], *theirs)}. "
+        "They share no voter: each can elect a leader of its own."
         if apart
         else ""
     )
     return BadRow(
         one.replica,
-        f"The voters are {numbers(one.ids)} by {one.place}. But they are {numbers(other.ids)} by {other.place}. "
+        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. "
         f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,
