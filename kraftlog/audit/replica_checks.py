@@ -16,6 +16,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
+from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
@@ -176,13 +177,15 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
 
 @check(
     "meta_properties_valid", "warning", "replica", "KIP-595",
-    "meta.properties is there and readable",
+    "meta.properties is there and readable, and partition.metadata names the metadata log",
     action="identity", over=coverage.files,
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
-    it.""",
+    it. Or partition.metadata names another topic than the metadata log's, and Kafka refuses to
+    start with it.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
-    is missing on the node, write it with kafka-storage format and the same cluster id.""",
+    is missing on the node, write it with kafka-storage format and the same cluster id. Delete a
+    partition.metadata of another topic while the node is stopped: Kafka writes it anew.""",
 )  # fmt: skip
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
@@ -199,6 +202,23 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
             evidence={"problem": file.problem if file else None},
+        )
+    yield from _of_another_topic(quorum)
+
+
+def _of_another_topic(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders whose partition.metadata is that of another topic (Kafka's UnifiedLog)."""
+    for replica in quorum.replicas:
+        file = replica.partition_metadata
+        topic_id = file.value["topic_id"] if file is not None and file.value else None
+        if file is None or topic_id in (None, METADATA_TOPIC_ID):
+            continue
+        yield BadRow(
+            replica.label,
+            f"The topic id in the partition.metadata of {replica.label} is {topic_id}, but that of the metadata log is {METADATA_TOPIC_ID}: Kafka refuses to start with it. "
+            "It is the file of another folder, or was edited. Delete it while the node is stopped: Kafka writes it anew.",
+            file.path,
+            evidence={"problem": f"it names topic id {topic_id}"},
         )
 
 

@@ -11,9 +11,10 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
     topic,
+    uuid_text,
     voters_batch,
 )
-from tests.unit.faults.table import LATER, fault
+from tests.unit.faults.table import LATER, Damage, fault
 
 STORED = [healthy_log()[1], healthy_log()[3]]
 
@@ -77,6 +78,23 @@ def _(nodes: list[Node]) -> None:
 @fault("meta_properties_valid", "warning", "2", says="cannot be read")
 def _(nodes: list[Node]) -> None:
     (nodes[1].home / "meta.properties").write_text("version=1\nnode.id=two\n")
+
+
+def _topic_of(number: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        text = f"version: 0\ntopic_id: {uuid_text(number)}"
+        (nodes[0].folder / "partition.metadata").write_text(text)
+
+    return damage
+
+
+fault(
+    "meta_properties_valid",
+    "warning",
+    "1",
+    says="Kafka refuses to start with it",
+    sound=_topic_of(1),
+)(_topic_of(9))
 
 
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
