@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kraftlog.decode.interpreter import read_message
+from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.message.catalogue import request_specs
 from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, PARTITION, TOPIC
-from kraftlog.simulate.disk import METADATA_TOPIC_ID
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect
 from kraftlog.simulate.snapshot_server import ERROR_CODES, Ask, Piece, Server, fetch_snapshot

@@ -99,7 +99,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
         severity="info" if explained or unwritten else "warning" if observer else None,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
-            "held_intact_by": intact_elsewhere(quorum, log.label, end, until),
+            "held_intact_by": _holders(quorum, log, end, until),
             "committed_lower": quorum.bounds.lower,
             "role": role,
         },
@@ -127,12 +127,19 @@ def _committed(quorum: Quorum, start: int, end: int) -> str:
     return f"Whether {'it was' if end - start == 1 else 'they were'} committed is not known."
 
 
+def _holders(quorum: Quorum, log: LogView, start: int, end: int) -> list[str]:
+    """Who holds what is lost: where it is known to begin an epoch, those that have that epoch there."""
+    lost = {epoch for epoch, at in _entries(log) if at == start}
+    found = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
+    return [one.label for one in found if not lost or int(one.epochs[one.index_at(start)]) in lost]
+
+
 def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
     them = "it" if end - start == 1 else "them"
-    holders = intact_elsewhere(quorum, log.label, start, end)
+    holders = _holders(quorum, log, start, end)
     if holders:
         return f"{sentence(holding(holders))} {them} intact."
-    partly = intact_elsewhere(quorum, log.label, start, start + 1)
+    partly = _holders(quorum, log, start, start + 1)
     if partly:
         return f"{sentence(holding(partly))} a part of {them}."
     return f"No copy at hand holds {them}."

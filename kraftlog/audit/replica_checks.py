@@ -16,6 +16,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
+from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
@@ -26,7 +27,7 @@ from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
-from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities
+from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +178,17 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
 
 @check(
     "meta_properties_valid", "warning", "replica", "KIP-595",
-    "meta.properties is there and readable",
+    "meta.properties is there and readable, and partition.metadata names the metadata log",
     action="identity", over=coverage.files,
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
     it. It refuses a file as well that is of an unknown version, or lacks the node's id or that of
-    the cluster.""",
+    the cluster. Or partition.metadata names another topic than the metadata log's, and Kafka
+    refuses to start with it.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
-    does not take it, correct what the finding names before the node starts.""",
+    does not take it, correct what the finding names before the node starts. Delete a
+    partition.metadata of another topic while the node is stopped: Kafka writes it anew.""",
 )  # fmt: skip
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
@@ -212,6 +215,23 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
             evidence={"problem": file.problem if file else None},
+        )
+    yield from _of_another_topic(quorum)
+
+
+def _of_another_topic(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders whose partition.metadata is that of another topic (Kafka's UnifiedLog)."""
+    for replica in quorum.replicas:
+        file = replica.partition_metadata
+        topic_id = file.value["topic_id"] if file is not None and file.value else None
+        if file is None or topic_id in (None, METADATA_TOPIC_ID):
+            continue
+        yield BadRow(
+            replica.label,
+            f"The topic id in the partition.metadata of {replica.label} is {topic_id}, but that of the metadata log is {METADATA_TOPIC_ID}: Kafka refuses to start with it. "
+            "It is the file of another folder, or was edited. Delete it while the node is stopped: Kafka writes it anew.",
+            file.path,
+            evidence={"problem": f"it names topic id {topic_id}"},
         )
 
 
@@ -363,14 +383,16 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 
 def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
     apart = disjoint_majorities(one.members, other.members)
+    mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
-        f" A majority of the first ({numbers(apart[0])}) and a majority of the second ({numbers(apart[1])}) share no voter: each can elect a leader of its own."
+        f" A majority of the first is {voters_text(apart[0], *mine)}, and a majority of the second is {voters_text(apart[1], *theirs)}. "
+        "They share no voter: each can elect a leader of its own."
         if apart
         else ""
     )
     return BadRow(
         one.replica,
-        f"The voters are {numbers(one.ids)} by {one.place}. But they are {numbers(other.ids)} by {other.place}. "
+        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. "
         f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
         one.path,
         offset=one.offset,

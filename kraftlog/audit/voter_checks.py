@@ -11,12 +11,16 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import Reason, at_text, health_check, row, since_text
 from kraftlog.message.spec import ZERO_UUID
-from kraftlog.plain import numbers
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import AUTO_JOIN
-from kraftlog.quorum.voters import Members, disjoint_majorities, log_voter_changes
+from kraftlog.quorum.voters import (
+    Members,
+    disjoint_majorities,
+    log_voter_changes,
+    voters_text,
+)
 
 
 def _over_directories(quorum: Quorum) -> Coverage:
@@ -211,11 +215,12 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             told.add(key)
             one, other = (list(ids) for ids in apart)
+            old, new = (before.members, after.members), (after.members, before.members)
             yield BadRow(
                 log.label,
                 "Too many voters changed at once. "
-                f"They were {numbers(before.ids)} by {before.source}. They became {numbers(after.ids)} by {after.source}. "
-                f"A majority of the old voters is {numbers(one)}. A majority of the new voters is {numbers(other)}. "
+                f"They were {voters_text(before.ids, *old)} by {before.source}. They became {voters_text(after.ids, *new)} by {after.source}. "
+                f"A majority of the old voters is {voters_text(one, *old)}. A majority of the new voters is {voters_text(other, *new)}. "
                 "They share no voter, so each could have elected a leader and committed records of its own. "
                 "Compare the copies of all of them before any node starts, and change voters one at a time.",
                 log.path(int(log.rows[log.index_at(after.offset or 0)])),

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 
 LOG_FOLDER = "__cluster_metadata-0"
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""What a partition.metadata in that folder names."""
 
 LOG = "log"
 CHECKPOINT = "checkpoint"

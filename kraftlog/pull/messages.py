@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from kraftlog.decode.interpreter import read_message
 from kraftlog.errors import DecodeError
+from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.pull.address import Address
 from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, OBSERVER, PARTITION, TOPIC
 from kraftlog.quorum.epochs import EpochEnd
-from kraftlog.simulate.disk import METADATA_TOPIC_ID
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.state.encode import encode_message
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kraftlog.plain import some
 from kraftlog.quorum import settings
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -189,6 +190,21 @@ def disjoint_majorities(
     chosen = first[: len(mine) // 2 + 1] + common[:lacks_first]
     against = second[: len(theirs) // 2 + 1] + common[lacks_first : lacks_first + lacks_second]
     return tuple(sorted(node for node, _ in chosen)), tuple(sorted(node for node, _ in against))
+
+
+def voters_text(ids: Iterable[int], members: Members, other: Members) -> str:
+    """Voters of a set in words, with their directories where another set has other ones for them."""
+
+    def directories(node: int, held: Members) -> list[str]:
+        return [one for voter, one in held if voter == node and one]
+
+    def text(node: int) -> str:
+        mine, theirs = directories(node, members), directories(node, other)
+        if not mine or not theirs or mine == theirs:
+            return str(node)
+        return f"{node} in directory {'/'.join(mine)}"
+
+    return some([text(node) for node in ids], 9)
 
 
 def log_voter_changes(log: LogView) -> Iterator[tuple[VoterSet, VoterSet]]:

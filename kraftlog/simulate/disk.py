@@ -23,7 +23,6 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 
-METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _NO_CUT = (FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE)
 """Faults of reading, not of the bytes: Kafka's recovery does not stop at them."""
 
@@ -128,7 +127,7 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
     found = one.partition_metadata.value if one.partition_metadata is not None else None
-    if found and found["topic_id"] != METADATA_TOPIC_ID:
+    if found and found["topic_id"] != names.METADATA_TOPIC_ID:
         yield f"partition.metadata names another topic id, {found['topic_id']}"
 
 

@@ -86,6 +86,13 @@ fault(LOST, "critical", "3", 12, says="could be elected, as if these records")(
 )
 
 
+@fault(LOST, "critical", "2", 11, says="No copy at hand holds it.")
+def _(nodes: list[Node]) -> None:
+    """The others have a record of epoch 2 where epoch 7 began."""
+    cut(nodes[1], AT[11])
+    nodes[1].epochs([(1, 0), (2, 8), (7, 11)])
+
+
 def _index(node: Node, *entries: tuple[int, int]) -> None:
     raw = b"".join(struct.pack(">ii", offset - 6, position) for offset, position in entries)
     node.segment(6).with_suffix(".index").write_bytes(raw)

@@ -11,9 +11,10 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
     topic,
+    uuid_text,
     voters_batch,
 )
-from tests.unit.faults.table import LATER, fault
+from tests.unit.faults.table import LATER, Damage, fault
 
 STORED = [healthy_log()[1], healthy_log()[3]]
 
@@ -94,6 +95,23 @@ def _(nodes: list[Node]) -> None:
 @fault("quorum_state_present", "warning", "3", says="data_version 5, which Kafka refuses")
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=2, leaderEpoch=2, data_version=5)
+
+
+def _topic_of(number: int) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        text = f"version: 0\ntopic_id: {uuid_text(number)}"
+        (nodes[0].folder / "partition.metadata").write_text(text)
+
+    return damage
+
+
+fault(
+    "meta_properties_valid",
+    "warning",
+    "1",
+    says="Kafka refuses to start with it",
+    sound=_topic_of(1),
+)(_topic_of(9))
 
 
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
