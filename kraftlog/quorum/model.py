@@ -15,7 +15,13 @@ from typing import NamedTuple
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
-from kraftlog.quorum.divergence import Comparison, DifferingRun, compare, is_uncommitted_tail
+from kraftlog.quorum.divergence import (
+    Comparison,
+    DifferingRun,
+    compare,
+    is_uncommitted_tail,
+    replacing_epoch,
+)
 from kraftlog.quorum.ends import end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
@@ -210,16 +216,17 @@ class Quorum:
         return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
-        """Whether any of a run of the comparison's first log can have been committed."""
+        """Whether any of a tail of the comparison's first log can have been committed."""
         log, other = comparison.one, comparison.other
         elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
         current = frozenset(self.voter_set.ids) if self.voter_set else None
         voters = elected.voters if elected is not None else current
-        newer = int(other.epochs[other.index_at(run.start)])
+        newer = replacing_epoch(log, other, run)
         unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
-        holders = {one.evidence.node_id for one in self.holding(log, run.start)}
-        granted = self.granted(newer)
-        found = fate(voters, {one for one in holders if one is not None}, granted, unseen)
+        held = self.holding(log, run.start)
+        holders = {node for one in held if (node := one.evidence.node_id) is not None}
+        later = unseen or any((one.last_epoch or 0) > newer for one in held)
+        found = fate(voters, holders, self.granted(newer), later)
         replaced = other is self.pulled and run.start < self.committed_by_describe
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
 

@@ -128,6 +128,58 @@ def test_what_a_newer_epoch_contradicts_is_not_committed(tmp_path: Path) -> None
     assert quorum_of(tmp_path).bounds.lower == 11
 
 
+def written_by_two_leaders(root: Path, logs: dict[int, list[Batch]]) -> None:
+    """Nodes that were stopped; each log goes on from offset 12."""
+    for number, batches in logs.items():
+        node = Node(root, number)
+        node.write([*healthy_log(), *batches])
+        starts = [(one.epoch, one.base) for one in batches if one.keys]
+        node.epochs([(1, 0), (2, 8), *starts])
+        node.quorum_state(leaderId=-1, leaderEpoch=batches[-1].epoch)
+        stopped(node, batches[-1].end)
+
+
+ALONE = Batch(12, 2, (topic("x", 9),), None, LATER)
+"""What leader 1 of epoch 2 wrote before the others heard of it."""
+WROTE_NOTHING = leader_change(12, 3, 3, LATER, granted=(2, 3))
+"""All that controller 3 wrote, on its own disk, while it led epoch 3."""
+
+
+@pytest.mark.parametrize("copies", [(1, 2, 3), (1, 3)])
+def test_a_leader_that_wrote_nothing_is_cut(tmp_path: Path, copies: tuple[int, ...]) -> None:
+    """Leader 1 came back in epoch 4 and committed what it had written in epoch 2."""
+    goes_on = [
+        ALONE,
+        leader_change(13, 4, 1, LATER, granted=(1, 2)),
+        Batch(14, 4, (topic("z", 8),), None, LATER),
+    ]
+    logs = {1: goes_on, 2: goes_on, 3: [WROTE_NOTHING]}
+    written_by_two_leaders(tmp_path, {number: logs[number] for number in copies})
+    findings = audit_of(quorum_of(tmp_path)).findings
+    assert not [one for one in findings if one.severity == "critical"]
+    (row,) = rows_of(tmp_path, "uncommitted_tail_diverged")
+    assert (row.replica, row.offset) == ("3", 12)
+    assert (
+        "The tail is of epoch 3, and the other copies go on without it in epoch 4." in row.message
+    )
+    assert "None of it was committed (voters 1 and 2 elected the leader of epoch 4" in row.message
+
+
+def test_a_majority_that_got_a_tail_from_a_later_leader_has_not_committed_it(
+    tmp_path: Path,
+) -> None:
+    """Figure 8 of Raft: leader 1 spread it in epoch 4, and then 3 was elected once more."""
+    spread = leader_change(13, 4, 1, LATER, granted=(1, 2))
+    again = leader_change(13, 5, 3, LATER, granted=(2, 3))
+    logs = {1: [ALONE, spread], 2: [ALONE], 3: [WROTE_NOTHING, again]}
+    written_by_two_leaders(tmp_path, logs)
+    findings = audit_of(quorum_of(tmp_path)).findings
+    assert not [one for one in findings if one.severity == "critical"]
+    rows = rows_of(tmp_path, "uncommitted_tail_diverged")
+    told = [(row.replica, row.offset, row.evidence["is_proven_uncommitted"]) for row in rows]
+    assert told == [("1", 12, False), ("2", 12, False)]
+
+
 def rows_of(root: Path, name: str) -> list[BadRow]:
     return [one.row for one in audit_of(quorum_of(root)).findings if one.check == name]
 

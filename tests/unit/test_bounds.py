@@ -296,7 +296,7 @@ V = frozenset({1, 2, 3})
 
 
 @pytest.mark.parametrize(
-    ("voters", "holders", "granted", "unseen", "expected"),
+    ("voters", "holders", "granted", "later", "expected"),
     [
         (None, {1}, {2, 3}, False, Fate.UNKNOWN),
         (V, {1}, None, False, Fate.UNKNOWN),
@@ -304,18 +304,19 @@ V = frozenset({1, 2, 3})
         (V, {1}, {2, 3}, True, Fate.UNKNOWN),
         (V, {1}, {3}, False, Fate.UNKNOWN),  # 1 and 2 could be a majority
         (V, {1, 2}, {2, 3}, False, Fate.COMMITTED),
-        (V, {1, 2}, {2, 3}, True, Fate.COMMITTED),
+        (V, {1, 2}, {2, 3}, True, Fate.UNKNOWN),  # the later leader may have spread it
         (V, {1, 9}, {2, 3}, False, Fate.UNCOMMITTED),  # who does not vote makes no majority
         (frozenset({1, 2, 3, 4}), {1, 2}, {3, 4}, False, Fate.UNCOMMITTED),
         (frozenset({1, 2, 3, 4}), {1, 2}, {4}, False, Fate.UNKNOWN),
         (frozenset({1}), {1}, {2}, False, Fate.COMMITTED),
+        (V, {1, 2}, {4, 5}, True, Fate.COMMITTED),  # the later leader was one of others
     ],
 )
 def test_the_fate_of_a_tail(
     voters: frozenset[int] | None,
     holders: set[int],
     granted: set[int] | None,
-    unseen: bool,
+    later: bool,
     expected: Fate,
 ) -> None:
-    assert fate(voters, holders, granted, unseen) == expected
+    assert fate(voters, holders, granted, later) == expected
