@@ -507,7 +507,26 @@ class Quorum:
         described = self.evidence.described
         watermark = described.high_watermark if described is not None else None
         voting = replace(self.voting, standings=standings)
-        return interval(voting, snapshots, watermark, furthest)
+        return interval(voting, snapshots, watermark, furthest, self._earlier(voting))
+
+    def _earlier(self, voting: Voting) -> list[tuple[int, Voting]]:
+        """The same copies among the voters before each change that KRaftVoters records tell."""
+        if self.recorded_voters is None:
+            return []
+        log = self.by_label[self.recorded_voters.replica]
+        replaced = voter_sources.replaced_sets(log, self.own_snapshots)
+        return [(offset, self._among(members, voting)) for offset, members in replaced]
+
+    def _among(self, members: Members, voting: Voting) -> Voting:
+        """The same copies among other voters."""
+        seats = {
+            one.label: one.evidence.node_id
+            for one in self.peers
+            if self.is_among(members, one.evidence)
+        }
+        standings = [replace(one, voter=seats.get(one.label)) for one in voting.standings]
+        ids = tuple(sorted({voter for voter, _ in members}))
+        return replace(voting, voters=ids, standings=standings)
 
     @cached_property
     def pulled(self) -> LogView | None:

@@ -92,20 +92,32 @@ def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> It
     """
     snapshots = list(snapshots)
     for log in logs:
-        found: list[VoterSet] = []
-        end = log.newness
-        for one in snapshots:
-            if one.replica == log.label and one.is_live and one.voters:
-                seen = max(one.id, end) if one.end_offset <= end[1] else one.id
-                name = f"the KRaftVoters record of {one.evidence.name}"
-                where = log.label, one.path, one.end_offset
-                found.append(VoterSet(one.voters, name, *where, seen, (one.epoch, one.end_offset)))
-        for offset, epoch, row, members in log_voter_records(log):
-            name = f"the KRaftVoters record at offset {offset}"
-            where = log.label, log.path(row), offset
-            found.append(VoterSet(members, name, *where, end, (epoch, offset + 1)))
-        if found:
-            yield max(found, key=lambda one: one.since)
+        yield from _recorded(log, snapshots)[-1:]
+
+
+def replaced_sets(log: LogView, snapshots: Iterable[SnapshotView]) -> Iterator[tuple[int, Members]]:
+    """Each set of a replica's KRaftVoters records that another one replaced, and the last offset at
+    which that one may stand.
+    """
+    for before, after in pairwise(_recorded(log, snapshots)):
+        yield after.since[1] - 1, before.members
+
+
+def _recorded(log: LogView, snapshots: Iterable[SnapshotView]) -> list[VoterSet]:
+    """The sets that the KRaftVoters records of a replica give, in the order of the log."""
+    found = []
+    end = log.newness
+    for offset, epoch, row, members in log_voter_records(log):
+        name = f"the KRaftVoters record at offset {offset}"
+        where = log.label, log.path(row), offset
+        found.append(VoterSet(members, name, *where, end, (epoch, offset + 1)))
+    for one in snapshots:
+        if one.replica == log.label and one.is_live and one.voters:
+            seen = max(one.id, end) if one.end_offset <= end[1] else one.id
+            name = f"the KRaftVoters record of {one.evidence.name}"
+            where = log.label, one.path, one.end_offset
+            found.append(VoterSet(one.voters, name, *where, seen, (one.epoch, one.end_offset)))
+    return sorted(found, key=lambda one: one.since)
 
 
 def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:

@@ -319,6 +319,12 @@ def quorum(root: Path) -> list[Node]:
     return nodes
 
 
+def stopped(node: Node, end: int) -> None:
+    """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
+    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+    node.segment(6).with_suffix(".index").write_bytes(b"")
+
+
 COPIED_MS = START_MS + 9_500
 """After the last record of the copies, and before what the leader wrote next."""
 

@@ -46,6 +46,7 @@ from tests.unit.audit_logs import (
     quorum,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     voters_batch,
 )
@@ -70,12 +71,6 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
     assert (bounds.lower, bounds.upper, bounds.majority) == (12, None, 2)
     assert "a majority of the voters" in bounds.lower_reason
     assert bounds.upper_reason == "nothing proves where the log of voters 1, 2 and 3 ended"
-
-
-def stopped(node: Node, end: int) -> None:
-    """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
-    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
-    node.segment(6).with_suffix(".index").write_bytes(b"")
 
 
 def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:

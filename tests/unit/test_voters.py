@@ -1,5 +1,6 @@
 """Who votes, by each source that names it, and which of the sets counts."""
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     quorum,
     snapshot,
+    stopped,
     uuid_text,
     voters_batch,
 )
@@ -41,6 +43,11 @@ def voters_of(root: Path) -> VoterSet:
     found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
     assert found.voter_set is not None
     return found.voter_set
+
+
+def bounds_of(root: Path) -> tuple[int, int | None]:
+    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+    return found.bounds.lower, found.bounds.upper
 
 
 def forget(nodes: list[Node]) -> None:
@@ -118,6 +125,23 @@ def test_a_set_counts_that_only_few_copies_reach(tmp_path: Path) -> None:
     assert found.voter_set is not None
     assert found.voter_set.ids == (1, 2, 3, 4)
     assert (found.bounds.majority, found.bounds.lower) == (3, 13)
+
+
+def test_the_voters_before_a_change_may_have_committed_more(tmp_path: Path) -> None:
+    """Leader 2 removes 3, and 1 has not heard of it: 3 may hold what 2 wrote before that."""
+    nodes = quorum(tmp_path)
+    shutil.rmtree(nodes[2].home)
+    for node in nodes[:2]:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    more = [Batch(13, 2, (NO_OP, NO_OP), None, LATER), voters_batch(15, 2, 1, 2, ms=LATER)]
+    nodes[1].append(*more)
+    stopped(nodes[0], 13)
+    stopped(nodes[1], 16)
+    assert bounds_of(tmp_path) == (13, 16)
+    # Once the change is committed, nobody asks voter 3 any more.
+    nodes[0].append(*more)
+    stopped(nodes[0], 16)
+    assert bounds_of(tmp_path) == (16, 16)
 
 
 def test_of_one_place_the_set_counts_that_most_copies_name(tmp_path: Path) -> None:
