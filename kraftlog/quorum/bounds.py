@@ -216,7 +216,7 @@ def interval(
     voting: Voting,
     snapshots: Mapping[str, int],
     watermark: int | None = None,
-    furthest: int = 0,
+    furthest: int | None = None,
     earlier: Sequence[tuple[int, Voting]] = (),
 ) -> Bounds:
     """The committed interval.
@@ -224,7 +224,8 @@ def interval(
     `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
     them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
     a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
-    may have been committed after that moment. `earlier` has the voters before each change of them,
+    may have been committed after that moment; None where voters that are missing may have gone on
+    since. `earlier` has the voters before each change of them,
     and its offset: while a change is not known to be committed, those may have gone on by
     themselves.
     """
@@ -239,7 +240,7 @@ def interval(
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
     upper, upper_reason = _upper([voting, *(one for offset, one in earlier if offset >= lower)])
-    if watermark is not None and upper is None:
+    if watermark is not None and furthest is not None and upper is None:
         upper = max(lower, furthest)
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:

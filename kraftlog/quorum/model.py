@@ -503,7 +503,10 @@ class Quorum:
             snapshots[f"{one.evidence.name} of {one.replica}"] = one.end_offset
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
-        furthest = max((log.end_offset or 0 for log in self.peers), default=0)
+        # A pulled copy is of the moment of its describe; a saved describe may be long past.
+        is_told_all = self.pulled is not None or not self.voting.missing
+        ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
+        furthest = ends_at if is_told_all else None
         described = self.evidence.described
         watermark = described.high_watermark if described is not None else None
         voting = replace(self.voting, standings=standings)

@@ -262,13 +262,25 @@ def test_a_newer_epoch_that_begins_after_a_batch_says_nothing_of_it(tmp_path: Pa
 
 
 def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
-    Node(tmp_path, 1).write(healthy_log())
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
     evidence = evidence_of(tmp_path)
     bounds = Quorum(replace(evidence, described=Described(9))).bounds
-    # The copy goes on after the describe, and more may have been committed meanwhile.
+    # The copies go on after the describe, and more may have been committed meanwhile.
     assert (bounds.lower, bounds.upper) == (9, 12)
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    evidence = evidence_of(tmp_path)
+    # Voters that were not copied may have gone on since.
+    bounds = Quorum(replace(evidence, described=Described(12))).bounds
+    assert (bounds.lower, bounds.upper) == (12, None)
+    assert (
+        bounds.upper_reason
+        == "no copy of voters 2 and 3 is at hand and nothing proves where the log of voter 1 ended"
+    )
 
 
 def test_describe_is_read_in_both_of_its_forms() -> None:
