@@ -79,10 +79,12 @@ class LogView:
         span = log.last_offsets - log.base_offsets + 1
         room = (log.sizes - HEADER_SIZE) // MIN_RECORD_SIZE
         packed = (log.attributes & CODEC_MASK) != 0
-        short = np.zeros(len(log), np.bool_)
-        for index, content in enumerate(self.contents):
-            if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues):
-                short |= log.content == index
+        miscounted = [
+            index
+            for index, content in enumerate(self.contents)
+            if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues)
+        ]
+        short = np.isin(log.content, miscounted)
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
         credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
