@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from kraftlog.plain import natural
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
@@ -576,8 +577,11 @@ class Quorum:
 
     @cached_property
     def cluster_ids(self) -> Counter[str]:
-        """How many files name each cluster."""
-        return Counter(name for one in self.replicas for name, _ in cluster_names(one))
+        """How many replicas name each cluster; of equals that of the first label comes first,
+        however the input was named.
+        """
+        named = sorted(self.replicas, key=lambda one: natural(one.label))
+        return Counter(name for one in named for name in dict(cluster_names(one)))
 
 
 class _Majority(NamedTuple):

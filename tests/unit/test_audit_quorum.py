@@ -422,6 +422,19 @@ def test_of_two_clusters_the_more_frequent_is_the_usual_one(
     assert [row.message.startswith(text) for row in rows] == [True]
 
 
+def test_which_cluster_is_the_usual_one_is_the_same_in_any_order(tmp_path: Path) -> None:
+    """A file more that names its cluster makes a replica no more than one."""
+    for name, cluster in (("a", CLUSTER), ("b", "another")):
+        node = Node(tmp_path / name, 1)
+        node.write(healthy_log())
+        node.meta(cluster=cluster)
+        node.quorum_state(clusterId=cluster if name == "b" else "", leaderId=2, leaderEpoch=2)
+    for order in ("ab", "ba"):
+        replicas = find_replicas([str(tmp_path / name) for name in order])
+        seen = Quorum(collect(replicas, Limits(), Redactor(None), replay=False))
+        assert list(seen.cluster_ids.items()) == [(CLUSTER, 1), ("another", 1)]
+
+
 def test_what_a_transaction_was_before_a_hole_nobody_knows(tmp_path: Path) -> None:
     """Its end behind the hole is no mistake, and one more after it is."""
     for node in quorum(tmp_path):
