@@ -270,19 +270,6 @@ class LogView:
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
 
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """(the largest epoch not above `epoch`, where it ends), as Kafka answers
-        OffsetForLeaderEpoch; (−1, log start) for none.
-        """
-        starts = self.epoch_starts
-        found, end = -1, starts[0].start_offset if starts else self.start_offset or 0
-        for i, one in enumerate(starts):
-            if one.epoch > epoch:
-                break
-            following = starts[i + 1].start_offset if i + 1 < len(starts) else self.end_offset
-            found, end = one.epoch, following or 0
-        return found, end
-
     def content(self, row: int) -> Content | None:
         """What is remarkable in the records of a batch of `evidence.log`."""
         index = int(self.evidence.log.content[row])

@@ -441,9 +441,9 @@ class Quorum:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
-            newer = log.epoch_end(epoch)[1]
-            if (log.last_epoch or 0) > epoch and newer < min(end, goes_to):
-                return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
+            newer = next((one for one in log.epoch_starts if one.epoch > epoch), None)
+            if newer is not None and newer.start_offset < min(end, goes_to):
+                return f"a newer epoch than {epoch} begins at offset {newer.start_offset} of {log.label}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
 
