@@ -239,7 +239,7 @@ def interval(
         reason = f"a majority of the voters ({', '.join(held.holders)}) holds the same batches"
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
-    upper, upper_reason = _upper([voting, *(one for offset, one in earlier if offset >= lower)])
+    upper, upper_reason = _upper(voting, [one for one in earlier if one[0] >= lower])
     if watermark is not None and furthest is not None and upper is None:
         upper = max(lower, furthest)
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
@@ -248,21 +248,28 @@ def interval(
     return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
 
 
-def _upper(each: Sequence[Voting]) -> tuple[int | None, str]:
-    """The largest end that any of some sets of voters can have committed."""
-    ends = [one.largest_possible() for one in each]
-    known = [end for end in ends if end is not None]
-    if len(known) == len(ends):
-        return max(known), "no majority of the voters can ever have held more"
-    voting = each[ends.index(None)]
+def _upper(voting: Voting, earlier: Sequence[tuple[int, Voting]]) -> tuple[int | None, str]:
+    """The largest end that any of some sets of voters can have committed. From a change on, a log
+    that holds it goes by the new voters; in one that does not, a newer epoch would show.
+    """
+    ends = []
+    for changed_at, one in ((None, voting), *earlier):
+        end = one.largest_possible()
+        if end is None:
+            return None, _why_unknown(one)
+        ends.append(end if changed_at is None else min(end, changed_at))
+    return max(ends), "no majority of the voters can ever have held more"
+
+
+def _why_unknown(voting: Voting) -> str:
     if not voting.voters:
-        return None, "nothing at hand says who votes"
+        return "nothing at hand says who votes"
     causes = []
     if voting.missing:
         causes.append(f"no copy of {_voters(voting.missing)} is at hand")
     if voting.open:
         causes.append(f"nothing proves where the log of {_voters(voting.open)} ended")
-    return None, " and ".join(causes)
+    return " and ".join(causes)
 
 
 def _voters(ids: Sequence[int]) -> str:

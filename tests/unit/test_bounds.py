@@ -3,6 +3,7 @@ by hand.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -290,6 +291,22 @@ def test_whose_copies_would_tell_more(voters: tuple[int, ...], proven: bool, rea
     assert copies.bounds().upper_reason == reason
     assert copies.bounds().missing_voters == tuple(set(copies.voters) - set(voters))
     assert copies.bounds().open_voters == (() if proven else voters)
+
+
+@pytest.mark.parametrize(
+    ("before", "changed_at", "upper"),
+    [
+        ((1, 2, 3), 3, 3),  # 2 and 3 can have held what is before the change
+        ((1, 2, 3), 1, 2),  # the change is committed
+        ((1, 2, 3, 4, 5), 3, None),  # 3, 4 and 5 can have gone on without hearing of it
+    ],
+)
+def test_the_voters_before_a_change(
+    before: tuple[int, ...], changed_at: int, upper: int | None
+) -> None:
+    copies = Copies(2).add(1, [1, 1]).add(2, [1, 1, 1, 1])
+    earlier = [(changed_at, replace(copies.voting, voters=before))]
+    assert interval(copies.voting, {}, earlier=earlier).upper == upper
 
 
 V = frozenset({1, 2, 3})
