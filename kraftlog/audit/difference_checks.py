@@ -16,7 +16,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
-from kraftlog.quorum.divergence import Comparison, DifferingRun, truncation_offset
+from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
@@ -217,10 +217,9 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     "uncommitted_tail_diverged", "warning", "replica", "KAFKA-1211",
     "no replica carries an uncommitted tail that another's log contradicts",
     action="restart", over=coverage.pairs,
-    meaning="""The end of a replica's log is older than what other replicas hold at the same
-    offsets in a newer epoch. This is what a leader that was cut off leaves behind. The node cuts
-    the tail by itself when it finds the newer leader. The finding says whether it is proven that
-    none of it was committed.""",
+    meaning="""Other replicas have gone on in a newer epoch without the end of a replica's log. This
+    is what a leader that was cut off leaves behind. The node cuts the tail by itself when it finds
+    the newer leader. The finding says whether it is proven that none of it was committed.""",
     advice="""Read in the finding what is lost, and whether it is proven that none of it was
     committed. If that is proven, do again what is still wanted, and start voters without a tail
     first. If it is not, keep the folder. Before the node starts, bring the copies that the finding
@@ -250,14 +249,14 @@ def _tail_row(
     types = _types(quorum, log, cut, lost["records"])
     side = Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
-    epoch, newer = int(log.epochs[index]), int(leader.epochs[leader.index_at(start)])
+    epoch, newer = int(log.epochs[index]), replacing_epoch(log, leader, run)
     proven = log.label in quorum.never_committed
     objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     return BadRow(
         log.label,
         f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts. "
-        f"The tail is of epoch {epoch}, and the other copies hold epoch {newer} there. "
+        f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
         log.path(int(log.rows[index])),
         int(log.evidence.log.positions[log.rows[index]]),

@@ -105,7 +105,7 @@ def _due(
     then = [one for one in held if (one.last_contained_timestamp or 0) <= looked]
     columns = log.evidence.log
     size = int(columns.sizes[log.rows[columns.max_timestamps[log.rows] <= looked]].sum())
-    drops = [one for one in shipped_drops(then, size, limits, looked) if one]
+    drops = [one for one in shipped_drops(then, log, size, limits, looked) if one]
     return size + sum(one.evidence.size_bytes for one in then), drops
 
 

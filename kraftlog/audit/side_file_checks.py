@@ -16,6 +16,7 @@ from kraftlog.audit.triage import and_more, capped, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum.ends import last_cut, reached_by
+from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
@@ -141,7 +142,8 @@ def _fits(
         return True
     if known.start_offset == log.start_offset and offset < known.start_offset:
         return True
-    if not first or not log.epoch_end(known.epoch)[1] >= offset > known.start_offset:
+    told = offset_for_leader_epoch(vector_of(log), known.epoch)
+    if not first or told is None or not told.end_offset >= offset > known.start_offset:
         return False
     deleting = any(one.kind == names.CHECKPOINT_DELETED for one in log.evidence.snapshots)
     return deleting or any(one.end_offset == offset for one in snapshots)

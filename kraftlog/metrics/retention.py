@@ -67,7 +67,7 @@ def _of_replica(
 ) -> list[Row]:
     held = kept_snapshots(quorum, log.label)
     start = log.start_offset or 0
-    dropped = shipped_drops(held, log_bytes(log), limits, now)
+    dropped = shipped_drops(held, log, log_bytes(log), limits, now)
     moves = sum(reason is not None for reason in dropped)
     age = None if now is None else now - _start_ms(log, now)
     led = start if leader is None else leader.start_offset or 0

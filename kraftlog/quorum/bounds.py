@@ -213,14 +213,21 @@ class Voting:
 
 
 def interval(
-    voting: Voting, snapshots: Mapping[str, int], watermark: int | None = None, furthest: int = 0
+    voting: Voting,
+    snapshots: Mapping[str, int],
+    watermark: int | None = None,
+    furthest: int | None = None,
+    earlier: Sequence[tuple[int, Voting]] = (),
 ) -> Bounds:
     """The committed interval.
 
     `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
     them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
     a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
-    may have been committed after that moment.
+    may have been committed after that moment; None where voters that are missing may have gone on
+    since. `earlier` has the voters before each change of them,
+    and its offset: while a change is not known to be committed, those may have gone on by
+    themselves.
     """
     lower, reason = 0, NOTHING_AT_HAND
     newest = max(snapshots, key=lambda name: snapshots[name], default=None)
@@ -230,30 +237,39 @@ def interval(
     if held is not None and held.end > lower:
         lower = held.end
         reason = f"a majority of the voters ({', '.join(held.holders)}) holds the same batches"
-    upper, upper_reason = _upper(voting)
-    if watermark is not None:
-        if watermark >= lower:
-            lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
-        if upper is None:
-            upper = max(lower, furthest)
-            upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
+    if watermark is not None and watermark >= lower:
+        lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
+    upper, upper_reason = _upper(voting, [one for one in earlier if one[0] >= lower])
+    if watermark is not None and furthest is not None and upper is None:
+        upper = max(lower, furthest)
+        upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:
         upper, upper_reason = lower, "it cannot be below the lower bound"
     return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
 
 
-def _upper(voting: Voting) -> tuple[int | None, str]:
-    upper = voting.largest_possible()
-    if upper is not None:
-        return upper, "no majority of the voters can ever have held more"
+def _upper(voting: Voting, earlier: Sequence[tuple[int, Voting]]) -> tuple[int | None, str]:
+    """The largest end that any of some sets of voters can have committed. From a change on, a log
+    that holds it goes by the new voters; in one that does not, a newer epoch would show.
+    """
+    ends = []
+    for changed_at, one in ((None, voting), *earlier):
+        end = one.largest_possible()
+        if end is None:
+            return None, _why_unknown(one)
+        ends.append(end if changed_at is None else min(end, changed_at))
+    return max(ends), "no majority of the voters can ever have held more"
+
+
+def _why_unknown(voting: Voting) -> str:
     if not voting.voters:
-        return None, "nothing at hand says who votes"
+        return "nothing at hand says who votes"
     causes = []
     if voting.missing:
         causes.append(f"no copy of {_voters(voting.missing)} is at hand")
     if voting.open:
         causes.append(f"nothing proves where the log of {_voters(voting.open)} ended")
-    return None, " and ".join(causes)
+    return " and ".join(causes)
 
 
 def _voters(ids: Sequence[int]) -> str:

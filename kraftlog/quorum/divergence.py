@@ -143,18 +143,24 @@ def is_uncommitted_tail(
     """Whether a run is a suffix of `one` that Kafka's own truncation repairs, as `checks.md`
     defines it.
 
-    Its epochs are older than those that it contradicts, it begins where its epoch ends on the
-    other log, and it reaches below no snapshot of its own replica.
+    Its log ends in an older epoch than the other one, it is cut where the two begin to differ, and
+    it reaches below no snapshot of its own replica. What it contradicts may be of an older epoch
+    still: a leader that wrote nothing but its LeaderChange leaves such a tail.
     """
-    if run.equal_after or run.start < own_snapshot_end:
+    if run.equal_after or run.start < own_snapshot_end or run.same_epoch_at is not None:
         return False
-    log, other_log = one.evidence.log, other.evidence.log
-    if not (log.epochs[run.rows] < other_log.epochs[run.other_rows]).all():
+    if (one.last_epoch or 0) >= (other.last_epoch or 0):
         return False
-    epoch = int(log.epochs[run.rows[0]])
-    _, ends = other.epoch_end(epoch)
     # Where the other log begins above the tail's start, the beginning cannot be seen there.
-    return ends == run.start or (other.start_offset or 0) >= run.start
+    return truncation_offset(one, other) == run.start or (other.start_offset or 0) >= run.start
+
+
+def replacing_epoch(one: LogView, other: LogView, run: DifferingRun) -> int:
+    """The epoch whose leader went on without a tail of `one`: the other log's first above the
+    tail's.
+    """
+    epoch = int(one.epochs[one.index_at(run.start)])
+    return next(start.epoch for start in other.epoch_starts if start.epoch > epoch)
 
 
 def truncation_offset(follower: LogView, leader: LogView) -> int:

@@ -7,7 +7,7 @@ Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595, KIP-392. Kafka:
 LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffset.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -50,7 +50,8 @@ class EpochVector:
         An epoch that wrote nothing is forgotten when the next one begins at the same offset: that
         is how gaps come about.
         """
-        kept = tuple(one for one in self.entries if one[1] < self.end_offset and one[0] < epoch)
+        kept = self.entries[: bisect_left(self.entries, epoch, key=itemgetter(0))]
+        kept = kept[: bisect_left(kept, self.end_offset, key=itemgetter(1))]
         return EpochVector((*kept, (epoch, self.end_offset)), self.end_offset)
 
     def extended(self, end_offset: int) -> "EpochVector":
@@ -59,8 +60,8 @@ class EpochVector:
 
     def truncated(self, offset: int) -> "EpochVector":
         """What is left below an offset."""
-        kept = tuple(one for one in self.entries if one[1] < offset)
-        return EpochVector(kept, min(self.end_offset, offset))
+        kept = bisect_left(self.entries, offset, key=itemgetter(1))
+        return EpochVector(self.entries[:kept], min(self.end_offset, offset))
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at an offset; NO_EPOCH below the first entry."""
@@ -78,13 +79,10 @@ def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
     """
     if not vector.entries or epoch > vector.last_epoch:
         return None
-    found = EpochEnd(epoch, vector.start_offset)
-    ends = [start for _, start in vector.entries[1:]] + [vector.end_offset]
-    for (one, _), end in zip(vector.entries, ends, strict=True):
-        if one > epoch:
-            break
-        found = EpochEnd(one, end)
-    return found
+    entries = vector.entries
+    after = bisect_right(entries, epoch, key=itemgetter(0))
+    end = entries[after][1] if after < len(entries) else vector.end_offset
+    return EpochEnd(entries[after - 1][0] if after else epoch, end)
 
 
 def diverging_epoch(leader: EpochVector, fetch_offset: int, epoch: int) -> EpochEnd | None:

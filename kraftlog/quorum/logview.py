@@ -79,10 +79,12 @@ class LogView:
         span = log.last_offsets - log.base_offsets + 1
         room = (log.sizes - HEADER_SIZE) // MIN_RECORD_SIZE
         packed = (log.attributes & CODEC_MASK) != 0
-        short = np.zeros(len(log), np.bool_)
-        for index, content in enumerate(self.contents):
-            if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues):
-                short |= log.content == index
+        miscounted = [
+            index
+            for index, content in enumerate(self.contents)
+            if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues)
+        ]
+        short = np.isin(log.content, miscounted)
         # A count that the records belie says nothing about the last offset, and nor does its twin.
         belied = short & (span == log.record_counts)
         credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
@@ -267,19 +269,6 @@ class LogView:
             return -1
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
-
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """(the largest epoch not above `epoch`, where it ends), as Kafka answers
-        OffsetForLeaderEpoch; (−1, log start) for none.
-        """
-        starts = self.epoch_starts
-        found, end = -1, starts[0].start_offset if starts else self.start_offset or 0
-        for i, one in enumerate(starts):
-            if one.epoch > epoch:
-                break
-            following = starts[i + 1].start_offset if i + 1 < len(starts) else self.end_offset
-            found, end = one.epoch, following or 0
-        return found, end
 
     def content(self, row: int) -> Content | None:
         """What is remarkable in the records of a batch of `evidence.log`."""

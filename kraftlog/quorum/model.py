@@ -13,10 +13,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.plain import natural
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
-from kraftlog.quorum.divergence import Comparison, DifferingRun, compare, is_uncommitted_tail
+from kraftlog.quorum.divergence import (
+    Comparison,
+    DifferingRun,
+    compare,
+    is_uncommitted_tail,
+    replacing_epoch,
+)
 from kraftlog.quorum.ends import end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
@@ -211,16 +218,17 @@ class Quorum:
         return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
-        """Whether any of a run of the comparison's first log can have been committed."""
+        """Whether any of a tail of the comparison's first log can have been committed."""
         log, other = comparison.one, comparison.other
         elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
         current = frozenset(self.voter_set.ids) if self.voter_set else None
         voters = elected.voters if elected is not None else current
-        newer = int(other.epochs[other.index_at(run.start)])
+        newer = replacing_epoch(log, other, run)
         unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
-        holders = {one.evidence.node_id for one in self.holding(log, run.start)}
-        granted = self.granted(newer)
-        found = fate(voters, {one for one in holders if one is not None}, granted, unseen)
+        held = self.holding(log, run.start)
+        holders = {node for one in held if (node := one.evidence.node_id) is not None}
+        later = unseen or any((one.last_epoch or 0) > newer for one in held)
+        found = fate(voters, holders, self.granted(newer), later)
         replaced = other is self.pulled and run.start < self.committed_by_describe
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
 
@@ -453,9 +461,9 @@ class Quorum:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
-            newer = log.epoch_end(epoch)[1]
-            if (log.last_epoch or 0) > epoch and newer < min(end, goes_to):
-                return f"a newer epoch than {epoch} begins at offset {newer} of {log.label}"
+            newer = next((one for one in log.epoch_starts if one.epoch > epoch), None)
+            if newer is not None and newer.start_offset < min(end, goes_to):
+                return f"a newer epoch than {epoch} begins at offset {newer.start_offset} of {log.label}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
 
@@ -516,11 +524,33 @@ class Quorum:
             snapshots[f"{one.evidence.name} of {one.replica}"] = one.end_offset
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
-        furthest = max((log.end_offset or 0 for log in self.peers), default=0)
+        # A pulled copy is of the moment of its describe; a saved describe may be long past.
+        is_told_all = self.pulled is not None or not self.voting.missing
+        ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
+        furthest = ends_at if is_told_all else None
         described = self.evidence.described
         watermark = described.high_watermark if described is not None else None
         voting = replace(self.voting, standings=standings)
-        return interval(voting, snapshots, watermark, furthest)
+        return interval(voting, snapshots, watermark, furthest, self._earlier(voting))
+
+    def _earlier(self, voting: Voting) -> list[tuple[int, Voting]]:
+        """The same copies among the voters before each change that KRaftVoters records tell."""
+        if self.recorded_voters is None:
+            return []
+        log = self.by_label[self.recorded_voters.replica]
+        replaced = voter_sources.replaced_sets(log, self.own_snapshots)
+        return [(offset, self._among(members, voting)) for offset, members in replaced]
+
+    def _among(self, members: Members, voting: Voting) -> Voting:
+        """The same copies among other voters."""
+        seats = {
+            one.label: one.evidence.node_id
+            for one in self.peers
+            if self.is_among(members, one.evidence)
+        }
+        standings = [replace(one, voter=seats.get(one.label)) for one in voting.standings]
+        ids = tuple(sorted({voter for voter, _ in members}))
+        return replace(voting, voters=ids, standings=standings)
 
     @cached_property
     def pulled(self) -> LogView | None:
@@ -567,8 +597,11 @@ class Quorum:
 
     @cached_property
     def cluster_ids(self) -> Counter[str]:
-        """How many files name each cluster."""
-        return Counter(name for one in self.replicas for name, _ in cluster_names(one))
+        """How many replicas name each cluster; of equals that of the first label comes first,
+        however the input was named.
+        """
+        named = sorted(self.replicas, key=lambda one: natural(one.label))
+        return Counter(name for one in named for name in dict(cluster_names(one)))
 
 
 class _Majority(NamedTuple):

@@ -73,14 +73,21 @@ def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:
 
 
 def shipped_drops(
-    held: Sequence[SnapshotView], log_size: int, limits: RetentionLimits, now: int | None
+    held: Sequence[SnapshotView],
+    log: LogView,
+    log_size: int,
+    limits: RetentionLimits,
+    now: int | None,
 ) -> list[str | None]:
-    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped."""
+    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped. With
+    each one goes the log below the next.
+    """
     reasons: list[str | None] = [None] * len(held)
     total = sum(one.evidence.size_bytes for one in held)
     for rank, one in enumerate(held[:-1]):
         stamp = one.last_contained_timestamp
-        if 0 <= limits.max_bytes < log_size + total:
+        gone = prunable_bytes(log, one.end_offset) if rank else 0
+        if 0 <= limits.max_bytes < log_size - gone + total:
             reasons[rank] = KEPT_BYTES
         elif now is not None and stamp is not None and 0 <= limits.max_ms < now - stamp:
             reasons[rank] = KEPT_MS

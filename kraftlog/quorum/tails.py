@@ -13,8 +13,9 @@ class Fate(StrEnum):
     """What is proven of a tail.
 
     UNCOMMITTED: the leader that contradicts it was elected by voters without whom no majority can
-    have held it. COMMITTED: a majority of the voters of its own epoch holds it, so that both
-    sides count as committed: two histories. UNKNOWN: nothing at hand decides.
+    have held it. COMMITTED: a majority of the voters of its own epoch holds it, and has it
+    from no later leader, so that both sides count as committed: two histories. UNKNOWN: nothing at
+    hand decides.
     """
 
     UNCOMMITTED = "uncommitted"
@@ -26,7 +27,7 @@ def fate(
     voters: AbstractSet[int] | None,
     holders: AbstractSet[int],
     granted: AbstractSet[int] | None,
-    unseen_leader: bool,
+    later_leader: bool,
 ) -> Fate:
     """The fate of a tail.
 
@@ -34,14 +35,15 @@ def fate(
     the tail's first batch, `granted` are those that elected the leader whose log contradicts it;
     None where no LeaderChange record at hand says so. A voter in both had granted the newer
     epoch while its own log was no further than one without the tail, and took none of it from its
-    old leader afterwards. `unseen_leader`: a leader of a still newer epoch may have existed out of
-    sight, which could have spread the tail.
+    old leader afterwards. `later_leader`: a leader of a still newer epoch had the tail, or may have
+    had it out of sight: who holds it now may have it from that one, committed or not.
     """
     if voters is None or granted is None:
         return Fate.UNKNOWN
     majority = len(voters) // 2 + 1
+    outvoted = len(voters - granted) < majority
+    if outvoted and later_leader:
+        return Fate.UNKNOWN
     if len(voters & holders) >= majority:
         return Fate.COMMITTED
-    if not unseen_leader and len(voters - granted) < majority:
-        return Fate.UNCOMMITTED
-    return Fate.UNKNOWN
+    return Fate.UNCOMMITTED if outvoted else Fate.UNKNOWN

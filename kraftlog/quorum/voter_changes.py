@@ -17,7 +17,7 @@ from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import VOTERS, voters_of
-from kraftlog.quorum.voters import Members
+from kraftlog.quorum.voters import Members, disjoint_majorities
 from kraftlog.relations import moment
 
 Row = dict[str, Any]
@@ -44,20 +44,6 @@ class Named:
     @property
     def key(self) -> tuple[Any, ...]:
         return self.epoch, self.offset, self.source, self.members, self.listeners
-
-
-def majority(count: int) -> int:
-    """So many voters are one."""
-    return count // 2 + 1
-
-
-def majorities_meet(before: frozenset[Any], after: frozenset[Any]) -> bool:
-    """Whether each majority of one set shares a voter with each of another: else both can commit
-    without a word to each other.
-    """
-    apart = before - after
-    taken = max(0, majority(len(before)) - len(apart))
-    return len(after) - taken < majority(len(after))
 
 
 def voter_change_rows(quorum: Quorum) -> Iterator[Row]:
@@ -141,7 +127,7 @@ def _row(before: Named | None, one: Named, standing: str) -> Row:
     new = frozenset(one.members)
     added, removed = _without_named(new, old), _without_named(old, new)
     # A voter whose directory one of two records does not name is the same voter in both.
-    met = majorities_meet(old, (old - removed) | added)
+    apart = disjoint_majorities(tuple(old), tuple((old - removed) | added))
     return {
         "offset": one.offset,
         "batch_leader_epoch": one.epoch,
@@ -152,8 +138,8 @@ def _row(before: Named | None, one: Named, standing: str) -> Row:
         "voters": _texts(new),
         "added": _texts(added) if before else [],
         "removed": _texts(removed),
-        "majority": majority(len(new)),
-        "majorities_meet": met if before else None,
+        "majority": len(new) // 2 + 1,
+        "majorities_meet": apart is None if before else None,
         "standing": standing,
     }
 

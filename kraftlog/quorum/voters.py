@@ -6,7 +6,7 @@ KIP-853, KIP-595, KIP-630 "Design", strimzi#6862, KAFKA-16526, KAFKA-17608.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kraftlog.plain import some
@@ -36,8 +36,8 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """A set of voters, where it is written, and the (epoch, end offset) up to which it was seen to
-    hold.
+    """A set of voters, where it is written, the (epoch, end offset) up to which it was seen to
+    hold, and the (epoch, offset) from which on it does, where that is known.
     """
 
     members: Members
@@ -46,6 +46,7 @@ class VoterSet:
     path: str | None
     offset: int | None
     seen: tuple[int, int]
+    since: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -92,20 +93,32 @@ def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> It
     """
     snapshots = list(snapshots)
     for log in logs:
-        found: list[tuple[tuple[int, int], VoterSet]] = []
-        end = log.newness
-        for one in snapshots:
-            if one.replica == log.label and one.is_live and one.voters:
-                seen = max(one.id, end) if one.end_offset <= end[1] else one.id
-                name = f"the KRaftVoters record of {one.evidence.name}"
-                where = VoterSet(one.voters, name, log.label, one.path, one.end_offset, seen)
-                found.append((one.id, where))
-        for offset, epoch, row, members in log_voter_records(log):
-            name = f"the KRaftVoters record at offset {offset}"
-            where = VoterSet(members, name, log.label, log.path(row), offset, end)
-            found.append(((epoch, offset + 1), where))
-        if found:
-            yield max(found, key=lambda pair: pair[0])[1]
+        yield from _recorded(log, snapshots)[-1:]
+
+
+def replaced_sets(log: LogView, snapshots: Iterable[SnapshotView]) -> Iterator[tuple[int, Members]]:
+    """Each set of a replica's KRaftVoters records that another one replaced, and the last offset at
+    which that one may stand.
+    """
+    for before, after in pairwise(_recorded(log, snapshots)):
+        yield after.since[1] - 1, before.members
+
+
+def _recorded(log: LogView, snapshots: Iterable[SnapshotView]) -> list[VoterSet]:
+    """The sets that the KRaftVoters records of a replica give, in the order of the log."""
+    found = []
+    end = log.newness
+    for offset, epoch, row, members in log_voter_records(log):
+        name = f"the KRaftVoters record at offset {offset}"
+        where = log.label, log.path(row), offset
+        found.append(VoterSet(members, name, *where, end, (epoch, offset + 1)))
+    for one in snapshots:
+        if one.replica == log.label and one.is_live and one.voters:
+            seen = max(one.id, end) if one.end_offset <= end[1] else one.id
+            name = f"the KRaftVoters record of {one.evidence.name}"
+            where = log.label, one.path, one.end_offset
+            found.append(VoterSet(one.voters, name, *where, seen, (one.epoch, one.end_offset)))
+    return sorted(found, key=lambda one: one.since)
 
 
 def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
@@ -157,7 +170,8 @@ def by_describe(described: Described | None) -> Iterator[VoterSet]:
 
 
 def current(candidates: Iterable[VoterSet]) -> VoterSet | None:
-    """The set that most of the replicas see which are furthest in the newest epoch; ties go to the
+    """The set that came last in the logs of the newest epoch, however few of them reach it: a set
+    counts as soon as it is written (KIP-853). Where no offset tells, most copies do, then the
     furthest.
     """
     every = list(candidates)
@@ -166,7 +180,7 @@ def current(candidates: Iterable[VoterSet]) -> VoterSet | None:
     newest = max(one.seen[0] for one in every)
     able = [one for one in every if one.seen[0] == newest]
     count = Counter(one.members for one in able)
-    return max(able, key=lambda one: (count[one.members], one.seen))
+    return max(able, key=lambda one: (one.since, count[one.members], one.seen))
 
 
 def disjoint_majorities(

@@ -35,7 +35,6 @@ class Quorum:
     nodes: dict[int, Node]
     committed: list[int] = field(default_factory=list)
     granted: dict[int, frozenset[int]] = field(default_factory=dict)
-    starts: dict[int, int] = field(default_factory=dict)
 
     @property
     def majority(self) -> int:
@@ -75,7 +74,6 @@ class Quorum:
             one.leads = True
             self.granted[epoch] = frozenset(votes)
             if self.random.random() < 0.97:  # else it stops before its first write
-                self.starts[epoch] = len(one.log)
                 one.log.append(epoch)
             else:
                 one.leads = False

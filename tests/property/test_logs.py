@@ -160,8 +160,6 @@ def test_a_log_by_its_columns(log: list[Placed]) -> None:
         older = [one for one in log if one.epoch <= epoch]
         newer = [one for one in log if one.epoch > epoch]
         ends = newer[0].base if newer else end or 0
-        nothing = (-1, log[0].base if log else 0)
-        assert found.epoch_end(epoch) == ((older[-1].epoch, ends) if older else nothing)
         answer = offset_for_leader_epoch(vector_of(found), epoch)
         if not log or epoch > log[-1].epoch:
             assert answer is None

@@ -187,9 +187,14 @@ TRANSACTION = {
 }
 
 
-def leader_change(base: int, epoch: int, leader: int, ms: int = START_MS) -> Batch:
-    voters = uvarint(4) + b"".join(struct.pack(">i", one) + b"\0" for one in (1, 2, 3))
-    value = struct.pack(">hi", 0, leader) + voters + voters + b"\0"
+def leader_change(
+    base: int, epoch: int, leader: int, ms: int = START_MS, granted: Sequence[int] = (1, 2, 3)
+) -> Batch:
+    voters, votes = (
+        uvarint(len(ids) + 1) + b"".join(struct.pack(">i", one) + b"\0" for one in ids)
+        for ids in ((1, 2, 3), granted)
+    )
+    value = struct.pack(">hi", 0, leader) + voters + votes + b"\0"
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
 
 
@@ -312,6 +317,12 @@ def quorum(root: Path) -> list[Node]:
     for node in nodes:
         node.write(healthy_log())
     return nodes
+
+
+def stopped(node: Node, end: int) -> None:
+    """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
+    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+    node.segment(6).with_suffix(".index").write_bytes(b"")
 
 
 COPIED_MS = START_MS + 9_500

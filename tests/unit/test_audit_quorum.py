@@ -46,6 +46,7 @@ from tests.unit.audit_logs import (
     quorum,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     voters_batch,
 )
@@ -70,12 +71,6 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
     assert (bounds.lower, bounds.upper, bounds.majority) == (12, None, 2)
     assert "a majority of the voters" in bounds.lower_reason
     assert bounds.upper_reason == "nothing proves where the log of voters 1, 2 and 3 ended"
-
-
-def stopped(node: Node, end: int) -> None:
-    """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
-    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
-    node.segment(6).with_suffix(".index").write_bytes(b"")
 
 
 def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:
@@ -126,6 +121,58 @@ def test_what_a_newer_epoch_contradicts_is_not_committed(tmp_path: Path) -> None
     nodes = quorum(tmp_path)
     nodes[1].write([*healthy_log()[:-1], leader_change(11, 3, 2, LATER)])
     assert quorum_of(tmp_path).bounds.lower == 11
+
+
+def written_by_two_leaders(root: Path, logs: dict[int, list[Batch]]) -> None:
+    """Nodes that were stopped; each log goes on from offset 12."""
+    for number, batches in logs.items():
+        node = Node(root, number)
+        node.write([*healthy_log(), *batches])
+        starts = [(one.epoch, one.base) for one in batches if one.keys]
+        node.epochs([(1, 0), (2, 8), *starts])
+        node.quorum_state(leaderId=-1, leaderEpoch=batches[-1].epoch)
+        stopped(node, batches[-1].end)
+
+
+ALONE = Batch(12, 2, (topic("x", 9),), None, LATER)
+"""What leader 1 of epoch 2 wrote before the others heard of it."""
+WROTE_NOTHING = leader_change(12, 3, 3, LATER, granted=(2, 3))
+"""All that controller 3 wrote, on its own disk, while it led epoch 3."""
+
+
+@pytest.mark.parametrize("copies", [(1, 2, 3), (1, 3)])
+def test_a_leader_that_wrote_nothing_is_cut(tmp_path: Path, copies: tuple[int, ...]) -> None:
+    """Leader 1 came back in epoch 4 and committed what it had written in epoch 2."""
+    goes_on = [
+        ALONE,
+        leader_change(13, 4, 1, LATER, granted=(1, 2)),
+        Batch(14, 4, (topic("z", 8),), None, LATER),
+    ]
+    logs = {1: goes_on, 2: goes_on, 3: [WROTE_NOTHING]}
+    written_by_two_leaders(tmp_path, {number: logs[number] for number in copies})
+    findings = audit_of(quorum_of(tmp_path)).findings
+    assert not [one for one in findings if one.severity == "critical"]
+    (row,) = rows_of(tmp_path, "uncommitted_tail_diverged")
+    assert (row.replica, row.offset) == ("3", 12)
+    assert (
+        "The tail is of epoch 3, and the other copies go on without it in epoch 4." in row.message
+    )
+    assert "None of it was committed (voters 1 and 2 elected the leader of epoch 4" in row.message
+
+
+def test_a_majority_that_got_a_tail_from_a_later_leader_has_not_committed_it(
+    tmp_path: Path,
+) -> None:
+    """Figure 8 of Raft: leader 1 spread it in epoch 4, and then 3 was elected once more."""
+    spread = leader_change(13, 4, 1, LATER, granted=(1, 2))
+    again = leader_change(13, 5, 3, LATER, granted=(2, 3))
+    logs = {1: [ALONE, spread], 2: [ALONE], 3: [WROTE_NOTHING, again]}
+    written_by_two_leaders(tmp_path, logs)
+    findings = audit_of(quorum_of(tmp_path)).findings
+    assert not [one for one in findings if one.severity == "critical"]
+    rows = rows_of(tmp_path, "uncommitted_tail_diverged")
+    told = [(row.replica, row.offset, row.evidence["is_proven_uncommitted"]) for row in rows]
+    assert told == [("1", 12, False), ("2", 12, False)]
 
 
 def rows_of(root: Path, name: str) -> list[BadRow]:
@@ -236,13 +283,25 @@ def test_a_newer_epoch_that_begins_after_a_batch_says_nothing_of_it(tmp_path: Pa
 
 
 def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
-    Node(tmp_path, 1).write(healthy_log())
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
     evidence = evidence_of(tmp_path)
     bounds = Quorum(replace(evidence, described=Described(9))).bounds
-    # The copy goes on after the describe, and more may have been committed meanwhile.
+    # The copies go on after the describe, and more may have been committed meanwhile.
     assert (bounds.lower, bounds.upper) == (9, 12)
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    evidence = evidence_of(tmp_path)
+    # Voters that were not copied may have gone on since.
+    bounds = Quorum(replace(evidence, described=Described(12))).bounds
+    assert (bounds.lower, bounds.upper) == (12, None)
+    assert (
+        bounds.upper_reason
+        == "no copy of voters 2 and 3 is at hand and nothing proves where the log of voter 1 ended"
+    )
 
 
 def test_describe_is_read_in_both_of_its_forms() -> None:
@@ -382,6 +441,19 @@ def test_of_two_clusters_the_more_frequent_is_the_usual_one(
     ]
     text = f"The meta.properties of 2 says cluster another, but {verdict} {CLUSTER}. "
     assert [row.message.startswith(text) for row in rows] == [True]
+
+
+def test_which_cluster_is_the_usual_one_is_the_same_in_any_order(tmp_path: Path) -> None:
+    """A file more that names its cluster makes a replica no more than one."""
+    for name, cluster in (("a", CLUSTER), ("b", "another")):
+        node = Node(tmp_path / name, 1)
+        node.write(healthy_log())
+        node.meta(cluster=cluster)
+        node.quorum_state(clusterId=cluster if name == "b" else "", leaderId=2, leaderEpoch=2)
+    for order in ("ab", "ba"):
+        replicas = find_replicas([str(tmp_path / name) for name in order])
+        seen = Quorum(collect(replicas, Limits(), Redactor(None), replay=False))
+        assert list(seen.cluster_ids.items()) == [(CLUSTER, 1), ("another", 1)]
 
 
 def test_what_a_transaction_was_before_a_hole_nobody_knows(tmp_path: Path) -> None:

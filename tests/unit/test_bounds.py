@@ -3,6 +3,7 @@ by hand.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -292,11 +293,27 @@ def test_whose_copies_would_tell_more(voters: tuple[int, ...], proven: bool, rea
     assert copies.bounds().open_voters == (() if proven else voters)
 
 
+@pytest.mark.parametrize(
+    ("before", "changed_at", "upper"),
+    [
+        ((1, 2, 3), 3, 3),  # 2 and 3 can have held what is before the change
+        ((1, 2, 3), 1, 2),  # the change is committed
+        ((1, 2, 3, 4, 5), 3, None),  # 3, 4 and 5 can have gone on without hearing of it
+    ],
+)
+def test_the_voters_before_a_change(
+    before: tuple[int, ...], changed_at: int, upper: int | None
+) -> None:
+    copies = Copies(2).add(1, [1, 1]).add(2, [1, 1, 1, 1])
+    earlier = [(changed_at, replace(copies.voting, voters=before))]
+    assert interval(copies.voting, {}, earlier=earlier).upper == upper
+
+
 V = frozenset({1, 2, 3})
 
 
 @pytest.mark.parametrize(
-    ("voters", "holders", "granted", "unseen", "expected"),
+    ("voters", "holders", "granted", "later", "expected"),
     [
         (None, {1}, {2, 3}, False, Fate.UNKNOWN),
         (V, {1}, None, False, Fate.UNKNOWN),
@@ -304,18 +321,19 @@ V = frozenset({1, 2, 3})
         (V, {1}, {2, 3}, True, Fate.UNKNOWN),
         (V, {1}, {3}, False, Fate.UNKNOWN),  # 1 and 2 could be a majority
         (V, {1, 2}, {2, 3}, False, Fate.COMMITTED),
-        (V, {1, 2}, {2, 3}, True, Fate.COMMITTED),
+        (V, {1, 2}, {2, 3}, True, Fate.UNKNOWN),  # the later leader may have spread it
         (V, {1, 9}, {2, 3}, False, Fate.UNCOMMITTED),  # who does not vote makes no majority
         (frozenset({1, 2, 3, 4}), {1, 2}, {3, 4}, False, Fate.UNCOMMITTED),
         (frozenset({1, 2, 3, 4}), {1, 2}, {4}, False, Fate.UNKNOWN),
         (frozenset({1}), {1}, {2}, False, Fate.COMMITTED),
+        (V, {1, 2}, {4, 5}, True, Fate.COMMITTED),  # the later leader was one of others
     ],
 )
 def test_the_fate_of_a_tail(
     voters: frozenset[int] | None,
     holders: set[int],
     granted: set[int] | None,
-    unseen: bool,
+    later: bool,
     expected: Fate,
 ) -> None:
-    assert fate(voters, holders, granted, unseen) == expected
+    assert fate(voters, holders, granted, later) == expected

@@ -1,5 +1,6 @@
 """Who votes, by each source that names it, and which of the sets counts."""
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -23,11 +24,14 @@ from kraftlog.quorum.voters import (
 )
 from tests.unit.audit_logs import (
     LIMITS,
+    NO_OP,
     START_MS,
+    Batch,
     Node,
     healthy_log,
     quorum,
     snapshot,
+    stopped,
     uuid_text,
     voters_batch,
 )
@@ -40,6 +44,11 @@ def voters_of(root: Path) -> VoterSet:
     found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
     assert found.voter_set is not None
     return found.voter_set
+
+
+def bounds_of(root: Path) -> tuple[int, int | None]:
+    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+    return found.bounds.lower, found.bounds.upper
 
 
 def forget(nodes: list[Node]) -> None:
@@ -97,16 +106,52 @@ def test_by_records_of_the_log_and_of_a_snapshot(tmp_path: Path) -> None:
     log = str(nodes[0].segment(6))
     at = "the KRaftVoters record at offset 12"
     assert voters_of(tmp_path) == VoterSet(named(1, 3), at, "1", log, 12, (2, 13))
-    # A snapshot behind the log knows more than the log.
+    # A snapshot behind the logs knows more than they do.
     raw = snapshot(stored, 2, START_MS + 9000, voters=(2, 3))
     nodes[0].checkpoint(20, 2).write_bytes(raw)
     ahead = f"the KRaftVoters record of {nodes[0].checkpoint(20, 2).name}"
     found = voters_of(tmp_path)
-    assert (found.members, found.source, found.seen) == (named(1, 3), at, (2, 13))
-    for node in nodes[1:]:
-        node.checkpoint(20, 2).write_bytes(raw)
-    found = voters_of(tmp_path)
-    assert (found.members, found.source, found.seen) == (named(2, 3), ahead, (20, 2)[::-1])
+    assert (found.members, found.source, found.seen) == (named(2, 3), ahead, (2, 20))
+
+
+def test_a_set_counts_that_only_few_copies_reach(tmp_path: Path) -> None:
+    """1 and 2 go on behind the record that makes 4 a voter: two of four are no majority."""
+    nodes = [*quorum(tmp_path), Node(tmp_path, 4)]
+    nodes[3].write(healthy_log())
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    for node in nodes[:2]:
+        node.append(voters_batch(13, 2, 1, 2, 3, 4, ms=LATER), Batch(14, 2, (NO_OP,), None, LATER))
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
+    assert found.voter_set is not None
+    assert found.voter_set.ids == (1, 2, 3, 4)
+    assert (found.bounds.majority, found.bounds.lower) == (3, 13)
+
+
+def test_the_voters_before_a_change_may_have_committed_more(tmp_path: Path) -> None:
+    """Leader 2 removes 3, and 1 has not heard of it: 3 may hold what 2 wrote before that."""
+    nodes = quorum(tmp_path)
+    shutil.rmtree(nodes[2].home)
+    for node in nodes[:2]:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    more = [Batch(13, 2, (NO_OP, NO_OP), None, LATER), voters_batch(15, 2, 1, 2, ms=LATER)]
+    nodes[1].append(*more)
+    stopped(nodes[0], 13)
+    stopped(nodes[1], 16)
+    assert bounds_of(tmp_path) == (13, 15)
+    # Once the change is committed, nobody asks voter 3 any more.
+    nodes[0].append(*more)
+    stopped(nodes[0], 16)
+    assert bounds_of(tmp_path) == (16, 16)
+
+
+def test_of_one_place_the_set_counts_that_most_copies_name(tmp_path: Path) -> None:
+    """A snapshot that ends behind the record says something else of it."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 3, ms=LATER))
+    nodes[0].checkpoint(13, 2).write_bytes(snapshot([], 2, LATER, voters=(1, 2)))
+    assert voters_of(tmp_path).members == named(1, 3)
 
 
 def test_control_records_of_a_history_are_told_apart(tmp_path: Path) -> None:

@@ -159,9 +159,9 @@ def _(nodes: list[Node]) -> None:
     "uncommitted_tail_diverged", "warning", "1", 12, says="where nothing is known to be committed"
 )
 def _(nodes: list[Node]) -> None:
-    """Either of two copies has the newer epoch at one of two offsets: neither is a tail."""
+    """Two copies agree again behind what they hold in two epochs: neither has a tail."""
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER), leader_change(13, 4, 1, LATER))
-    nodes[2].append(leader_change(12, 3, 3, LATER), Batch(13, 3, (NO_OP,), None, LATER))
+    nodes[2].append(leader_change(12, 3, 3, LATER), leader_change(13, 4, 1, LATER))
 
 
 @fault(
