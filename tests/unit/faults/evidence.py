@@ -108,7 +108,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "epoch": int, "leader_id": int, "held_by": [int], "majority": int,
         "leaders_without_commit": int, "end_offsets": {str: int},
     },
-    "node_identity_unique": {"node_id": int, "folder": str, "directory_id": str},
+    "node_identity_unique": {"node_id": int, "folder": str, "directory_id": (str, None)},
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
     },
