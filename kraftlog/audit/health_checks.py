@@ -513,11 +513,12 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     voters = quorum.voter_set
     ids = voters.ids if voters else ()
     level, able = _level(found), _able(found)
-    lowest = min(able.values(), default=0)
+    wanted = min(
+        (able[kind, node] for kind, node in able if kind == "broker" or node in ids), default=0
+    )
     for controller in sorted(set(found.controllers) - set(ids)):
         highest = able.get(("controller", controller), 0)
-        others = [value for name, value in able.items() if name != ("controller", controller)]
-        blocks = highest == lowest and highest < min(others, default=highest)
+        blocks = 0 < highest < wanted
         unregister = (
             f"{'Or unregister' if blocks else 'Unregister'} it with Admin.unregisterController{'' if blocks else ', if it is gone'}."
             if level >= UNREGISTERS_CONTROLLERS
