@@ -148,8 +148,8 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     "every partition has a leader",
     action="watch", nothing=_no_partition,
     meaning="""Partitions have no leader: nobody can read or write them. At level info every
-    broker that could lead them was stopped or unregistered on purpose, as in a copy of a cluster
-    that was shut down.""",
+    broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
+    a copy of a cluster that was shut down.""",
     advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
     sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
     the ELR when it comes back. Then only an unclean election is left (kafka-leader-election
@@ -163,7 +163,7 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         one = len(partitions) == 1
         verb, which = ("has", "This") if one else ("have", "The first")
         first = min((one.since for one in partitions if one.since), default=None)
-        clean = f" {_IF_CLEAN}" if any(_may_start(found, one) for one in partitions) else ""
+        clean = f" {_IF_CLEAN}" if any(_to_start(found, one) for one in partitions) else ""
         yield row(
             found,
             f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there."
@@ -181,9 +181,15 @@ def _by_purpose(
     found: Health, partitions: Sequence[Partition], missing: Callable[[Partition], Sequence[int]]
 ) -> Iterator[tuple[bool, list[Partition]]]:
     """Partitions that a failure has left so, then those whose missing brokers were all stopped or
-    unregistered on purpose.
+    unregistered on purpose: while others run, what was unregistered is missed.
     """
-    purpose = [bool(missing(one)) and all(map(found.stopped, missing(one))) for one in partitions]
+    runs = any(map(found.alive, found.brokers))
+    purpose = [
+        bool(missing(one))
+        and all(found.stopped(broker) for broker in missing(one))
+        and not (runs and any(broker not in found.brokers for broker in missing(one)))
+        for one in partitions
+    ]
     for wanted in (False, True):
         held = [one for one, is_so in zip(partitions, purpose, strict=True) if is_so == wanted]
         if held:
@@ -202,14 +208,18 @@ def _out_of_sync(one: Partition) -> Sequence[int]:
 _IF_CLEAN = "If such a broker ended cleanly, nothing is lost."
 
 
-def _may_start(found: Health, one: Partition) -> bool:
-    """Whether a broker that holds all that was committed is registered."""
-    return any(broker in found.brokers for broker in one.isr or one.elr)
+def _to_start(found: Health, one: Partition) -> list[int]:
+    """The registered brokers that hold all that was committed, and do not run; first who led last,
+    and so also holds what came after.
+    """
+    away = [broker for broker in one.isr or one.elr if not found.alive(broker)]
+    registered = [broker for broker in away if broker in found.brokers]
+    return sorted(registered, key=lambda broker: broker != one.led_by)
 
 
 def _whole_way_back(found: Health, one: Partition) -> str:
     """The same with its condition, for one partition."""
-    clean = " (if it ended cleanly, nothing is lost)" if _may_start(found, one) else ""
+    clean = " (if it ended cleanly, nothing is lost)" if _to_start(found, one) else ""
     return f"{_way_back(found, one)}{clean}"
 
 
@@ -217,12 +227,12 @@ def _way_back(found: Health, one: Partition) -> str:
     """Which replica is the safest leader of a partition without one. Source: KIP-966."""
     safe = one.isr or one.elr
     source = "ISR" if one.isr else "ELR"
+    if back := _to_start(found, one):
+        return f"start broker {_or(back)} of the {source}"
+    if running := [broker for broker in safe if found.alive(broker)]:
+        return f"broker {_or(running)} of the {source} runs, but its log directory is offline, or it cannot lead (see its server.log)"
     if safe:
-        back = [broker for broker in _last_first(one, safe) if broker in found.brokers]
-        gone = [broker for broker in safe if broker not in found.brokers]
-        if back:
-            return f"start broker {_or(back)} of the {source}"
-        return f"bring back broker {_or(gone)} of the {source}, which is unregistered"
+        return f"bring back broker {_or(safe)} of the {source}, which is unregistered"
     if one.last_known_elr:
         last = _or(one.last_known_elr)
         return f"only an unclean election is left, of broker {last}, which led last"
@@ -231,11 +241,6 @@ def _way_back(found: Health, one: Partition) -> str:
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f", of broker {_or(alive)}" if alive else ""
     return f"only an unclean election is left{others}, and records may be lost"
-
-
-def _last_first(one: Partition, safe: Sequence[int]) -> list[int]:
-    """All of them hold what was committed; who led last also holds what came after."""
-    return sorted(safe, key=lambda broker: broker != one.led_by)
 
 
 def _brokers(brokers: Sequence[int]) -> str:
