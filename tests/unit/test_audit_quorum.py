@@ -560,6 +560,22 @@ def test_what_a_snapshot_shows_to_be_committed_was_committed_by_its_leader(tmp_p
     assert [one.row.replica for one in lacking] == ["2", "3"]
 
 
+def test_who_has_just_fetched_a_snapshot_shows_what_its_leader_has_committed(
+    tmp_path: Path,
+) -> None:
+    """Voters 1 and 3 hold nothing else; the leader's log begins behind the same snapshot."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        for path in node.folder.glob("*.*"):
+            path.unlink()
+        node.checkpoint(11, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 8000))
+        node.epochs([])
+        node.segment(11).touch()
+    nodes[1].append(healthy_log()[-1])
+    nodes[1].epochs([(2, 11)])
+    assert not found(audit(tmp_path), "newest_leader_commits")
+
+
 def test_two_histories_are_one_finding_of_the_logs(tmp_path: Path) -> None:
     """Each snapshot is held against the log that its own replica has."""
     went_on_from_backups(quorum(tmp_path))
