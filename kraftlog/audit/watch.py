@@ -141,7 +141,7 @@ class _Gone:
         if self.rows and not self._is_behind_one:
             self._pause(now - self.rows[-1][0])
         self.rows.append((now, offset, change))
-        while now - self.rows[self.start][0] > window_ms:
+        while abs(now - self.rows[self.start][0]) > window_ms:
             self.start += 1
         if 2 * self.start > len(self.rows):
             self.pauses = _behind(self.pauses, self.start)
@@ -191,7 +191,7 @@ class MassDeletion:
     ) -> Iterator[Crowd]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
-            if now - self._gone[table].rows[-1][0] > self.limits.mass_deletion_window_ms:
+            if abs(now - self._gone[table].rows[-1][0]) > self.limits.mass_deletion_window_ms:
                 del self._worst[table], self._gone[table]
                 yield worst
         for change in changes:
