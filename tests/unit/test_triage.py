@@ -234,6 +234,10 @@ def test_replicas_as_people_call_them(tmp_path: Path) -> None:
     names = {label: called(found, log) for label, log in found.by_label.items()}
     assert names["1"] == "controller 1"
     assert names["at home"] == "broker 12 (at home)"
+    # One that is to become a voter is none yet.
+    (tmp_path / "at home" / "server.properties").write_text("process.roles=controller\n")
+    joining = quorum_of(tmp_path)
+    assert called(joining, joining.by_label["at home"]) == "controller 12 (at home)"
     # Two copies of one node are told apart by their folders.
     nodes[1].meta(node_id=1)
     again = quorum_of(tmp_path)
