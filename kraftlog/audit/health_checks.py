@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
-from kraftlog.plain import counted, numbers, sentence
+from kraftlog.plain import counted, numbers, sentence, some
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -90,20 +90,14 @@ def row(found: Health, message: str, severity: Severity | None = None, **evidenc
     )
 
 
-def listed(names: Sequence[str], limit: int = TOLD) -> str:
-    """Names in words, the first few of them."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def by_text(told: Iterable[tuple[str, str]], limit: int = TOLD) -> str:
+def by_text(told: Iterable[tuple[str, str]]) -> str:
     """What is to be said of each name, as sentences; names of which the same is said stand
     together.
     """
     groups: dict[str, list[str]] = {}
     for name, text in told:
         groups.setdefault(text, []).append(name)
-    return " ".join(f"{sentence(text)}: {listed(names, limit)}." for text, names in groups.items())
+    return " ".join(f"{sentence(text)}: {some(names, TOLD)}." for text, names in groups.items())
 
 
 def since_text(since: Since | None) -> str:
@@ -374,13 +368,13 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
                 gone.setdefault(broker, []).append(one)
     for broker, held in sorted(gone.items()):
         in_elr = [one.name for one in held if broker in one.elr]
-        elr = f" The ELR of {listed(in_elr)} names it too." if in_elr else ""
+        elr = f" The ELR of {some(in_elr, TOLD)} names it too." if in_elr else ""
         since = since_text(found.past.unregistered.get(broker))
         names = [one.name for one in held]
         those = "That is" if len(held) == 1 else "Those are"
         yield row(
             found,
-            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}. {those} {listed(names)}."
+            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}. {those} {some(names, TOLD)}."
             f"{elr} Start it again, or reassign these partitions to other brokers.",
             broker_id=broker,
             names=names,
@@ -402,7 +396,7 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         has, those = ("has", "That is") if len(found.single) == 1 else ("have", "Those are")
         yield row(
             found,
-            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {has} one replica only. {those} {listed(found.single)}. "
+            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {has} one replica only. {those} {some(list(found.single), TOLD)}. "
             "While the broker of such a partition is down, nobody reads or writes there. The only copy is on the disk of that broker.",
             partitions=list(found.single),
         )
@@ -427,7 +421,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         yield row(
             found,
             f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} {has} all replicas in one rack, though the brokers name {racks} racks. "
-            f"{those} {listed(found.one_rack)}. "
+            f"{those} {some(list(found.one_rack), TOLD)}. "
             "If that rack fails, no replica of such a partition is left.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
@@ -622,7 +616,8 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [f"{kind} {node} ({able[kind, node]})" for kind, node in behind]
         yield row(
             found,
-            f"The metadata.version cannot go beyond {reach}, though some nodes support {max(able.values())}. These must run a newer version, or be unregistered: {listed(names)}.",
+            f"The metadata.version cannot go beyond {reach}, though some nodes support {max(able.values())}. "
+            f"These must run a newer version, or be unregistered: {some(names, TOLD)}.",
             supported_by_all=reach,
             behind=names,
         )
@@ -630,7 +625,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         low = [f"{kind} {node} ({value})" for (kind, node), value in able.items() if value < level]
         yield row(
             found,
-            f"The metadata.version is {level}, but these nodes do not support it: {listed(sorted(low))}. Such a node refuses to start. "
+            f"The metadata.version is {level}, but these nodes do not support it: {some(sorted(low), TOLD)}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
             finalized=level,

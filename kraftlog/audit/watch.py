@@ -25,6 +25,7 @@ from kraftlog.audit.state_rules import (
     Version,
 )
 from kraftlog.explain.words import plain_name
+from kraftlog.plain import some
 from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
@@ -325,7 +326,7 @@ class Rules:
         what = TABLE[window.table].noun[1]
         told = Issue(
             state_checks.MASS_DELETION.name,
-            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {_first(window)}. "
+            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {some(window.names, TOLD, window.removed)}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
             {
@@ -341,10 +342,3 @@ class Rules:
     def _tell(self, offset: int, *told: Issue) -> None:
         for one in told:
             self.issues.add(offset, one)
-
-
-def _first(window: Crowd) -> str:
-    """The first names, and how many more there are."""
-    told = window.names[:TOLD]
-    more = window.removed - len(told)
-    return ", ".join(told) + (f" and {more:,} more" if more else "")

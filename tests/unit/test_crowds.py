@@ -217,7 +217,7 @@ def test_a_headline_names_a_few_of_many() -> None:
     }  # fmt: skip
     said = headline(row, [], [])
     assert len(said) < 1000
-    assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3991 more (of 5000)" in said
+    assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3,991 more (of 5000)" in said
 
 
 def test_empty_snapshots_by_the_thousand(tmp_path: Path) -> None:

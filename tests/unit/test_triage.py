@@ -195,6 +195,10 @@ def test_labels_in_words(labels: list[str], limit: int, told: str) -> None:
         assert some(labels) == told
 
 
+def test_names_that_were_not_kept_are_counted() -> None:
+    assert some(["a", "b", "c"], 2, 1002) == "a, b and 1,000 more"
+
+
 def test_the_last_row_that_is_told_counts_the_rest() -> None:
     assert list(capped(np.array([], np.int64))) == []
     assert list(capped(np.array([7, 8], np.int64))) == [(7, 0), (8, 0)]
