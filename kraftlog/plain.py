@@ -55,10 +55,11 @@ def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def some(labels: list[str], limit: int = 4) -> str:
-    """Labels in words, the first few of them."""
-    if len(labels) > limit + 1:  # "and 1 more" is no shorter than its name
-        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
+def some(labels: list[str], limit: int = 4, total: int | None = None) -> str:
+    """Labels in words, the first few of them; `total` where there are more than were kept."""
+    count = len(labels) if total is None else total
+    if count > limit + 1:  # "and 1 more" is no shorter than its name
+        return f"{', '.join(labels[:limit])} and {count - limit:,} more"
     return listed(labels) if labels else ""
 
 

@@ -143,9 +143,10 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
 
 def _has_committed(quorum: Quorum, epoch: int) -> bool:
     """Whether the committed bound, by a snapshot or a describe, reaches into an epoch: a copy that
-    ends before it has lost records, or was made earlier.
+    ends before it has lost records, or was made earlier. A log that begins with a snapshot of that
+    epoch no longer holds where it began.
     """
-    return any(
+    return any(one.epoch >= epoch for one in quorum.credible_snapshots) or any(
         one.epoch == epoch and one.certain and one.start_offset < quorum.bounds.lower
         for log in quorum.peers
         for one in log.epoch_starts

@@ -7,8 +7,8 @@ Source: KIP-516, KAFKA-14616, KAFKA-21022.
 from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.health_checks import Reason, at_text, health_check, listed
-from kraftlog.plain import counted
+from kraftlog.audit.health_checks import Reason, at_text, health_check
+from kraftlog.plain import counted, some
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
@@ -44,7 +44,7 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             if (why := why_stray(found, ids, replica, one)) is not None
         ]
         if stray:
-            told = listed([f"{one.name} ({why})" for one, why in stray], 6)
+            told = some([f"{one.name} ({why})" for one, why in stray], 6)
             belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
             runs = replica.node_id is not None and found.alive(replica.node_id)
             moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""

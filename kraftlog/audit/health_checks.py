@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
-from kraftlog.plain import counted, numbers, sentence
+from kraftlog.plain import counted, numbers, sentence, some
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -90,20 +90,14 @@ def row(found: Health, message: str, severity: Severity | None = None, **evidenc
     )
 
 
-def listed(names: Sequence[str], limit: int = TOLD) -> str:
-    """Names in words, the first few of them."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def by_text(told: Iterable[tuple[str, str]], limit: int = TOLD) -> str:
+def by_text(told: Iterable[tuple[str, str]]) -> str:
     """What is to be said of each name, as sentences; names of which the same is said stand
     together.
     """
     groups: dict[str, list[str]] = {}
     for name, text in told:
         groups.setdefault(text, []).append(name)
-    return " ".join(f"{sentence(text)}: {listed(names, limit)}." for text, names in groups.items())
+    return " ".join(f"{sentence(text)}: {some(names, TOLD)}." for text, names in groups.items())
 
 
 def since_text(since: Since | None) -> str:
@@ -148,8 +142,8 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     "every partition has a leader",
     action="watch", nothing=_no_partition,
     meaning="""Partitions have no leader: nobody can read or write them. At level info every
-    broker that could lead them was stopped or unregistered on purpose, as in a copy of a cluster
-    that was shut down.""",
+    broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
+    a copy of a cluster that was shut down.""",
     advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
     sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
     the ELR when it comes back. Then only an unclean election is left (kafka-leader-election
@@ -163,7 +157,7 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         one = len(partitions) == 1
         verb, which = ("has", "This") if one else ("have", "The first")
         first = min((one.since for one in partitions if one.since), default=None)
-        clean = f" {_IF_CLEAN}" if any(_may_start(found, one) for one in partitions) else ""
+        clean = f" {_IF_CLEAN}" if any(_to_start(found, one) for one in partitions) else ""
         yield row(
             found,
             f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there."
@@ -181,9 +175,15 @@ def _by_purpose(
     found: Health, partitions: Sequence[Partition], missing: Callable[[Partition], Sequence[int]]
 ) -> Iterator[tuple[bool, list[Partition]]]:
     """Partitions that a failure has left so, then those whose missing brokers were all stopped or
-    unregistered on purpose.
+    unregistered on purpose: while others run, what was unregistered is missed.
     """
-    purpose = [bool(missing(one)) and all(map(found.stopped, missing(one))) for one in partitions]
+    runs = any(map(found.alive, found.brokers))
+    purpose = [
+        bool(missing(one))
+        and all(found.stopped(broker) for broker in missing(one))
+        and not (runs and any(broker not in found.brokers for broker in missing(one)))
+        for one in partitions
+    ]
     for wanted in (False, True):
         held = [one for one, is_so in zip(partitions, purpose, strict=True) if is_so == wanted]
         if held:
@@ -202,14 +202,18 @@ def _out_of_sync(one: Partition) -> Sequence[int]:
 _IF_CLEAN = "If such a broker ended cleanly, nothing is lost."
 
 
-def _may_start(found: Health, one: Partition) -> bool:
-    """Whether a broker that holds all that was committed is registered."""
-    return any(broker in found.brokers for broker in one.isr or one.elr)
+def _to_start(found: Health, one: Partition) -> list[int]:
+    """The registered brokers that hold all that was committed, and do not run; first who led last,
+    and so also holds what came after.
+    """
+    away = [broker for broker in one.isr or one.elr if not found.alive(broker)]
+    registered = [broker for broker in away if broker in found.brokers]
+    return sorted(registered, key=lambda broker: broker != one.led_by)
 
 
 def _whole_way_back(found: Health, one: Partition) -> str:
     """The same with its condition, for one partition."""
-    clean = " (if it ended cleanly, nothing is lost)" if _may_start(found, one) else ""
+    clean = " (if it ended cleanly, nothing is lost)" if _to_start(found, one) else ""
     return f"{_way_back(found, one)}{clean}"
 
 
@@ -217,12 +221,12 @@ def _way_back(found: Health, one: Partition) -> str:
     """Which replica is the safest leader of a partition without one. Source: KIP-966."""
     safe = one.isr or one.elr
     source = "ISR" if one.isr else "ELR"
+    if back := _to_start(found, one):
+        return f"start broker {_or(back)} of the {source}"
+    if running := [broker for broker in safe if found.alive(broker)]:
+        return f"broker {_or(running)} of the {source} runs, but its log directory is offline, or it cannot lead (see its server.log)"
     if safe:
-        back = [broker for broker in _last_first(one, safe) if broker in found.brokers]
-        gone = [broker for broker in safe if broker not in found.brokers]
-        if back:
-            return f"start broker {_or(back)} of the {source}"
-        return f"bring back broker {_or(gone)} of the {source}, which is unregistered"
+        return f"bring back broker {_or(safe)} of the {source}, which is unregistered"
     if one.last_known_elr:
         last = _or(one.last_known_elr)
         return f"only an unclean election is left, of broker {last}, which led last"
@@ -231,11 +235,6 @@ def _way_back(found: Health, one: Partition) -> str:
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f", of broker {_or(alive)}" if alive else ""
     return f"only an unclean election is left{others}, and records may be lost"
-
-
-def _last_first(one: Partition, safe: Sequence[int]) -> list[int]:
-    """All of them hold what was committed; who led last also holds what came after."""
-    return sorted(safe, key=lambda broker: broker != one.led_by)
 
 
 def _brokers(brokers: Sequence[int]) -> str:
@@ -369,13 +368,13 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
                 gone.setdefault(broker, []).append(one)
     for broker, held in sorted(gone.items()):
         in_elr = [one.name for one in held if broker in one.elr]
-        elr = f" The ELR of {listed(in_elr)} names it too." if in_elr else ""
+        elr = f" The ELR of {some(in_elr, TOLD)} names it too." if in_elr else ""
         since = since_text(found.past.unregistered.get(broker))
         names = [one.name for one in held]
         those = "That is" if len(held) == 1 else "Those are"
         yield row(
             found,
-            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}. {those} {listed(names)}."
+            f"Broker {broker} is not registered ({since}), but is still a replica of {counted(len(held), 'partition')}. {those} {some(names, TOLD)}."
             f"{elr} Start it again, or reassign these partitions to other brokers.",
             broker_id=broker,
             names=names,
@@ -397,7 +396,7 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         has, those = ("has", "That is") if len(found.single) == 1 else ("have", "Those are")
         yield row(
             found,
-            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {has} one replica only. {those} {listed(found.single)}. "
+            f"{counted(len(found.single), 'partition')} of {found.partition_count:,} {has} one replica only. {those} {some(list(found.single), TOLD)}. "
             "While the broker of such a partition is down, nobody reads or writes there. The only copy is on the disk of that broker.",
             partitions=list(found.single),
         )
@@ -422,7 +421,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         yield row(
             found,
             f"{counted(len(found.one_rack), 'partition')} of {found.partition_count:,} {has} all replicas in one rack, though the brokers name {racks} racks. "
-            f"{those} {listed(found.one_rack)}. "
+            f"{those} {some(list(found.one_rack), TOLD)}. "
             "If that rack fails, no replica of such a partition is left.",
             partitions=list(found.one_rack),
             racks=sorted(found.racks),
@@ -513,11 +512,12 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     voters = quorum.voter_set
     ids = voters.ids if voters else ()
     level, able = _level(found), _able(found)
-    lowest = min(able.values(), default=0)
+    wanted = min(
+        (able[kind, node] for kind, node in able if kind == "broker" or node in ids), default=0
+    )
     for controller in sorted(set(found.controllers) - set(ids)):
         highest = able.get(("controller", controller), 0)
-        others = [value for name, value in able.items() if name != ("controller", controller)]
-        blocks = highest == lowest and highest < min(others, default=highest)
+        blocks = 0 < highest < wanted
         unregister = (
             f"{'Or unregister' if blocks else 'Unregister'} it with Admin.unregisterController{'' if blocks else ', if it is gone'}."
             if level >= UNREGISTERS_CONTROLLERS
@@ -638,14 +638,15 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [f"{kind} {node} ({able[kind, node]})" for kind, node in behind]
         yield row(
             found,
-            f"The metadata.version cannot go beyond {reach}, though some nodes support {max(able.values())}. These must run a newer version, or be unregistered: {listed(names)}.",
+            f"The metadata.version cannot go beyond {reach}, though some nodes support {max(able.values())}. "
+            f"These must run a newer version, or be unregistered: {some(names, TOLD)}.",
             supported_by_all=reach,
             behind=names,
         )
     for feature, nodes in unsupported.items():
         yield row(
             found,
-            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {listed(nodes)}. Such a node refuses to start. "
+            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {some(nodes, TOLD)}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
             feature=feature,

@@ -28,8 +28,10 @@ NAMES_KEPT = 100
 """So many names of one kind are kept; all are counted."""
 PAIRS_KEPT = 4
 """So many pairs of copies that differ in committed data are told by name."""
-_BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids", "voters", "kraft_version"})
-"""Tables that the nodes write again by themselves when they start or register."""
+_BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids"})
+"""Tables that the nodes write again by themselves when they start or register; that one was
+unregistered they do not.
+"""
 MOVED = "moved"
 
 
@@ -165,7 +167,7 @@ def _told(offset: int, before: State, after: State) -> Losses:
             continue
         if one.table == "configs" and one.key[0] == _TOPIC and one.key[1] in named:
             continue
-        if kind == MOVED or one.table in _BY_ITSELF:
+        if kind == MOVED or (one.table in _BY_ITSELF and kind != "removed"):
             again.setdefault(one.table, set()).add(one.key)
             continue
         names.setdefault((one.table, kind), {})[_name(one, before, after, topics)] = None

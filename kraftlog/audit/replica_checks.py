@@ -23,6 +23,7 @@ from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.snapshots import SnapshotView
@@ -271,30 +272,32 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     "no two directories claim the same node id and directory id",
     action="identity", over=coverage.copies,
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
-    clone of a disk. If both start, one voter votes twice. Or a folder names another node than the
-    voter set does for its directory: its meta.properties was edited, or is that of another
-    node.""",
+    clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
+    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. Or a folder
+    names another node than the voter set does for its directory: its meta.properties was edited, or
+    is that of another node.""",
     advice="""Find out which one runs, and put the other away. Correct a node.id before the node
     starts.""",
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
-    seen: dict[tuple[int, str | None], str] = {}
-    directories: dict[str, str] = {}
+    seen: list[ReplicaEvidence] = []
     for replica in quorum.replicas:
+        if replica.node_id is None:
+            continue
+        twin = next((one for one in seen if _are_twins(quorum, one, replica)), None)
+        seen.append(replica)
+        if twin is None:
+            continue
         node, directory = replica.node_id, replica.meta("directory.id")
-        if node is None:
-            continue
-        twin = seen.setdefault((node, directory), replica.label)
-        if twin == replica.label and directory:
-            twin = directories.setdefault(directory, replica.label)
-        if twin == replica.label:
-            continue
+        other = twin.meta("directory.id")
+        claim = f"both claim to be node {node}{f', directory {directory}' if directory else ''}. Only one of them can be the one that runs."
+        if directory and other and directory != other:
+            claim = f"are disks of node {node}, with directories {directory} and {other}. The voter set names no directories, so the node id alone votes. One is an old disk."
         yield BadRow(
             replica.label,
-            f"Two folders, {replica.label} and {twin}, both claim to be node {node}{f', directory {directory}' if directory else ''}. "
-            "Only one of them can be the one that runs. If both start, one voter votes twice: find the old copy and put it away.",
+            f"Two folders, {replica.label} and {twin.label}, {claim} If both start, one voter votes twice: find the old copy and put it away.",
             replica.meta_properties.path if replica.meta_properties else None,
-            other_replica=twin,
+            other_replica=twin.label,
             evidence={"node_id": node, "directory_id": directory},
         )
     yield from _borrowed_names(quorum)
@@ -319,6 +322,19 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
             replica.meta_properties.path if replica.meta_properties else None,
             evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
         )
+
+
+def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> bool:
+    """Whether two folders claim one disk, or one vote. A voter that the set names with its
+    directory may have an old disk, which does not vote (KIP-853).
+    """
+    mine, theirs = one.meta("directory.id"), other.meta("directory.id")
+    if mine and mine == theirs:
+        return True
+    if one.node_id != other.node_id or not quorum.foreign.isdisjoint((one.label, other.label)):
+        return False
+    members = quorum.voter_set.members if quorum.voter_set else ()
+    return not (mine and theirs) or (one.node_id, None) in members
 
 
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:

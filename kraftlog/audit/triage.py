@@ -15,6 +15,7 @@ import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow
 from kraftlog.plain import natural, sentence, some
+from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -197,7 +198,8 @@ def called(quorum: Quorum, log: LogView) -> str:
     node = log.evidence.node_id
     if node is None or quorum.is_voter(log.evidence) is None:
         return f"replica {log.label}"
-    role = "controller" if node in quorum.controller_ids else "broker"
+    votes = node in quorum.controller_ids or is_controller(quorum, log.evidence)
+    role = "controller" if votes else "broker"
     # A folder that is named by its node need not be named again, but where two are.
     alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone

@@ -203,7 +203,8 @@ def _over_changes(quorum: Quorum) -> Coverage:
 )  # fmt: skip
 def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
     """Voters change one at a time, so any two majorities share a voter: a change of more lets
-    the old set and the new one decide differently. A change is told once, however many hold it.
+    the old set and the new one decide differently. A change is told once, however many hold it;
+    across a hole, sets may lie between that nobody sees.
     """
     told: set[tuple[int | None, Members]] = set()
     for log in quorum.peers:
@@ -212,6 +213,8 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             apart = disjoint_majorities(before.members, after.members)
             key = after.offset, after.members
             if apart is None or key in told or (after.offset or 0) >= end:
+                continue
+            if not log.covers(before.offset or 0, after.offset or 0):
                 continue
             told.add(key)
             one, other = (list(ids) for ids in apart)

@@ -25,6 +25,7 @@ from kraftlog.audit.state_rules import (
     Version,
 )
 from kraftlog.explain.words import plain_name
+from kraftlog.plain import some
 from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
@@ -141,7 +142,7 @@ class _Gone:
         if self.rows and not self._is_behind_one:
             self._pause(now - self.rows[-1][0])
         self.rows.append((now, offset, change))
-        while now - self.rows[self.start][0] > window_ms:
+        while abs(now - self.rows[self.start][0]) > window_ms:
             self.start += 1
         if 2 * self.start > len(self.rows):
             self.pauses = _behind(self.pauses, self.start)
@@ -191,7 +192,7 @@ class MassDeletion:
     ) -> Iterator[Crowd]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
-            if now - self._gone[table].rows[-1][0] > self.limits.mass_deletion_window_ms:
+            if abs(now - self._gone[table].rows[-1][0]) > self.limits.mass_deletion_window_ms:
                 del self._worst[table], self._gone[table]
                 yield worst
         for change in changes:
@@ -325,7 +326,7 @@ class Rules:
         what = TABLE[window.table].noun[1]
         told = Issue(
             state_checks.MASS_DELETION.name,
-            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {_first(window)}. "
+            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {some(window.names, TOLD, window.removed)}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
             {
@@ -341,10 +342,3 @@ class Rules:
     def _tell(self, offset: int, *told: Issue) -> None:
         for one in told:
             self.issues.add(offset, one)
-
-
-def _first(window: Crowd) -> str:
-    """The first names, and how many more there are."""
-    told = window.names[:TOLD]
-    more = window.removed - len(told)
-    return ", ".join(told) + (f" and {more:,} more" if more else "")

@@ -95,7 +95,9 @@ def is_move(change: Change) -> bool:
     return all(before[name] == after[name] for name in before if name not in MOVES)
 
 
-_KIND = re.compile("^(topic|partition|config|ACL|quota|delegation token|feature|broker) ")
+_KIND = re.compile(
+    "^(topic|partition|config|ACL|quota|delegation token|feature|broker|controller|voter) "
+)
 
 
 def plain_name(change: Change, names: Names) -> str:
@@ -105,6 +107,8 @@ def plain_name(change: Change, names: Names) -> str:
         return str(value["name"])
     if change.table == "scram_credentials":
         return f"{value['name']} ({mechanism_name(value['mechanism'])})"
+    if change.table == "kraft_version":
+        return str(value["kRaftVersion"])
     return _KIND.sub("", object_name(change, names))
 
 

@@ -276,6 +276,7 @@ def health_of(
     }
     codes = {rack: code for code, rack in enumerate(dict.fromkeys([None, *racks.values()]))}
     alone = rows.alike(lambda one: codes[racks.get(one)])
+    alone &= ~rows.any_replica(lambda one: not racks.get(one))
     single, one_rack = (
         tuple(sorted(f"{topics[topic]}-{number}" for topic, number in rows.numbered(holds)))
         for holds in (rows.counts == 1, alone & (rows.counts > 1) & is_spread)

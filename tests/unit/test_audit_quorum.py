@@ -33,6 +33,7 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
 from tests.unit.audit_logs import (
     CLUSTER,
+    HEADER_SIZE,
     NO_OP,
     START_MS,
     TRANSACTION,
@@ -43,6 +44,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    overwrite,
     quorum,
     replace_batch,
     snapshot,
@@ -262,6 +264,19 @@ def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_pat
     ahead.rename(nodes[0].checkpoint(13, 2))
     named = {one.path for one in rows_of(tmp_path, "voter_sets_agree")}
     assert str(nodes[0].checkpoint(13, 2)) in named
+
+
+def test_voters_may_have_changed_one_at_a_time_where_a_log_has_a_hole(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    changes = [
+        voters_batch(12 + at, 2, *ids, ms=LATER)
+        for at, ids in enumerate([(1, 2, 3), (1, 2), (1, 2, 4)])
+    ]
+    for node in nodes:
+        node.append(*changes, Batch(15, 2, (NO_OP,), None, LATER))
+    segment = nodes[0].segment(6)
+    overwrite(segment, segment.read_bytes().index(changes[1].raw()) + HEADER_SIZE, b"\xff")
+    assert rows_of(tmp_path, "voter_changes_overlap") == []
 
 
 @pytest.mark.parametrize(("copied_ms", "says"), [(-1, "usual in a copy"), (0, "Find out where")])
@@ -651,6 +666,22 @@ def test_what_a_snapshot_shows_to_be_committed_was_committed_by_its_leader(tmp_p
     assert not found(result, "newest_leader_commits")
     lacking = found(result, "voter_holds_committed_data")
     assert [one.row.replica for one in lacking] == ["2", "3"]
+
+
+def test_who_has_just_fetched_a_snapshot_shows_what_its_leader_has_committed(
+    tmp_path: Path,
+) -> None:
+    """Voters 1 and 3 hold nothing else; the leader's log begins behind the same snapshot."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        for path in node.folder.glob("*.*"):
+            path.unlink()
+        node.checkpoint(11, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 8000))
+        node.epochs([])
+        node.segment(11).touch()
+    nodes[1].append(healthy_log()[-1])
+    nodes[1].epochs([(2, 11)])
+    assert not found(audit(tmp_path), "newest_leader_commits")
 
 
 def test_two_histories_are_one_finding_of_the_logs(tmp_path: Path) -> None:

@@ -89,12 +89,12 @@ def by_definition(events: list[Event]) -> list[Crowd]:
     gone: deque[tuple[int, int]] = deque()
     worst, found = None, []
     for offset, (now, left, _) in enumerate(events):
-        if worst is not None and now - gone[-1][0] > LIMITS.mass_deletion_window_ms:
+        if worst is not None and abs(now - gone[-1][0]) > LIMITS.mass_deletion_window_ms:
             found.append(worst)
             worst = None
             gone.clear()
         gone.append((now, offset))
-        while now - gone[0][0] > LIMITS.mass_deletion_window_ms:
+        while abs(now - gone[0][0]) > LIMITS.mass_deletion_window_ms:
             gone.popleft()
         burst = list(gone)
         if not is_many(len(burst), left):
@@ -162,6 +162,16 @@ def test_a_script_that_is_slow_is_one_crowd() -> None:
     assert (found.first_offset, found.removed, found.total) == (1, 20, 20)
 
 
+def test_one_wild_clock_makes_no_crowd_of_what_goes_day_by_day() -> None:
+    day = 86_400_000
+    slow = [(day * at, 12, False) for at in range(1, 30)]
+    assert told([(366 * day, 12, False), *slow]) == []
+    assert told([(-366 * day, 12, False), *slow]) == []
+    crowd = [(30 * day + at, 10 - at, False) for at in range(8)]
+    (found,) = told([(366 * day, 12, False), *slow, *crowd])
+    assert (found.first_offset, found.removed) == (30, 8)
+
+
 def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
     first = [(0, 12 - at, False) for at in range(8)]
     second = [(5000, 4 - at, False) for at in range(4)]
@@ -207,7 +217,7 @@ def test_a_headline_names_a_few_of_many() -> None:
     }  # fmt: skip
     said = headline(row, [], [])
     assert len(said) < 1000
-    assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3991 more (of 5000)" in said
+    assert "No copies of voters 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3,991 more (of 5000)" in said
 
 
 def test_empty_snapshots_by_the_thousand(tmp_path: Path) -> None:

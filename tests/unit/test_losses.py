@@ -2,6 +2,7 @@
 and above, which the leader of epoch 3 was elected without.
 """
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import LossCount, Losses
@@ -21,6 +23,8 @@ from tests.unit.audit_logs import (
     remove_topic,
     replace_batch,
     topic,
+    unregister_broker,
+    voters_batch,
 )
 from tests.unit.faults.borders import later_epoch
 from tests.unit.faults.health import MIN_ISR, broker, change, level, partition, value
@@ -88,6 +92,26 @@ def test_what_the_cluster_sets_anew_is_only_counted(
     tmp_path: Path, records: tuple[bytes, ...], again: dict[str, int]
 ) -> None:
     assert lost(tmp_path, records) == Losses(12, (), again)
+
+
+def test_no_node_does_a_change_of_voters_or_an_unregistration_again(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        replace_batch(node, 9, lambda one: replace(one, values=(broker(2, 9),)).raw())
+    unregistered = Batch(12, 2, (unregister_broker(2, 9),), None, LATER)
+    nodes[2].append(unregistered, kraft_version(13), voters_batch(14, 2, 4, ms=LATER))
+    later_epoch(nodes)
+    state = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)).state
+    assert state is not None
+    told = lost_words(loss_rows(state.losses["3", 12]))
+    added = "Lost: kraft.version 1; voter 4 (directory AAAAAAAAAAAAAAAAAAAABA)."
+    assert told == f"{added} There again, because the deletion is lost: broker 2."
+
+
+def kraft_version(base: int) -> Batch:
+    """A KRaftVersion record of level 1."""
+    key, level_1 = struct.pack(">hh", 0, 5), struct.pack(">hh", 0, 1) + b"\0"
+    return Batch(base, 2, (level_1,), (key,), LATER)
 
 
 def test_what_comes_and_goes_with_a_topic_is_told_with_it(tmp_path: Path) -> None:

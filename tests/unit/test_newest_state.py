@@ -138,6 +138,8 @@ def test_a_topic_of_no_name_is_called_by_its_id() -> None:
         ({1: "a", 2: "a", 3: None}, [1, 2], False),  # there is but one rack
         ({1: "a", 2: "b", 3: "b"}, [1], False),  # one replica is another matter
         ({1: "a", 2: None, 3: "b"}, [1, 2], False),
+        ({1: "a", 2: "b", 3: None, 4: None}, [3, 4], False),  # where they are is not known
+        ({1: "a", 2: "b"}, [3, 4], False),
     ],
 )
 def test_one_rack(racks: dict[int, str | None], replicas: list[int], named: bool) -> None:

@@ -230,6 +230,10 @@ def test_labels_in_words(labels: list[str], limit: int, told: str) -> None:
         assert some(labels) == told
 
 
+def test_names_that_were_not_kept_are_counted() -> None:
+    assert some(["a", "b", "c"], 2, 1002) == "a, b and 1,000 more"
+
+
 def test_the_last_row_that_is_told_counts_the_rest() -> None:
     assert list(capped([])) == []
     assert list(capped([7, 8])) == [(7, 0), (8, 0)]
@@ -269,6 +273,10 @@ def test_replicas_as_people_call_them(tmp_path: Path) -> None:
     names = {label: called(found, log) for label, log in found.by_label.items()}
     assert names["1"] == "controller 1"
     assert names["at home"] == "broker 12 (at home)"
+    # One that is to become a voter is none yet.
+    (tmp_path / "at home" / "server.properties").write_text("process.roles=controller\n")
+    joining = quorum_of(tmp_path)
+    assert called(joining, joining.by_label["at home"]) == "controller 12 (at home)"
     # Two copies of one node are told apart by their folders.
     nodes[1].meta(node_id=1)
     again = quorum_of(tmp_path)

@@ -84,7 +84,15 @@ leaderless(
 )  # fmt: skip
 leaderless(
     "Bring back broker 2 of the ISR, which is unregistered: a-0.",
-    *HALF[:2], change(isr=[2], leader=-1), severity="info",
+    *HALF[:2], change(isr=[2], leader=-1),
+)  # fmt: skip
+leaderless(
+    "Broker 2 was stopped or unregistered. Bring back broker 2 of the ISR, which is unregistered",
+    level(20), stopped(1, FIRST + 1), change(isr=[2], leader=-1), severity="info",
+)  # fmt: skip
+leaderless(
+    "Broker 2 of the ISR runs, but its log directory is offline, or it cannot lead (see its server",
+    *RUNNING, change(isr=[2], leader=-1),
 )  # fmt: skip
 leaderless(
     "Only an unclean election is left, of broker 2, which led last: a-0.",

@@ -114,7 +114,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "leaders_without_commit": int, "end_offsets": {str: int},
     },
     "node_identity_unique": {
-        "node_id": int, "folder": str, "directory_id": str, "voter_id": int,
+        "node_id": int, "folder": str, "directory_id": (str, None), "voter_id": int,
     },
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,

@@ -158,6 +158,10 @@ fault("leaders_balanced", "info", says="24 of the 25 partitions", sound=sound)(
 fault("controllers_are_voters", "warning", says="Controller 9 is registered", sound=sound)(
     cluster(*RUNNING, controller(1), controller(9, 15))
 )
+fault("controllers_are_voters", "warning", says="Controller 9 is", sound=sound)(
+    cluster(level(15), *RUNNING[1:], controller(8, 17), controller(9, 17), controller(10, 15))
+)
+"""Each of several ghosts blocks, whichever supports least."""
 fault(
     "controllers_are_voters", "info", says="Unregister it with Admin.unregisterController, if it",
     sound=sound,

@@ -1,5 +1,7 @@
 """Damages that only several replicas together show: voters, identities, elections."""
 
+import shutil
+
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -178,3 +180,31 @@ def _(nodes: list[Node]) -> None:
         changed = (producer_ids(1000 + node.node_id), topic("b", 2))
         wrong = Batch(4, 1, changed, None, START_MS + 3000).raw()
         replace_batch(node, 4, lambda one, wrong=wrong: wrong)
+
+
+def _backup_of_1(nodes: list[Node], directory: int | None) -> None:
+    """A second folder of node 1, with another directory id or none."""
+    home = nodes[0].home
+    backup = shutil.copytree(home, home.parent / "old-1") / "meta.properties"
+    own, other = (f"directory.id={uuid_text(number)}\n" for number in (1, directory or 1))
+    backup.write_text(backup.read_text().replace(own, "" if directory is None else other))
+
+
+def _on_its_old_disk(nodes: list[Node], directory: int | None) -> None:
+    """The same where the voter set names directories."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    _backup_of_1(nodes, directory)
+
+
+@fault("node_identity_unique", "critical", "old-1", says="old-1 and 1, are disks of node 1",
+    sound=lambda nodes: _on_its_old_disk(nodes, 77))  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _backup_of_1(nodes, 77)
+
+
+@fault("node_identity_unique", "critical", "old-1", says="old-1 and 1, both claim to be node 1.",
+    sound=lambda nodes: _on_its_old_disk(nodes, 77))  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A backup of before Kafka 3.7 knows no directory."""
+    _on_its_old_disk(nodes, None)
