@@ -28,6 +28,7 @@ from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     Node,
     audit,
@@ -40,6 +41,7 @@ from tests.unit.audit_logs import (
     overwrite,
     producer_ids,
     quorum,
+    remove_topic,
     replace_batch,
     snapshot,
     topic,
@@ -47,7 +49,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import FIRST, on_its_disks, voters
+from tests.unit.faults.health import FIRST, level, on_its_disks, voters
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -575,3 +577,24 @@ def test_who_could_be_elected_over_another_history_loses_that_history(tmp_path: 
         assert rows[label]["lost_from"] == 12
         (lost,) = rows[label]["lost"]
         assert (lost["table"], lost["names"]) == ("topics", ["theirs"])
+
+
+STOPPING = {
+    "references_exist": Batch(12, 2, (remove_topic(9),), None, LATER),
+    "record_replays": Batch(12, 2, (level(0),), None, LATER),
+    "transactions_well_formed": Batch(12, 2, (TRANSACTION["end"],), None, LATER),
+}
+
+
+@pytest.mark.parametrize("check", STOPPING)
+def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
+    check: str, tmp_path: Path
+) -> None:
+    for node in quorum(tmp_path)[:2]:
+        node.append(STOPPING[check])
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = restart_rows(model, audit_of(model).findings)
+    assert {row["replica"]: row["verdict"] for row in rows} == {
+        "1": "unsafe", "2": "unsafe", "3": "safe",
+    }  # fmt: skip
+    assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
