@@ -108,8 +108,9 @@ class _Judge:
         cut = boot.discarded_from_offset
         if cut is not None:
             yield from self._discarded(log, votes, cut, boot.reason or "")
-        if votes and self._are_few and not self._is_beside_the_leader(log):
-            why = "less than a majority of the voters was copied: nothing shows what this one lacks"
+        if self._are_few and not self._is_beside_the_leader(log, votes):
+            told = "what this one lacks" if votes else "whether the leader holds what this one does"
+            why = f"less than a majority of the voters was copied: nothing shows {told}"
             yield Safety.UNKNOWN, why, None
         alone = self._alone_from(log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
@@ -121,13 +122,15 @@ class _Judge:
         """Whether less than a majority of the voters was copied."""
         return len(self.quorum.holders) < self.quorum.bounds.majority
 
-    def _is_beside_the_leader(self, log: LogView) -> bool:
-        """Whether the leader's log was pulled, and shows that this copy lacks nothing but what was
-        written after it.
+    def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:
+        """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
+        voter's copy lacks nothing but what was written after it.
         """
+        if not votes and self.quorum.lacks_majority:
+            return True
         end = log.end_offset or 0
         is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
-        return self.quorum.pulled is not None and is_whole
+        return self.quorum.pulled is not None and (is_whole or not votes)
 
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log."""

@@ -117,8 +117,17 @@ def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
-    found = answers(tmp_path)["1"]
-    assert (found.safety, found.needs) == (Safety.UNKNOWN, (2, 3))
+    Node(tmp_path, 9).write(healthy_log())
+    found = answers(tmp_path)
+    assert {label: (one.safety, one.needs) for label, one in found.items()} == {
+        "1": (Safety.UNKNOWN, (2, 3)), "9": (Safety.UNKNOWN, (2, 3)),
+    }  # fmt: skip
+    shutil.rmtree(nodes[0].home)
+    assert told(tmp_path, "9") == (
+        Safety.UNKNOWN,
+        "less than a majority of the voters was copied: nothing shows whether the leader holds what this one does",
+        None,
+    )
 
 
 def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_path: Path) -> None:
