@@ -19,6 +19,7 @@ from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
@@ -38,10 +39,12 @@ Cut = tuple[str, int]
 
 
 def cuts_of(quorum: Quorum) -> list[Cut]:
-    """The ends of logs that findings tell of: uncommitted tails, second histories, and what is
-    committed where voters could elect a leader without it.
+    """The ends of logs that findings and plans tell of: uncommitted tails, second histories, what
+    observers alone hold, and what is committed where voters could elect a leader without it.
     """
     found = list(quorum.tail_starts.items())
+    starts = [(log.label, beyond_voters(quorum, log)) for log in quorum.peers]
+    found += [(label, start) for label, start in starts if start is not None]
     found += [
         (comparison.one.label, run.start)
         for comparison in quorum.differing

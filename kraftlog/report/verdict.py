@@ -48,7 +48,7 @@ def headline(
     if not by_severity["critical"] and others:
         parts.append(_warnings(others))
     told = [f"{sentence(part)}." for part in parts]
-    present = [_evidence(row) for row in findings if row["check"] == "voters_present"]
+    present = [evidence_of(row) for row in findings if row["check"] == "voters_present"]
     return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
 
 
@@ -162,7 +162,7 @@ def _tails(findings: list[Row], known: Mapping[str, str]) -> list[str]:
     """One clause for each group of tails that begin at one offset; controllers first, in order."""
     groups: dict[tuple[int, bool], list[Row]] = defaultdict(list)
     for row in findings:
-        evidence = _evidence(row)
+        evidence = evidence_of(row)
         if "truncation_offset" in evidence and "who" in evidence:
             proven = bool(evidence.get("is_proven_uncommitted"))
             groups[row["offset"], proven].append(row)
@@ -182,7 +182,8 @@ def _is_broker(row: Row, known: Mapping[str, str]) -> bool:
     return not _who(row, known).startswith("controller")
 
 
-def _evidence(finding: Row) -> Mapping[str, Any]:
+def evidence_of(finding: Row) -> Mapping[str, Any]:
+    """What a finding has for machines."""
     evidence = finding["evidence"]
     # A lake holds the evidence as text.
     found: Mapping[str, Any] = json.loads(evidence) if isinstance(evidence, str) else evidence
@@ -192,4 +193,4 @@ def _evidence(finding: Row) -> Mapping[str, Any]:
 def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
     label = finding["replica"]
-    return str(_evidence(finding).get("who") or names.get(label) or f"replica {label}")
+    return str(evidence_of(finding).get("who") or names.get(label) or f"replica {label}")

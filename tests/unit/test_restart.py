@@ -412,6 +412,60 @@ def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -
     assert reason.startswith("what it holds from offset 8 on may have been committed, and others")
 
 
+@pytest.mark.parametrize("is_live", [False, True])
+def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
+    is_live: bool, tmp_path: Path
+) -> None:
+    """The leader had it; a live copy of the voters is only a moment older."""
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write([*healthy_log(), Batch(12, 2, (topic("d", 9),), None, LATER)])
+    if is_live:
+        for node in nodes:
+            copied_at(node, LATER - 1000)
+        assert {row["verdict"] for row in rows_of(tmp_path).values()} == {"safe"}
+        assert not found(audit(tmp_path), "log_end_lost")
+        return
+    rows = rows_of(tmp_path)
+    assert {label: (row["verdict"], row["lost_from"]) for label, row in rows.items()} == {
+        "1": ("unknown", None), "2": ("unknown", None), "3": ("unknown", None), "9": ("unknown", 12),
+    }  # fmt: skip
+    again = "that is lost, or the voters were copied too early: copy them again"
+    assert {label: row["reason"] for label, row in rows.items()} == {
+        "1": f"broker 9 holds offset 12, which no voter at hand does: {again}",
+        "2": f"it led epoch 2, and lacks offset 12 of it, which others hold: {again}",
+        "3": f"broker 9 holds offset 12, which no voter at hand does: {again}",
+        "9": f"no voter at hand holds offset 12 any more, which the next leader would cut here; keep this folder: {again}",
+    }
+    assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+
+
+def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    lost = [Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13, 14)]
+    broker.write([*healthy_log(), *lost])
+    for node in nodes:
+        node.append(leader_change(12, 3, 1, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    assert {label: one.safety for label, one in answers(tmp_path).items()} == {
+        "1": Safety.SAFE, "2": Safety.SAFE, "3": Safety.SAFE, "9": Safety.LOSES,
+    }  # fmt: skip
+
+
+def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
+    """Voter 1 alone, which has a snapshot of it."""
+    (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
+    damage.damage(quorum(tmp_path))
+    found = answers(tmp_path)
+    assert found["3"].safety == Safety.UNKNOWN
+    assert found["3"].reason == (
+        "too few voters hold what is committed below offset 12: that is lost, or the voters were copied too early: copy them again"
+    )
+    assert Safety.SAFE not in {one.safety for one in found.values()}
+
+
 # --- Copies of a quorum that runs ----------------------------------------------------------------
 
 
