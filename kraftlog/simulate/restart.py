@@ -45,7 +45,7 @@ class Safety(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
-    log's end), `needs` are the voters whose copies would settle what is unknown, `order` is its
+    log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies would settle what is unknown, `order` is its
     place in a rolling restart (None: leave it stopped).
     """
 
@@ -252,7 +252,7 @@ class _Judge:
                 elif run.start < lower and self._is_odd(log, run.start):
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
-                    yield Safety.UNSAFE, why, run.start
+                    yield Safety.UNSAFE, why, None
         if fates:
             start = min(start for start, _ in fates)
             if any(fate == Fate.UNCOMMITTED for _, fate in fates):

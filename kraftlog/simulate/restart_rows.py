@@ -78,6 +78,15 @@ def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
     return cut if state is not None and cut in state.losses else None
 
 
+def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
+    """The replica, and the one that it is held against, where it differs in committed data and no
+    end of its log goes: it loses what it alone has when it fetches its log anew.
+    """
+    state = quorum.evidence.state
+    pairs = () if state is None or one.lost_from is not None else state.apart
+    return next((pair for pair in pairs if pair[0] == one.replica), None)
+
+
 def _row(quorum: Quorum, one: Restart) -> Row:
     return {
         "replica": one.replica,
@@ -94,10 +103,13 @@ def _row(quorum: Quorum, one: Restart) -> Row:
 
 
 def _lost(quorum: Quorum, one: Restart) -> list[Row] | None:
-    """Only a tail or a second history takes objects with it, and an election of a node that lacks
-    what is committed: what else a node throws away it fetches again.
+    """Only a tail or a second history takes objects with it, a copy that differs from the others,
+    and an election of a node that lacks what is committed: what else a node throws away it fetches
+    again.
     """
-    state, cut = quorum.evidence.state, cut_of(quorum, one)
+    state, cut, apart = quorum.evidence.state, cut_of(quorum, one), apart_of(quorum, one)
+    if state is not None and apart is not None:
+        return loss_rows(state.apart[apart])
     if state is None or cut is None:
         return []
     known = state.losses.get(cut)

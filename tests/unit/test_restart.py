@@ -256,10 +256,33 @@ def test_a_voter_that_could_be_elected_without_what_is_committed(tmp_path: Path)
 def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
     changed = (producer_ids(2000), topic("b", 2))
     replace_batch(quorum(tmp_path)[2], 4, lambda one: replace(one, values=changed).raw())
-    found = told(tmp_path, "3")
-    assert found == (Safety.UNSAFE, "it differs from replica 1 at offset 4, which is committed", 4)
+    why = "it differs from replica 1 at offset 4, which is committed"
+    assert told(tmp_path, "3") == (Safety.UNSAFE, why, None)
     # The majority is not to blame for it.
     assert told(tmp_path, "1")[0] == Safety.SAFE
+
+
+def test_a_copy_that_differs_loses_what_only_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topic z stands where the others have b; what follows, c among it, is fetched again."""
+    nodes = quorum(tmp_path)
+    changed = (producer_ids(1000), topic("z", 7))
+    replace_batch(nodes[2], 4, lambda one: replace(one, values=changed).raw())
+    assert rows_of(tmp_path)["3"]["lost"] == [
+        {"table": "topics", "change": "removed", "count": 1, "names": ["b"]},
+        {"table": "topics", "change": "added", "count": 1, "names": ["z"]},
+    ]
+    asked = ["plan", "restart", "--input", str(tmp_path), "--format"]
+    assert main([*asked, "json"]) == 0
+    rows = {one["replica"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {(one["change"], one["table"]) for one in rows["3"]["lost"]} == {
+        ("added", "topics"), ("removed", "topics"),
+    }  # fmt: skip
+    assert main([*asked, "table"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "Only replica 3 has: topic z." in words
+    assert "Lost:" not in words
 
 
 def test_a_tail_whose_rival_nobody_elected_may_have_been_committed(tmp_path: Path) -> None:
