@@ -76,7 +76,8 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
     log (a backup, another disk, a copy that was not finished). If a majority of the other voters
     runs and holds the records, replace the voter: remove it from the voter set and add it again
-    with an empty folder. A broker fetches what it lacks from the leader.""",
+    with an empty folder. A broker fetches what it lacks from the leader. At level warning on a
+    voter, compare the times of the copies and copy it again first.""",
 )  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
