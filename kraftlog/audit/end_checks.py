@@ -10,12 +10,13 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
-from kraftlog.plain import numbers, offsets_are, sentence
+from kraftlog.plain import numbers, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET
+from kraftlog.quorum.shortfalls import LedEpoch, led_beyond
 
 
 def _own_files(quorum: Quorum) -> Coverage:
@@ -64,23 +65,48 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
 
 @check(
     "log_end_lost", "critical", "log", "KAFKA-1211, KIP-595",
-    "the log reaches as far as the files beside it witness",
+    "the log reaches as far as the files beside it, and those whom its node led, witness",
     action="stop", over=_own_files,
-    goes_by=("copy_skew_ms",),
+    goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""Files beside a log say that it was once longer than it is: a cut at the end of a
     record batch, or an emptied file, leaves a log that looks whole. A voter that starts with it
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
-    committed records.""",
+    committed records. At level warning, other copies hold more of the epoch that the node led: it
+    has lost that, or its files were copied before it was written.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
     log (a backup, another disk, a copy that was not finished). If a majority of the other voters
     runs and holds the records, replace the voter: remove it from the voter set and add it again
-    with an empty folder. A broker fetches what it lacks from the leader.""",
+    with an empty folder. A broker fetches what it lacks from the leader. At level warning on a
+    voter, compare the times of the copies and copy it again first.""",
 )  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         found = witnesses(log, quorum.snapshots_of(log.label))
+        led = led_beyond(quorum, log)
         if found:
             yield _lost_end(quorum, log, log.end_offset or 0, found)
+        elif led is not None:
+            yield _ends_before_its_followers(quorum, log, log.end_offset or 0, led)
+
+
+def _ends_before_its_followers(quorum: Quorum, log: LogView, end: int, led: LedEpoch) -> BadRow:
+    is_one = led.end - end == 1
+    it_is, it_was = ("it is", "it was") if is_one else ("they are", "they were")
+    return BadRow(
+        log.label,
+        f"The log ends at offset {end}, but its node led epoch {led.epoch}, of which {holding(led.holders)} {offsets_text(end, led.end)}. "
+        f"A leader has all that it sends: {it_is} lost here, or the files were copied before {it_was} written. "
+        f"{_committed(quorum, end, led.end)} Compare the times of the copies, and copy this node again. Keep all folders, and start no node before you know.",
+        log.evidence.folder,
+        offset=end,
+        end_offset=led.end,
+        severity="warning",
+        evidence={
+            "led_epoch": led.epoch,
+            "held_by": led.holders,
+            "committed_lower": quorum.bounds.lower,
+        },
+    )
 
 
 def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:

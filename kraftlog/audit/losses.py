@@ -9,7 +9,7 @@ KIP-630 "Changes to Leader Election", KAFKA-1211.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kraftlog.audit.difference_checks import committed_sides
+from kraftlog.audit.difference_checks import Side, committed_sides
 from kraftlog.audit.images import Images
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.candidates import candidates, committed_holder
@@ -19,6 +19,7 @@ from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
@@ -40,10 +41,12 @@ Cut = tuple[str, int]
 
 
 def cuts_of(quorum: Quorum) -> list[Cut]:
-    """The ends of logs that findings tell of: uncommitted tails, second histories, and what is
-    committed where voters could elect a leader without it.
+    """The ends of logs that findings and plans tell of: uncommitted tails, second histories, what
+    observers alone hold, and what is committed where voters could elect a leader without it.
     """
     found = list(quorum.tail_starts.items())
+    starts = [(log.label, beyond_voters(quorum, log)) for log in quorum.peers]
+    found += [(label, start) for label, start in starts if start is not None]
     found += [
         (comparison.one.label, run.start)
         for comparison in quorum.differing
@@ -74,19 +77,40 @@ def apart_in(quorum: Quorum, records: Records) -> dict[tuple[str, str], Losses]:
     against, at the end of what both hold: of the first few pairs, as each takes two replays.
     """
     images = Images(records, Topics())
-    sides = {
+    found = {}
+    for names, side in list(_sides(quorum).items())[:PAIRS_KEPT]:
+        states = _both(quorum, records, images, side)
+        if states is not None:
+            found[names] = _told(_shared_end(side), *states)
+    return found
+
+
+def apart_fields(
+    quorum: Quorum, records: Records, names: tuple[str, str]
+) -> Iterator[Difference] | None:
+    """The same of one pair, field by field; None where it cannot be rebuilt."""
+    states = _both(quorum, records, Images(records, Topics()), _sides(quorum)[names])
+    return None if states is None else differences(*states)
+
+
+def _sides(quorum: Quorum) -> dict[tuple[str, str], Side]:
+    return {
         (one.comparison.one.label, one.comparison.other.label): one
         for one in committed_sides(quorum)
     }
-    found = {}
-    for names, side in list(sides.items())[:PAIRS_KEPT]:
-        log, other = side.comparison.one, side.comparison.other
-        end = min(log.end_offset or 0, other.end_offset or 0)
-        at = [_at(quorum, records, images, one, side.run.start, (end,)) for one in (other, log)]
-        if all(at):
-            (theirs,), (mine,) = at
-            found[names] = _told(end, *_apart(theirs, mine))
-    return found
+
+
+def _shared_end(side: Side) -> int:
+    return min(side.comparison.one.end_offset or 0, side.comparison.other.end_offset or 0)
+
+
+def _both(
+    quorum: Quorum, records: Records, images: Images, side: Side
+) -> tuple[State, State] | None:
+    """The states of the other copy and of the one that stands against it."""
+    logs, ends = (side.comparison.other, side.comparison.one), (_shared_end(side),)
+    at = [_at(quorum, records, images, one, side.run.start, ends) for one in logs]
+    return _apart(at[0][0], at[1][0]) if all(at) else None
 
 
 def lost_fields(

@@ -8,11 +8,12 @@ KAFKA-14616.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
@@ -26,6 +27,7 @@ from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
+from kraftlog.quorum.shortfalls import led_beyond, too_few_hold
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
@@ -133,13 +135,16 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     goes_by=("copy_skew_ms", VOTER_SET, LOWER, UPPER),
     meaning="""Enough voters would elect a leader that lacks committed records. Those would then be
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
-    lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells.""",
+    lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
+    level warning too many voters end there for all of them to lag: one has lost what was committed,
+    or they were copied at different times.""",
     advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do not
-    start only the voters that the finding lists. At level info nothing needs to be done, unless
+    start only the voters that the finding lists. At level warning, compare the times of the copies,
+    and copy those voters again. At level info nothing needs to be done, unless
     log_end_lost is told of the same voter.""",
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
-    bounds = quorum.bounds
+    bounds, too_few = quorum.bounds, too_few_hold(quorum)
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
@@ -147,8 +152,10 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
-        objects = None
+        objects: Any = None
+        severity: Severity | None = "info"
         if one.wins and not explained:
+            severity = None
             holder = committed_holder(quorum, one.lacks_from)
             objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
             names = numbers(sorted(one.granting))
@@ -159,6 +166,11 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += " What is missing came after its files were copied."
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
+        elif led_beyond(quorum, one.log) is not None:
+            text += " It led the epoch in which its log ends, and others hold more of that: see log_end_lost before you start it."
+        elif one.log.label in too_few:
+            severity = "warning"
+            text += f" {_too_few_words(quorum, too_few, them)}"
         else:
             text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(
@@ -166,7 +178,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text,
             offset=one.lacks_from,
             end_offset=bounds.lower,
-            severity=None if one.wins and not explained else "info",
+            severity=severity,
             evidence={
                 "committed_lower": bounds.lower,
                 "granted_by": sorted(one.granting),
@@ -175,6 +187,17 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
                 "missing_voters": list(bounds.missing_voters),
             },
         )
+
+
+def _too_few_words(quorum: Quorum, lacking: frozenset[str], them: str) -> str:
+    nodes = sorted({one for label in lacking if (one := quorum.node_id(label)) is not None})
+    was = "was" if them == "it" else "were"
+    they = "it" if them == "it" else "they"
+    named = f"{'voter' if len(nodes) == 1 else 'voters'} {numbers(nodes)}"
+    return (
+        f"No majority can have committed {them} without one of {named}: that one has lost {them}, or its files were copied before {they} {was} written. "
+        "Compare the times of the copies, copy these nodes again, and start none of them before you know."
+    )
 
 
 @check(

@@ -23,7 +23,7 @@ from kraftlog.state.state import State
 from kraftlog.state.suspects import Flags, NewVersions
 
 MV_3_6_IV0 = 12
-_STOPS_LOADERS = ("references_exist", "record_replays")
+STOPS_LOADERS = ("references_exist", "record_replays")
 """Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
@@ -44,7 +44,7 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     columns = log.evidence.log
     severity: Any = issue.severity
     text, evidence = issue.text, dict(issue.evidence)
-    if issue.check in _STOPS_LOADERS and len(quorum.peers) > 1:
+    if issue.check in STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
     return BadRow(

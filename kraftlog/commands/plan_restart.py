@@ -1,15 +1,16 @@
 """`plan restart`: may each node be restarted, what does it lose, in which order.
 
 In: parsed arguments. Out: one row per replica, those that may start first. What a node loses is
-told as objects: the state with the lost records against the state without them. No Spark.
+told as objects: the state with the lost records against the state without them; of a copy that
+differs from the others, its state against theirs. No Spark.
 """
 
 import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from kraftlog.audit.loss_words import UNKNOWN, loss_rows, lost_words
-from kraftlog.audit.losses import losses_of, lost_fields
+from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_words
+from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.plan_input import fault_rows
@@ -18,7 +19,7 @@ from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.restart import Restart
-from kraftlog.simulate.restart_rows import cut_of, judged_restarts
+from kraftlog.simulate.restart_rows import apart_of, cut_of, judged_restarts
 from kraftlog.source.settings import redactor_of
 
 Row = dict[str, Any]
@@ -60,13 +61,16 @@ def _row(one: Restart, lost: Any) -> Row:
 
 
 def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
-    """What the records from `lost_from` on had changed; a row with `fault` where the state cannot
-    be rebuilt there.
+    """What the records from `lost_from` on had changed, or what the replica has otherwise than the
+    others; a row with `fault` where the state cannot be rebuilt there.
     """
-    cut = cut_of(quorum, one)
-    if cut is None:
+    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
+    if cut is not None:
+        found = lost_fields(quorum, records, *cut)
+    elif apart is not None:
+        found = apart_fields(quorum, records, apart)
+    else:
         return
-    found = lost_fields(quorum, records, *cut)
     if found is None:
         yield {"fault": f"{one.replica}: {UNKNOWN}"}
         return
@@ -76,7 +80,7 @@ def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
 
 def _in_words(quorum: Quorum, records: Records, one: Restart) -> str:
     """The first names of each kind; `--format json` has them whole."""
-    cut = cut_of(quorum, one)
+    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
     if cut is None:
-        return ""
+        return "" if apart is None else apart_words(quorum, *apart).strip()
     return lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))

@@ -67,7 +67,7 @@ ACTIONS = (
     Action(
         "copy",
         "Copy again, then audit again",
-        "Nothing is known of what could not be read or was not copied.",
+        "Nothing is known of what could not be read or was not copied, or of what was copied too early.",
         first=True,
     ),
     Action(
@@ -101,13 +101,14 @@ ACTIONS = (
 def action_of(finding: Row) -> ActionKey:
     """What a finding asks for; that of a check which is not known here is to be looked into.
 
-    A warning of a check that stops everything is about a node without a vote: nothing waits for it.
+    A warning of a check that stops everything is about a node without a vote, for which nothing
+    waits, or of a voter that may only have been copied too early.
     """
     if finding["severity"] == "info":
         return "know"
     check = BY_NAME.get(finding["check"])
     if check is not None and check.action == "stop" and finding["severity"] == "warning":
-        return "keep"
+        return "keep" if finding["evidence"].get("role") == "observer" else "copy"
     return check.action if check else "watch"
 
 

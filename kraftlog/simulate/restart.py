@@ -22,6 +22,7 @@ from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms_of
+from kraftlog.quorum.shortfalls import beyond_voters, led_beyond, too_few_hold
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -44,7 +45,7 @@ class Safety(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
-    log's end), `needs` are the voters whose copies would settle what is unknown, `order` is its
+    log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies would settle what is unknown, `order` is its
     place in a rolling restart (None: leave it stopped).
     """
 
@@ -108,30 +109,68 @@ class _Judge:
         cut = boot.discarded_from_offset
         if cut is not None:
             yield from self._discarded(log, votes, cut, boot.reason or "")
-        if votes and self._are_few and not self._is_beside_the_leader(log):
-            why = "less than a majority of the voters was copied: nothing shows what this one lacks"
+        if self._are_few and not self._is_beside_the_leader(log, votes):
+            told = "what this one lacks" if votes else "whether the leader holds what this one does"
+            why = f"less than a majority of the voters was copied: nothing shows {told}"
             yield Safety.UNKNOWN, why, None
+        yield from self._short(log, votes)
         alone = self._alone_from(log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
-            why = f"what it holds from offset {alone} on may have been committed, and others have lost it; if it is down already, start it first"
+            why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first"
             yield Safety.UNKNOWN, why, None
+
+    def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
+        """What voters must have held, and do not hold: it is lost, or they were copied too early."""
+        again = "lost, or the voters were copied too early: copy them again"
+        led, end = led_beyond(self.quorum, log), log.end_offset or 0
+        if led is not None:
+            held = offsets_text(end, led.end)
+            why = f"it led epoch {led.epoch}, and lacks {held} of it, which others hold: that is {again}"
+            yield Safety.UNKNOWN, why, None
+        if log.label in too_few_hold(self.quorum):
+            why = f"too few voters hold what is committed below offset {self.quorum.bounds.lower}: that is {again}"
+            yield Safety.UNKNOWN, why, None
+        start = self._beyond.get(log.label)
+        if start is not None:
+            held = offsets_text(start, end)
+            why = f"no voter at hand holds {held} any more, which the next leader would cut here; keep this folder: that is {again}"
+            yield Safety.UNKNOWN, why, start
+        elif votes and self._beyond:
+            furthest = max(self._beyond, key=lambda one: self.quorum.by_label[one].end_offset or 0)
+            held = offsets_text(self._beyond[furthest], self.quorum.by_label[furthest].end_offset)
+            who = called(self.quorum, self.quorum.by_label[furthest])
+            why = f"{who} holds {held}, which no voter at hand does: that is {again}"
+            yield Safety.UNKNOWN, why, None
+
+    @cached_property
+    def _beyond(self) -> dict[str, int]:
+        """Where observers hold more than any voter at hand does."""
+        starts = ((log.label, beyond_voters(self.quorum, log)) for log in self.quorum.peers)
+        return {label: start for label, start in starts if start is not None}
 
     @property
     def _are_few(self) -> bool:
         """Whether less than a majority of the voters was copied."""
         return len(self.quorum.holders) < self.quorum.bounds.majority
 
-    def _is_beside_the_leader(self, log: LogView) -> bool:
-        """Whether the leader's log was pulled, and shows that this copy lacks nothing but what was
-        written after it.
+    def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:
+        """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
+        voter's copy lacks nothing but what was written after it.
         """
+        if not votes and self.quorum.lacks_majority:
+            return True
         end = log.end_offset or 0
         is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
-        return self.quorum.pulled is not None and is_whole
+        return self.quorum.pulled is not None and (is_whole or not votes)
 
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
-        """Whether a voter has lost the end of its log."""
-        return any(witnesses(one, self.quorum.snapshots_of(one.label)) for one in copies)
+        """Whether a voter has lost the end of its log, or may have."""
+        return any(
+            witnesses(one, self.quorum.snapshots_of(one.label))
+            or led_beyond(self.quorum, one) is not None
+            or one.label in too_few_hold(self.quorum)
+            for one in copies
+        )
 
     def _alone_from(self, log: LogView) -> int | None:
         """Where the part of a voter's log begins that no majority of the copies holds; None where
@@ -219,7 +258,7 @@ class _Judge:
                 elif run.start < lower and self._is_odd(log, run.start):
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
-                    yield Safety.UNSAFE, why, run.start
+                    yield Safety.UNSAFE, why, None
         if fates:
             start = min(start for start, _ in fates)
             if any(fate == Fate.UNCOMMITTED for _, fate in fates):

@@ -1,7 +1,8 @@
 """May each node be restarted: the rows that the terminal, the page and the lake tell alike.
 
 In: a `Quorum` with its state, and the findings of an audit. Out: one row per replica, those that
-may start first. A critical finding on a copy outweighs what its log alone says.
+may start first. A critical finding on a copy outweighs what its log alone says, and so does a record
+that stops Kafka's loader, on each copy that holds it.
 """
 
 from collections.abc import Iterable
@@ -9,13 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from kraftlog.audit.loss_words import loss_rows
+from kraftlog.audit.record_checks import transactions
 from kraftlog.audit.run import Finding
+from kraftlog.audit.state_checks import RECORD_REPLAYS, STOPS_LOADERS
 from kraftlog.audit.triage import called, head
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 
 Row = dict[str, Any]
+_STOPS_LOADERS = (*STOPS_LOADERS, transactions.name)
 
 
 def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
@@ -24,11 +28,14 @@ def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
 
 
 def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart]:
-    """The answers, where a critical finding on a copy makes its restart unsafe."""
+    """The answers, where a critical finding on a copy, or a record at which Kafka's loader stops,
+    makes its restart unsafe.
+    """
     bad: dict[str, str] = {}
     for one in findings:
-        if one.severity == "critical" and one.row.replica is not None:
-            bad.setdefault(one.row.replica, f"{head(one.row.message)} ({one.check})")
+        is_bad = one.severity == "critical" or one.check == RECORD_REPLAYS.name
+        for label in _about(quorum, one) if is_bad else ():
+            bad.setdefault(label, f"{head(one.row.message)} ({one.check})")
     found = restarts(quorum)
     told = [_with_finding(one, bad.get(one.replica)) for one in found]
     able = [one for one in told if one.order is not None]
@@ -36,6 +43,16 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
         *(replace(one, order=place) for place, one in enumerate(able, 1)),
         *(one for one in told if one.order is None),
     ]
+
+
+def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
+    """The replicas that a finding is about: of a record that stops loaders, all that hold it."""
+    label, offset = finding.row.replica, finding.row.offset
+    if label is None or label not in quorum.by_label:
+        return ()
+    if offset is None or finding.check not in _STOPS_LOADERS:
+        return (label,)
+    return (label, *(one.label for one in quorum.holding(quorum.by_label[label], offset)))
 
 
 def _with_finding(one: Restart, why: str | None) -> Restart:
@@ -61,6 +78,15 @@ def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
     return cut if state is not None and cut in state.losses else None
 
 
+def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
+    """The replica, and the one that it is held against, where it differs in committed data and no
+    end of its log goes: it loses what it alone has when it fetches its log anew.
+    """
+    state = quorum.evidence.state
+    pairs = () if state is None or one.lost_from is not None else state.apart
+    return next((pair for pair in pairs if pair[0] == one.replica), None)
+
+
 def _row(quorum: Quorum, one: Restart) -> Row:
     return {
         "replica": one.replica,
@@ -77,10 +103,13 @@ def _row(quorum: Quorum, one: Restart) -> Row:
 
 
 def _lost(quorum: Quorum, one: Restart) -> list[Row] | None:
-    """Only a tail or a second history takes objects with it, and an election of a node that lacks
-    what is committed: what else a node throws away it fetches again.
+    """Only a tail or a second history takes objects with it, a copy that differs from the others,
+    and an election of a node that lacks what is committed: what else a node throws away it fetches
+    again.
     """
-    state, cut = quorum.evidence.state, cut_of(quorum, one)
+    state, cut, apart = quorum.evidence.state, cut_of(quorum, one), apart_of(quorum, one)
+    if state is not None and apart is not None:
+        return loss_rows(state.apart[apart])
     if state is None or cut is None:
         return []
     known = state.losses.get(cut)

@@ -28,6 +28,7 @@ from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     Node,
     audit,
@@ -40,6 +41,7 @@ from tests.unit.audit_logs import (
     overwrite,
     producer_ids,
     quorum,
+    remove_topic,
     replace_batch,
     snapshot,
     topic,
@@ -47,7 +49,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import FIRST, on_its_disks, voters, without_directory
+from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without_directory
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -115,8 +117,17 @@ def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
-    found = answers(tmp_path)["1"]
-    assert (found.safety, found.needs) == (Safety.UNKNOWN, (2, 3))
+    Node(tmp_path, 9).write(healthy_log())
+    found = answers(tmp_path)
+    assert {label: (one.safety, one.needs) for label, one in found.items()} == {
+        "1": (Safety.UNKNOWN, (2, 3)), "9": (Safety.UNKNOWN, (2, 3)),
+    }  # fmt: skip
+    shutil.rmtree(nodes[0].home)
+    assert told(tmp_path, "9") == (
+        Safety.UNKNOWN,
+        "less than a majority of the voters was copied: nothing shows whether the leader holds what this one does",
+        None,
+    )
 
 
 def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_path: Path) -> None:
@@ -257,10 +268,33 @@ def test_a_voter_that_could_be_elected_without_what_is_committed(tmp_path: Path)
 def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
     changed = (producer_ids(2000), topic("b", 2))
     replace_batch(quorum(tmp_path)[2], 4, lambda one: replace(one, values=changed).raw())
-    found = told(tmp_path, "3")
-    assert found == (Safety.UNSAFE, "it differs from replica 1 at offset 4, which is committed", 4)
+    why = "it differs from replica 1 at offset 4, which is committed"
+    assert told(tmp_path, "3") == (Safety.UNSAFE, why, None)
     # The majority is not to blame for it.
     assert told(tmp_path, "1")[0] == Safety.SAFE
+
+
+def test_a_copy_that_differs_loses_what_only_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topic z stands where the others have b; what follows, c among it, is fetched again."""
+    nodes = quorum(tmp_path)
+    changed = (producer_ids(1000), topic("z", 7))
+    replace_batch(nodes[2], 4, lambda one: replace(one, values=changed).raw())
+    assert rows_of(tmp_path)["3"]["lost"] == [
+        {"table": "topics", "change": "removed", "count": 1, "names": ["b"]},
+        {"table": "topics", "change": "added", "count": 1, "names": ["z"]},
+    ]
+    asked = ["plan", "restart", "--input", str(tmp_path), "--format"]
+    assert main([*asked, "json"]) == 0
+    rows = {one["replica"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {(one["change"], one["table"]) for one in rows["3"]["lost"]} == {
+        ("added", "topics"), ("removed", "topics"),
+    }  # fmt: skip
+    assert main([*asked, "table"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "Only replica 3 has: topic z." in words
+    assert "Lost:" not in words
 
 
 def test_a_tail_whose_rival_nobody_elected_may_have_been_committed(tmp_path: Path) -> None:
@@ -411,6 +445,60 @@ def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -
     safety, reason, start = told(tmp_path, "3")
     assert (safety, start) == (Safety.UNKNOWN, None)
     assert reason.startswith("what it holds from offset 8 on may have been committed, and others")
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
+    is_live: bool, tmp_path: Path
+) -> None:
+    """The leader had it; a live copy of the voters is only a moment older."""
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write([*healthy_log(), Batch(12, 2, (topic("d", 9),), None, LATER)])
+    if is_live:
+        for node in nodes:
+            copied_at(node, LATER - 1000)
+        assert {row["verdict"] for row in rows_of(tmp_path).values()} == {"safe"}
+        assert not found(audit(tmp_path), "log_end_lost")
+        return
+    rows = rows_of(tmp_path)
+    assert {label: (row["verdict"], row["lost_from"]) for label, row in rows.items()} == {
+        "1": ("unknown", None), "2": ("unknown", None), "3": ("unknown", None), "9": ("unknown", 12),
+    }  # fmt: skip
+    again = "that is lost, or the voters were copied too early: copy them again"
+    assert {label: row["reason"] for label, row in rows.items()} == {
+        "1": f"broker 9 holds offset 12, which no voter at hand does: {again}",
+        "2": f"it led epoch 2, and lacks offset 12 of it, which others hold: {again}",
+        "3": f"broker 9 holds offset 12, which no voter at hand does: {again}",
+        "9": f"no voter at hand holds offset 12 any more, which the next leader would cut here; keep this folder: {again}",
+    }
+    assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+
+
+def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    lost = [Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13, 14)]
+    broker.write([*healthy_log(), *lost])
+    for node in nodes:
+        node.append(leader_change(12, 3, 1, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    assert {label: one.safety for label, one in answers(tmp_path).items()} == {
+        "1": Safety.SAFE, "2": Safety.SAFE, "3": Safety.SAFE, "9": Safety.LOSES,
+    }  # fmt: skip
+
+
+def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
+    """Voter 1 alone, which has a snapshot of it."""
+    (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
+    damage.damage(quorum(tmp_path))
+    found = answers(tmp_path)
+    assert found["3"].safety == Safety.UNKNOWN
+    assert found["3"].reason == (
+        "too few voters hold what is committed below offset 12: that is lost, or the voters were copied too early: copy them again"
+    )
+    assert Safety.SAFE not in {one.safety for one in found.values()}
 
 
 # --- Copies of a quorum that runs ----------------------------------------------------------------
@@ -587,3 +675,24 @@ def test_who_could_be_elected_over_another_history_loses_that_history(tmp_path: 
         assert rows[label]["lost_from"] == 12
         (lost,) = rows[label]["lost"]
         assert (lost["table"], lost["names"]) == ("topics", ["theirs"])
+
+
+STOPPING = {
+    "references_exist": Batch(12, 2, (remove_topic(9),), None, LATER),
+    "record_replays": Batch(12, 2, (level(0),), None, LATER),
+    "transactions_well_formed": Batch(12, 2, (TRANSACTION["end"],), None, LATER),
+}
+
+
+@pytest.mark.parametrize("check", STOPPING)
+def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
+    check: str, tmp_path: Path
+) -> None:
+    for node in quorum(tmp_path)[:2]:
+        node.append(STOPPING[check])
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = restart_rows(model, audit_of(model).findings)
+    assert {row["replica"]: row["verdict"] for row in rows} == {
+        "1": "unsafe", "2": "unsafe", "3": "safe",
+    }  # fmt: skip
+    assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")

@@ -12,6 +12,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    copied_at,
     healthy_log,
     healthy_state,
     leader_change,
@@ -58,6 +59,39 @@ def _(nodes: list[Node]) -> None:
 @fault(LOST, "critical", "2", 7, says="epoch 2 began at offset 8")
 def _(nodes: list[Node]) -> None:
     cut(nodes[1], AT[7])
+
+
+def copied_first(nodes: list[Node]) -> None:
+    """The leader of epoch 2 was copied before offset 10 was written."""
+    cut(nodes[1], AT[10])
+    copied_at(nodes[1], START_MS + 7500)
+
+
+@fault(
+    LOST, "warning", "2", 10, says="led epoch 2, of which replicas 1 and 3 hold offsets 10 to 11",
+    sound=copied_first,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    cut(nodes[1], AT[10])
+
+
+fault(
+    "voter_holds_committed_data", "info", "2", 10, says="It led the epoch in which its log ends"
+)(lambda nodes: cut(nodes[1], AT[10]))  # fmt: skip
+
+
+@fault(
+    "voter_holds_committed_data", "warning", "3", 6, also="voter_holds_committed_data",
+    says="committed them without one of voters 2 and 3: that one has lost them",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Voter 2 can be elected by voter 3, and voter 3 by nobody."""
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 9000))
+    cut(nodes[1], AT[8])
+    nodes[2].segment(6).unlink()
+    for node in nodes[1:]:
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
 
 
 def led_but_not_written(nodes: list[Node]) -> None:

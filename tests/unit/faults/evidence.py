@@ -91,7 +91,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "log_end_lost": {
         "witnesses": [{"end_offset": int, "says": str}], "held_intact_by": [str],
-        "committed_lower": int, "role": str,
+        "committed_lower": int, "role": str, "led_epoch": int, "held_by": [str],
     },
     "log_ends_on_batch": {
         "batch_start_offset": int, "batch_end_offset": int,

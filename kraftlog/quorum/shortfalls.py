@@ -1,0 +1,74 @@
+"""What a copy must have held, or a node at hand must hold, by what the other copies hold: it was
+lost, or the files were copied before it was written.
+
+In: a quorum. Out: offsets and labels. Where the moments of copying explain what is missing, there
+is nothing to tell. Source: KIP-595 (a follower takes all that it holds from the leader of its
+epoch; what is committed is on a majority of the voters), KAFKA-1211.
+"""
+
+from typing import NamedTuple
+
+from kraftlog.plain import natural
+from kraftlog.quorum.candidates import candidates
+from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+
+
+class LedEpoch(NamedTuple):
+    """An epoch whose leader's copy ends before the others', which hold it up to `end`."""
+
+    epoch: int
+    end: int
+    holders: list[str]
+
+
+def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
+    """What others hold of the newest epoch that a voter has heard of, beyond the end of its log,
+    though it led that epoch; None where there is nothing, or bytes behind the end may be it. A
+    leader lags behind nobody.
+    """
+    epoch, end = log.last_epoch, log.end_offset or 0
+    if epoch is None or known_epoch(log) != epoch or not quorum.is_voter(log.evidence):
+        return None
+    if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
+        return None
+    ends = {one.label: one.epoch_end(epoch) for one in quorum.peers if one is not log}
+    beyond = {label: to for label, (of, to) in ends.items() if of == epoch and to > end}
+    if not beyond or copied_before(quorum, log, end):
+        return None
+    return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))
+
+
+def too_few_hold(quorum: Quorum) -> frozenset[str]:
+    """The voters' copies that lack what is committed, where they are so many that the others cannot
+    have committed it without one of them.
+    """
+    lacking = {
+        one.log.label
+        for one in candidates(quorum)
+        if one.lacks_from is not None and not copied_before(quorum, one.log, one.lacks_from)
+    }
+    without = [
+        copies for copies in quorum.holders.values() if all(one.label in lacking for one in copies)
+    ]
+    count = len(quorum.voter_set.ids) if quorum.voter_set else 0
+    enough = len(without) > count - quorum.bounds.majority
+    return frozenset(one.label for copies in without for one in copies if enough)
+
+
+def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
+    """Where the part of an observer's log begins that no voter's copy reaches; None where there is
+    none, or another history replaces it. An observer fetches from the leader: a voter has held it.
+    """
+    voters = [one for copies in quorum.holders.values() for one in copies]
+    is_replaced = log.label in quorum.tail_starts or log.label in quorum.fork_starts
+    if not voters or quorum.is_voter(log.evidence) is not False or is_replaced:
+        return None
+    voters += [one for one in (quorum.pulled,) if one is not None]
+    ends = [(one.end_offset or 0, quorum.own_snapshot_end(one.label)) for one in voters]
+    reached = max(map(max, ends))
+    if reached >= (log.end_offset or 0):
+        return None
+    return None if any(copied_before(quorum, one, reached) for one in voters) else reached
