@@ -124,9 +124,10 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     "batch_decompresses", "critical", "log", "KIP-630 Snapshot Format",
     "the codec is known and the batch unpacks within the limit",
     action="origin", over=coverage.batches, after="batch_header_valid",
-    meaning="""A batch whose CRC is right names an unknown codec, or unpacks to nothing or to
-    more than the limit. KRaft writes its log without compression, so another program wrote
-    this batch.""",
+    meaning="""A batch whose CRC is right names an unknown codec, unpacks to nothing or to more than
+    the limit, or holds what Kafka itself does not unpack: a record that is longer than its batch is
+    on disk, or LZ4 blocks that depend on one another. KRaft writes its log without compression, so
+    another program wrote this batch.""",
     advice="""Find out who wrote it before a node loads it. A limit that is too small for an
     honest file is raised with decompress_limit_bytes.""",
 )  # fmt: skip
@@ -135,7 +136,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. "
+            f"{sentence(_batch(place))} is compressed and cannot be read ({issue.text}), although its CRC is right. "
             "Kafka never compresses this log: find out who wrote the batch before a node loads it.",
         )
 
@@ -145,7 +146,8 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     "each record's frame and body decode by its message spec with no bytes left over",
     action="origin", over=coverage.batches, after="leader_change_starts_epoch",
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
-    the record, bytes are left over, or the number of records is not what the header says.
+    the record, bytes are left over, it is a marker of a producer's transaction, or the number of
+    records is not what the header says.
     Kafka's metadata loader stops or skips it. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
     advice="""If other replicas hold the same bytes, the record was written that way: look for the
@@ -217,8 +219,8 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     "records and the headers of their batches are as a KRaft controller writes them",
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
-    its batch names a producer, a transaction, the time of an append, or attributes that this log
-    never has. The record decodes, but no KRaft controller writes so.""",
+    its batch names a producer, a transaction, a codec, the time of an append, or attributes that
+    this log never has. The record decodes, but no KRaft controller writes so.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
