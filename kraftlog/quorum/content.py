@@ -45,6 +45,22 @@ a tagged field or the level of a feature is unknown.
 RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
 BATCH_HEADER = RULES[0]
+REFUSED = frozenset(
+    {
+        FaultKind.COMPRESSION,
+        FaultKind.RECORD_COUNT,
+        FaultKind.RECORD_FRAME,
+        FaultKind.RECORD_VALUE,
+        FaultKind.RECORD_TRAILING,
+        FaultKind.TOO_MANY_FAULTS,
+        "header",
+        "key",
+        "timestamp_delta",
+    }
+)
+"""Kinds of issues at which Kafka's reader of this log throws. It reads on where bytes are left after
+a batch's last record, and the limit of what we unpack is only ours.
+"""
 
 FEATURE = "FEATURE_LEVEL_RECORD"
 ISSUE_LIMIT = 20
