@@ -148,7 +148,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
     the record, bytes are left over, it is a marker of a producer's transaction, or the number of
     records is not what the header says.
-    Kafka's metadata loader stops or skips it. A warning at this check means that a batch was
+    Kafka's metadata loader stops or skips it, and does not notice bytes after a batch's last record. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
     advice="""If other replicas hold the same bytes, the record was written that way: look for the
     version or the tool that wrote it. If they do not, this copy was changed with a matching CRC:
@@ -156,18 +156,17 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, _ in _issues(quorum, frozenset(RECORD_KINDS)):
-        others = _others(quorum, place)
+        others, is_after = _others(quorum, place), issue.kind == FaultKind.BATCH_TRAILING
         advice = (
-            f"{sentence(holding(others))} the same bytes, so the record was written that way: look for the Kafka version or the tool that wrote it."
+            f"{sentence(holding(others))} the same bytes, so the {'batch' if is_after else 'record'} was written that way: look for the Kafka version or the tool that wrote it."
             if others
             else "Compare this batch with the other replicas before this node starts."
         )
-        yield _row(
-            place,
-            issue,
-            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips the record. {advice}",
-            same_bytes_on=others,
-        )
+        if is_after:
+            told = f"{sentence(_batch(place))} does not end with its last record ({issue.text}), although its CRC is right. Kafka reads its records and not what follows."
+        else:
+            told = f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips the record."
+        yield _row(place, issue, f"{told} {advice}", same_bytes_on=others)
     for log in quorum.logs:
         for segment in log.evidence.segments:
             for fault in segment.faults:

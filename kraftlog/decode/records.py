@@ -320,18 +320,23 @@ def _located(
     detail: str,
     redactor: Redactor,
 ) -> Fault:
-    """A fault inside a batch: at its byte where the batch is not compressed, else at the batch."""
+    """A fault inside a batch: at its byte where the batch is not compressed, else at the batch.
+
+    What is left after the last record is told of that one.
+    """
     raw = bytes(section.buffer[frame.position : frame.end])
     inside = section.origin is not None
+    is_after = kind == FaultKind.BATCH_TRAILING
+    index = max(frame.index - is_after, 0)
     return Fault(
         kind,
         (section.origin or 0) + frame.position if inside else section.batch_position,
         frame.end - frame.position if inside else section.batch_size_bytes,
-        f"record {frame.index}: {detail}",
+        detail if is_after else f"record {frame.index}: {detail}",
         batch_position=section.batch_position,
-        offset=java_long(section.header.base_offset + frame.index),
+        offset=java_long(section.header.base_offset + index),
         batch_leader_epoch=section.header.batch_leader_epoch,
-        record_index=frame.index,
+        record_index=index,
         content_hash=content_hash(raw, redactor.id_key),
     )
 

@@ -141,6 +141,18 @@ fault(
 )(_compressed(1, _gzip(SHORT)))  # fmt: skip
 
 
+def _two_and(rest: bytes) -> Damage:
+    payload = frame(0, None, NO_OP) + frame(1, None, topic("d", 4)) + rest
+    batch = Batch(12, 2, (NO_OP, NO_OP), None, LATER, payload=payload)
+    return lambda nodes: [node.append(batch) for node in nodes]
+
+
+fault(
+    "record_decodes", "critical", "1", 13, END_POSITION, "does not end with its last record",
+    sound=_two_and(b""),
+)(_two_and(b"xx"))  # fmt: skip
+
+
 def _control(key_version: int, control_type: int, value: bytes) -> Damage:
     key = struct.pack(">hh", key_version, control_type)
     return lambda nodes: [node.append(Batch(12, 2, (value,), (key,), LATER)) for node in nodes]
