@@ -138,9 +138,10 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     "batch_decompresses", "critical", "log", "KIP-630 Snapshot Format",
     "the codec is known and the batch unpacks within the limit",
     action="origin", over=coverage.batches, after="batch_header_valid",
-    meaning="""A batch whose CRC is right names an unknown codec, or unpacks to nothing or to
-    more than the limit. KRaft writes its log without compression, so another program wrote
-    this batch.""",
+    meaning="""A batch whose CRC is right names an unknown codec, unpacks to nothing or to more than
+    the limit, or holds what Kafka itself does not unpack: a record that is longer than its batch is
+    on disk, or LZ4 blocks that depend on one another. KRaft writes its log without compression, so
+    another program wrote this batch.""",
     advice="""Find out who wrote it before a node loads it. A limit that is too small for an
     honest file is raised with decompress_limit_bytes.""",
 )  # fmt: skip
@@ -149,7 +150,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
         yield _row(
             place,
             issue,
-            f"{sentence(_batch(place))} cannot be unpacked ({issue.text}), although its CRC is right. "
+            f"{sentence(_batch(place))} is compressed and cannot be read ({issue.text}), although its CRC is right. "
             f"Kafka never compresses this log: find out who wrote the batch before a node loads it.{and_more(more)}",
             more=more,
         )
@@ -160,8 +161,9 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     "each record's frame and body decode by its message spec with no bytes left over",
     action="origin", over=coverage.batches, after="leader_change_starts_epoch",
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
-    the record, bytes are left over, or the number of records is not what the header says.
-    Kafka's metadata loader stops or skips it. A warning at this check means that a batch was
+    the record, bytes are left over, it is a marker of a producer's transaction, or the number of
+    records is not what the header says.
+    Kafka's metadata loader stops or skips it, and does not notice bytes after a batch's last record. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
     advice="""If other replicas hold the same bytes, the record was written that way: look for the
     version or the tool that wrote it. If they do not, this copy was changed with a matching CRC:
@@ -169,20 +171,18 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, more in _issues(places(quorum), RECORD_KINDS):
-        others = _others(quorum, place)
+        others, is_after = _others(quorum, place), issue.kind == FaultKind.BATCH_TRAILING
         advice = (
-            f"{sentence(holding(others))} the same bytes, so the record was written that way: look for the Kafka version or the tool that wrote it."
+            f"{sentence(holding(others))} the same bytes, so the {'batch' if is_after else 'record'} was written that way: look for the Kafka version or the tool that wrote it."
             if others
             else "Compare this batch with the other replicas before this node starts."
         )
-        yield _row(
-            place,
-            issue,
-            f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. "
-            f"Kafka's loader stops there, or skips the record. {advice}{and_more(more)}",
-            same_bytes_on=others,
-            more=more,
-        )
+        if is_after:
+            told = f"{sentence(_batch(place))} does not end with its last record ({issue.text}), although its CRC is right. Kafka reads its records and not what follows."
+        else:
+            told = f"{sentence(_record(place, issue))} does not decode ({issue.text}), although the CRC of its batch is right. Kafka's loader stops there, or skips the record."
+        text = f"{told} {advice}{and_more(more)}"
+        yield _row(place, issue, text, same_bytes_on=others, more=more)
     for log in quorum.logs:
         for segment in log.evidence.segments:
             for fault in segment.faults:
@@ -233,8 +233,8 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     "records and the headers of their batches are as a KRaft controller writes them",
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
-    its batch names a producer, a transaction, the time of an append, or attributes that this log
-    never has. The record decodes, but no KRaft controller writes so.""",
+    its batch names a producer, a transaction, a codec, the time of an append, or attributes that
+    this log never has. The record decodes, but no KRaft controller writes so.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip

@@ -28,6 +28,7 @@ from kraftlog.audit.told import Compared, Snapshot, Told, content_of
 from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
 from kraftlog.log.batch import CONTROL
+from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.content import UNKNOWN
@@ -553,7 +554,7 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
     for at, issue in _issues(links):
         log, base = links.logs[int(links.log[at])], int(links.base[at])
         offset = base + issue.record_index
-        if issue.byte_in_batch is not None:
+        if issue.byte_in_batch is not None and issue.kind != FaultKind.BATCH_TRAILING:
             why = f"offset {offset} cannot be read: {issue.text}"
             stops.setdefault(at, _Stop(log.label, offset, why))
         elif issue.kind == UNKNOWN and not log.evidence.log.attributes[links.row[at]] & CONTROL:

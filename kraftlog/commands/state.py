@@ -28,7 +28,7 @@ from kraftlog.report.rows import print_rows
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
-from kraftlog.state.write import canonical_line, image_records, losses
+from kraftlog.state.write import canonical_line, image_records, losses, lost_words
 
 Row = dict[str, Any]
 
@@ -149,8 +149,7 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     refuse_below_input("the checkpoint's folder", str(chosen.out), inputs)
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
-        count = counted(len(lost), "value")
-        tell(f"{count} cannot be written at this metadata.version, the first: {lost[0].what}")
+        tell(lost_words(lost))
     if image.inside is not None:
         start, end = image.inside
         batch = offsets_text(start, end)

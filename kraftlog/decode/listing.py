@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.decode.records import Record, bad_crc, read_records
+from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import read_batch
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
 from kraftlog.log.directory import Replica, record_files
 from kraftlog.log.fault import Fault
@@ -129,18 +130,12 @@ def _record_rows(
     wanted: RecordFilter,
 ) -> Iterator[Row]:
     position = int(window.batches.positions[index])
-    header = window.batches.headers[index]
-    size = int(header["length"]) + PREFIX_SIZE
-    start = position - window.position
-    batch = window.buffer[start : start + size]
-    if not window.batches.crc_valid[index]:
-        yield fault_row(path, bad_crc(window, index))
-        return
-    for found in read_records(batch, position, redactor, limits.decompressed_size_bytes):
+    epoch = int(window.batches.headers[index]["batch_leader_epoch"])
+    for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
         if isinstance(found, Fault):
             yield fault_row(path, found)
         elif wanted.wants(found):
-            yield _record_row(path, position, int(header["batch_leader_epoch"]), found)
+            yield _record_row(path, position, epoch, found)
 
 
 def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:

@@ -118,19 +118,12 @@ def read_records(
     their exact byte. Of types that are not `wanted` neither records nor faults of their bodies are
     given.
     """
-    header = read_header(batch)
-    size = len(batch)
-    section = Section(header, batch, HEADER_SIZE, size, position, size, position)
-    codec = header.attributes & CODEC_MASK
-    if codec:
-        try:
-            unpacked = unpack(codec, batch[HEADER_SIZE:], decompressed_limit)
-        except DecodeError as error:
-            yield _batch_fault(FaultKind(error.kind), section, error.detail)
-            return
-        section = Section(header, unpacked, 0, len(unpacked), position, size, None)
-    fault_count = 0
-    for frame in read_frames(section.buffer, section.start, section.end, header.record_count):
+    section = section_of(batch, position, decompressed_limit)
+    if isinstance(section, Fault):
+        yield section
+        return
+    count, fault_count = section.header.record_count, 0
+    for frame in read_frames(section.buffer, section.start, section.end, count):
         found = read_framed(section, frame, redactor, wanted)
         if isinstance(found, Fault):
             fault_count += 1
@@ -139,6 +132,21 @@ def read_records(
                 return
         if found is not None:
             yield found
+
+
+def section_of(batch: bytes, position: int, decompressed_limit: int) -> Section | Fault:
+    """The records of one batch, unpacked; a fault where they cannot be."""
+    header = read_header(batch)
+    size = len(batch)
+    section = Section(header, batch, HEADER_SIZE, size, position, size, position)
+    codec = header.attributes & CODEC_MASK
+    if not codec:
+        return section
+    try:
+        unpacked = unpack(codec, batch[HEADER_SIZE:], decompressed_limit)
+    except DecodeError as error:
+        return _batch_fault(FaultKind(error.kind), section, error.detail)
+    return Section(header, unpacked, 0, len(unpacked), position, size, None)
 
 
 def read_framed(
@@ -262,7 +270,11 @@ def _control(
     """The key holds a version and the type; Kafka reads every value at version 0."""
     if frame.key_start < 0:
         raise DecodeError("null", frame.position, "a control record has no key")
-    _, at = fixed(INT16, buffer, frame.key_start, frame.key_end, "control key version")
+    key_version, at = fixed(INT16, buffer, frame.key_start, frame.key_end, "control key version")
+    if key_version < 0:
+        raise DecodeError(
+            "control_key", frame.key_start, f"control key version {key_version} is negative"
+        )
     number, at = fixed(INT16, buffer, at, frame.key_end, "control record type")
     start, end = frame.value_start, frame.value_end
     if start < 0:
@@ -308,18 +320,23 @@ def _located(
     detail: str,
     redactor: Redactor,
 ) -> Fault:
-    """A fault inside a batch: at its byte where the batch is not compressed, else at the batch."""
+    """A fault inside a batch: at its byte where the batch is not compressed, else at the batch.
+
+    What is left after the last record is told of that one.
+    """
     raw = bytes(section.buffer[frame.position : frame.end])
     inside = section.origin is not None
+    is_after = kind == FaultKind.BATCH_TRAILING
+    index = max(frame.index - is_after, 0)
     return Fault(
         kind,
         (section.origin or 0) + frame.position if inside else section.batch_position,
         frame.end - frame.position if inside else section.batch_size_bytes,
-        f"record {frame.index}: {detail}",
+        detail if is_after else f"record {frame.index}: {detail}",
         batch_position=section.batch_position,
-        offset=java_long(section.header.base_offset + frame.index),
+        offset=java_long(section.header.base_offset + index),
         batch_leader_epoch=section.header.batch_leader_epoch,
-        record_index=frame.index,
+        record_index=index,
         content_hash=content_hash(raw, redactor.id_key),
     )
 

@@ -222,10 +222,11 @@ def _payload(fields: tuple[FieldSpec, ...], data: dict[str, Any] | None) -> dict
     """A message as a row, by column names; a field that its version lacks is null."""
     if data is None:
         return None
-    return {field.name: _cell(field, data.get(field.json)) for field in fields}
+    return {field.name: cell(field, data.get(field.json)) for field in fields}
 
 
-def _cell(field: FieldSpec, value: Any) -> Any:
+def cell(field: FieldSpec, value: Any) -> Any:
+    """A field's value with column names inside structs."""
     if value is None or not field.fields:
         return value
     if field.element is None:

@@ -155,7 +155,7 @@ def _steps(lake: Lake, subject: Subject) -> Iterator[_Step]:
     """The changes of every table that the subject lives in, topics first."""
     ids: set[str] = set()
     for table in sorted(subject.tables or set(SHOWN), key=list(TABLE).index):
-        if not lake.exists(SHOWN[table].history):
+        if not lake.exists(table):
             continue
         for step in _of_table(lake, table, _filter(table, subject, ids)):
             if table == "topics":
@@ -191,7 +191,7 @@ def _config_of(kind: int, name: str | None) -> ds.Expression:
 
 
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
-    rows = lake.dataset(SHOWN[table].history).to_table(filter=chosen)
+    rows = lake.dataset(table).to_table(filter=chosen)
     when = rows.select(["lineage", *(one.name for one in VALIDITY)]).to_pylist()
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
     for row, value in zip(when, SHOWN[table].values(rows), strict=True):

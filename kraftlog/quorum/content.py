@@ -9,27 +9,34 @@ an ordinary batch. Runs once per distinct batch, in executors or on the driver. 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kraftlog.decode.records import Record, read_records
+from kraftlog.decode.records import Record, Section, read_records, section_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import (
     CODEC_MASK,
+    CODECS,
     CONTROL,
     HEADER,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     Headers,
+    codec_name,
 )
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.names import LAST_OFFSET
+from kraftlog.message.catalogue import CONTROL_MARKERS
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
+from kraftlog.wire import varint
 
 UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
@@ -38,6 +45,22 @@ a tagged field or the level of a feature is unknown.
 RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
 BATCH_HEADER = RULES[0]
+REFUSED = frozenset(
+    {
+        FaultKind.COMPRESSION,
+        FaultKind.RECORD_COUNT,
+        FaultKind.RECORD_FRAME,
+        FaultKind.RECORD_VALUE,
+        FaultKind.RECORD_TRAILING,
+        FaultKind.TOO_MANY_FAULTS,
+        "header",
+        "key",
+        "timestamp_delta",
+    }
+)
+"""Kinds of issues at which Kafka's reader of this log throws. It reads on where bytes are left after
+a batch's last record, and the limit of what we unpack is only ours.
+"""
 
 FEATURE = "FEATURE_LEVEL_RECORD"
 ISSUE_LIMIT = 20
@@ -55,30 +78,25 @@ class BatchRecords(NamedTuple):
 
 def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) -> BatchRecords:
     """Decode a batch whose CRC is right, once for all replicas that hold it."""
-    records: list[Record] = []
+    found = list(read_records(batch, 0, redactor, limit))
+    records = tuple(one for one in found if isinstance(one, Record))
     issues: list[RecordIssue] = []
     counts: Counter[str] = Counter()
-    for text in header_oddities(np.frombuffer(batch, HEADER, 1)[0]):
-        counts[BATCH_HEADER] += 1
-        issues.append(RecordIssue(BATCH_HEADER, 0, text))
-    for found in read_records(batch, 0, redactor, limit):
-        if isinstance(found, Record):
-            records.append(found)
-        for issue in _fault_issues(found) if isinstance(found, Fault) else _rule_issues(found):
-            counts[issue.kind] += 1
-            if counts[issue.kind] <= ISSUE_LIMIT:
-                issues.append(issue)
+    for issue in chain(_batch_issues(batch, limit), *map(_issues_of, found)):
+        counts[issue.kind] += 1
+        if counts[issue.kind] <= ISSUE_LIMIT:
+            issues.append(issue)
     controls = tuple(_control(one) for one in records if one.is_control)
     transactions = tuple(_control(one) for one in records if one.type in TRANSACTION_TYPES)
     content = None
     if issues or controls or transactions:
         content = Content(batch_id, tuple(issues), counts.total(), controls, transactions)
-    return BatchRecords(tuple(records), content)
+    return BatchRecords(records, content)
 
 
 def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
     """Which batches have a header as no KRaft controller writes it."""
-    odd = headers["attributes"] & ~(CODEC_MASK | CONTROL) != 0
+    odd = headers["attributes"] & ~CONTROL != 0
     for name in _PRODUCER:
         odd |= headers[name] != -1
     odd |= headers["base_timestamp"] > headers["max_timestamp"]
@@ -93,6 +111,8 @@ def header_oddities(header: Any) -> Iterator[str]:
     if any(value != -1 for value in producer):
         yield "its batch names producer {}, of epoch {}, with sequence {}".format(*producer)
     attributes = int(header["attributes"])
+    if attributes & CODEC_MASK:
+        yield f"its batch is compressed with {codec_name(attributes)}, and KRaft never compresses"
     if attributes & TRANSACTIONAL:
         yield "its batch belongs to a transaction of a producer"
     if attributes & LOG_APPEND_TIME:
@@ -114,6 +134,41 @@ def _control(record: Record) -> ControlRecord:
     return ControlRecord(record.type, record.index, record.data or {})
 
 
+def _batch_issues(batch: bytes, limit: int) -> Iterator[RecordIssue]:
+    """What is odd about a batch as a whole, and what Kafka's reader refuses in a compressed one that
+    can be unpacked all the same.
+    """
+    for text in header_oddities(np.frombuffer(batch, HEADER, 1)[0]):
+        yield RecordIssue(BATCH_HEADER, 0, text)
+    section = section_of(batch, 0, limit)
+    if isinstance(section, Fault) or section.origin is not None:
+        return
+    if section.header.attributes & CODEC_MASK == _LZ4 and not batch[_LZ4_FLAGS] & _INDEPENDENT:
+        text = "its LZ4 blocks depend on one another, and Kafka unpacks only independent ones"
+        yield RecordIssue(FaultKind.COMPRESSION, 0, text)
+    yield from _long_records(section)
+
+
+def _long_records(section: Section) -> Iterator[RecordIssue]:
+    """Kafka's reader takes no record that is longer than its batch is on disk."""
+    buffer, on_disk = section.buffer, section.batch_size_bytes
+    for frame in read_frames(buffer, section.start, section.end, section.header.record_count):
+        if isinstance(frame, FrameFault):
+            continue
+        size, _ = varint(buffer, frame.position, frame.end, "record length")
+        if size > on_disk:
+            text = f"record {frame.index} has {size:,} bytes, its batch on disk {on_disk:,}, and Kafka reads no record that is longer than its batch"
+            yield RecordIssue(FaultKind.COMPRESSION, frame.index, text)
+
+
+_LZ4, _LZ4_FLAGS, _INDEPENDENT = CODECS.index("lz4"), HEADER_SIZE + 4, 0x20
+"""The codec, where its frame's flags are in a batch, and the flag of blocks that need no other."""
+
+
+def _issues_of(found: Record | Fault) -> Iterator[RecordIssue]:
+    return _fault_issues(found) if isinstance(found, Fault) else _rule_issues(found)
+
+
 def _fault_issues(fault: Fault) -> Iterator[RecordIssue]:
     index = fault.record_index or 0
     yield RecordIssue(fault.kind, index, fault.detail, fault.position, fault.size_bytes)
@@ -125,6 +180,9 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     """What Kafka's reader refuses or ignores in a record that can be decoded all the same."""
     for text in newer_parts(record):
         yield RecordIssue(UNKNOWN, record.index, text)
+    if record.is_control and record.type in CONTROL_MARKERS.values():
+        text = f"its type is {record.type}, a producer's marker, and Kafka's reader of this log knows none"
+        yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
     if record.header_count:
         text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)

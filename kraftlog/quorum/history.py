@@ -15,7 +15,7 @@ import numpy as np
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
-from kraftlog.log.fault import Fault
+from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import control_specs, metadata_specs
@@ -113,7 +113,11 @@ class FileRecords:
                 return
             for one in self._decoded(window):
                 gathered.add(one, None)
-                gathered.faults += (_faulty(path, window, fault) for fault in one.faults)
+                gathered.faults += (
+                    _faulty(path, window, fault)
+                    for fault in one.faults
+                    if fault.kind != FaultKind.BATCH_TRAILING  # all its records have been read
+                )
                 yield first + int(one.indexes[-1]) + 1
             first += count
             yield first

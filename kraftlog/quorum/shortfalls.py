@@ -12,6 +12,7 @@ from kraftlog.plain import natural
 from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
+from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -34,8 +35,13 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
         return None
     if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
         return None
-    ends = {one.label: one.epoch_end(epoch) for one in quorum.peers if one is not log}
-    beyond = {label: to for label, (of, to) in ends.items() if of == epoch and to > end}
+    others = [one for one in quorum.peers if one is not log]
+    ends = {one.label: offset_for_leader_epoch(vector_of(one), epoch) for one in others}
+    beyond = {
+        label: one.end_offset
+        for label, one in ends.items()
+        if one is not None and one.epoch == epoch and one.end_offset > end
+    }
     if not beyond or copied_before(quorum, log, end):
         return None
     return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))

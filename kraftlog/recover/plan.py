@@ -18,6 +18,7 @@ from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.tables import TABLES
+from kraftlog.state.write import losses, lost_words
 
 TOLD = 40
 """So many lost objects are named of each copy; `plan.json` has all of them."""
@@ -127,6 +128,9 @@ def notes(found: Recovered) -> Iterator[str]:
         yield (
             f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 21 (3.9) or later. Start these nodes with controller.quorum.voters instead."
         )
+    unwritten = [one for one in losses(found.image.state) if one.table not in _UNTOLD]
+    if unwritten:
+        yield f"The checkpoints lack a part of the state: {lost_words(unwritten)}."
 
 
 def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:

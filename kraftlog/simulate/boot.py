@@ -27,7 +27,7 @@ class SnapshotFile:
 
 
 class BadRecord(NamedTuple):
-    """A record of a valid batch that cannot be decoded."""
+    """What is wrong with the records of a valid batch, and where."""
 
     offset: int
     text: str
@@ -39,7 +39,7 @@ class Disk:
 
     `vector` is the log up to the first batch that is no valid one, where recovery cuts it: `cut`
     says what it meets there, None for a sound log. `problems` are reasons to refuse to start;
-    `bad_records` are one where they are replayed.
+    `bad_records` are one where they are replayed, and `newer_records` where an older Kafka does.
     """
 
     start_offset: int
@@ -49,6 +49,7 @@ class Disk:
     problems: tuple[str, ...] = ()
     bad_records: tuple[BadRecord, ...] = ()
     notes: tuple[str, ...] = ()
+    newer_records: tuple[BadRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,23 @@ def boot(disk: Disk) -> Boot:
     if latest is not None and latest.unreadable:
         refusals.append(f"{_name(latest.id)} cannot be loaded: {latest.unreadable}")
     replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)
-    for one in disk.bad_records:
-        if replay_from <= one.offset < extent.end_offset:
-            refusals.append(f"the record at offset {one.offset} cannot be decoded: {one.text}")
-            break
+    for one in _first(disk.bad_records, replay_from, extent):
+        refusals.append(f"Kafka cannot read on at offset {one.offset}: {one.text}")
     discarded = None if disk.cut is None else disk.vector.end_offset
     if extent is not found and not found.is_empty:
         discarded = disk.start_offset
-    reason = "; ".join(refusals) or "; ".join(_words(disk, found, latest)) or None
+    words = _words(disk, found, latest)
+    for one in _first(disk.newer_records, replay_from, extent):
+        words.append(
+            f"a newer Kafka wrote the record at offset {one.offset}, and an older one may refuse it: {one.text}"
+        )
+    reason = "; ".join(refusals) or "; ".join(words) or None
     return Boot(not refusals, reason, extent, latest.id if latest else None, replay_from, discarded)
+
+
+def _first(records: tuple[BadRecord, ...], start: int, extent: Extent) -> list[BadRecord]:
+    """The first of some records that is replayed, if any is."""
+    return [one for one in records if start <= one.offset < extent.end_offset][:1]
 
 
 def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:

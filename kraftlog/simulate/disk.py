@@ -15,8 +15,16 @@ from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import offsets_are
+from kraftlog.quorum.content import REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector
-from kraftlog.quorum.evidence import Content, FileProblem, ReplicaEvidence, SegmentEvidence
+from kraftlog.quorum.evidence import (
+    BatchColumns,
+    Content,
+    FileProblem,
+    Longs,
+    ReplicaEvidence,
+    SegmentEvidence,
+)
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -41,8 +49,9 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         tuple(_snapshot_file(each) for each in shipped),
         None if cut is None else cut[1],
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
-        tuple(_bad_records(one, log.contents)),
+        tuple(_bad_records(one.log, log.contents)),
         tuple(_notes(log, end)),
+        tuple(_issues(one.log, log.contents, frozenset({UNKNOWN}))),
     )
 
 
@@ -54,12 +63,16 @@ def replayed_records(log: LogView, from_offset: int, end_offset: int) -> int:
 
 
 def _vector(log: LogView, start: int, end_row: int) -> EpochVector:
-    """The epochs of the batches before a row of the log's columns."""
+    """The epochs of the batches before a row of the log's columns. Recovery takes a batch without
+    a record too, which no other place counts on.
+    """
     kept = int(np.searchsorted(log.rows, end_row))
     if not kept:
         return EpochVector((), start)
     entries = tuple((e.epoch, e.start_offset) for e in log.epoch_starts if e.row < end_row)
-    return EpochVector(entries, int(log.last[kept - 1]) + 1)
+    bare = _without_records(log.evidence.log)
+    lasts = log.evidence.log.last_offsets[bare[bare < end_row]]
+    return EpochVector(entries, max([int(log.last[kept - 1]), *lasts.tolist()]) + 1)
 
 
 def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
@@ -102,8 +115,8 @@ def _why_unloadable(one: SnapshotView) -> str | None:
             return fault.detail
     if len(batches) and not one.starts_with_header:
         return "its first record is not a snapshot header"
-    undecodable = one.is_damaged and not one.evidence.faults
-    return "a record in it cannot be decoded" if undecodable else None
+    bad = next(_bad_records(batches, one.contents), None)
+    return f"Kafka cannot read on in it: {bad.text}" if bad else None
 
 
 def _problems(one: ReplicaEvidence) -> Iterator[str]:
@@ -172,12 +185,24 @@ def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
     return [segment for segment in one.segments if segment.problem]
 
 
-def _bad_records(one: ReplicaEvidence, contents: tuple[Content, ...]) -> Iterator[BadRecord]:
-    """Kafka decodes every record that it replays; the limit of what we unpack is only ours."""
-    for row in np.flatnonzero((one.log.content >= 0) & one.log.crc_valid).tolist():
-        for issue in contents[int(one.log.content[row])].issues:
-            if issue.byte_in_batch is not None and issue.kind != FaultKind.DECOMPRESSION_LIMIT:
-                offset = int(one.log.base_offsets[row]) + issue.record_index
+def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:
+    """Kafka decodes every record that it replays, and takes no batch without one."""
+    for row in _without_records(batches).tolist():
+        yield BadRecord(int(batches.base_offsets[row]), "the batch there holds no record")
+    yield from _issues(batches, contents, REFUSED)
+
+
+def _without_records(batches: BatchColumns) -> Longs:
+    return np.flatnonzero(batches.crc_valid & (batches.record_counts < 1))
+
+
+def _issues(
+    batches: BatchColumns, contents: tuple[Content, ...], kinds: frozenset[str]
+) -> Iterator[BadRecord]:
+    for row in np.flatnonzero((batches.content >= 0) & batches.crc_valid).tolist():
+        for issue in contents[int(batches.content[row])].issues:
+            if issue.kind in kinds:
+                offset = int(batches.base_offsets[row]) + issue.record_index
                 yield BadRecord(offset, issue.text)
 
 

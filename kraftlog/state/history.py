@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.decode.rows import cell
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
@@ -51,11 +52,6 @@ class Shown:
     """How a state table is shown: the fields that are the columns of its history."""
 
     table: StateTable
-
-    @property
-    def history(self) -> str:
-        """The name of the history table."""
-        return self.table.name
 
     @cached_property
     def fields(self) -> tuple[FieldSpec, ...]:
@@ -115,23 +111,23 @@ _FROM_FEATURE: dict[str, tuple[str, Callable[[Data], Data]]] = {
 }
 
 SHOWN = {table.name: Shown(table) for table in TABLES if table.name not in _AS_FEATURE}
-"""State tables by name, each with the history table that shows it."""
+"""State tables by name, which is that of the history table too."""
 
 
 @cache
 def history_tables() -> dict[str, Relation]:
     """The history tables, by name."""
-    return {shown.history: _relation(shown) for shown in SHOWN.values()}
+    return {name: _relation(name, shown) for name, shown in SHOWN.items()}
 
 
-def _relation(shown: Shown) -> Relation:
+def _relation(name: str, shown: Shown) -> Relation:
     spec = spec_of(shown.table.record)
     assert spec is not None
     fields = [
-        column(name, arrow_type(one), f"{one.json} of {spec.name}") for one, name in shown.columns
+        column(held, arrow_type(one), f"{one.json} of {spec.name}") for one, held in shown.columns
     ]
-    grain = f"one row per version of {shown.history.replace('_', ' ')}, by the records that made it"
-    return Relation(shown.history, grain, pa.schema([*VALIDITY, *fields]))
+    grain = f"one row per version of {name.replace('_', ' ')}, by the records that made it"
+    return Relation(name, grain, pa.schema([*VALIDITY, *fields]))
 
 
 class _Open(NamedTuple):
@@ -220,7 +216,7 @@ class History:
             table, key = one.change.table, one.change.key
             ended, place = self._open.pop((table, key), None), self._places.pop((table, key), None)
             if place is not None:
-                ended = self._held[_shown(table).history].version(place)
+                ended = self._held[_shown(table)].version(place)
             if ended is not None:
                 self._finish(table, ended, one.since_offset, one.since_timestamp)
             self._begin(one)
@@ -259,7 +255,7 @@ class History:
         until now.
         """
         for (table, _), place in self._places.items():
-            name = _shown(table).history
+            name = _shown(table)
             if offset is None:
                 self._still[name].append(place)
             else:
@@ -293,7 +289,7 @@ class History:
     def _finish(self, table: str, row: _Open, offset: int | None, timestamp: int | None) -> None:
         if offset is not None and offset <= row.since_offset:
             return  # inside one transaction: nobody ever saw this version
-        self._ended[_shown(table).history].append(_Ended(row, offset, timestamp))
+        self._ended[_shown(table)].append(_Ended(row, offset, timestamp))
 
 
 def _as_rows(name: str, ended: Sequence[_Ended]) -> pa.Table:
@@ -313,9 +309,9 @@ def _as_rows(name: str, ended: Sequence[_Ended]) -> pa.Table:
     return pa.Table.from_pydict(columns, schema=history_tables()[name].schema)
 
 
-def _shown(table: str) -> Shown:
-    """How objects of a state table are shown."""
-    return SHOWN["features" if table in _AS_FEATURE else table]
+def _shown(table: str) -> str:
+    """The history table that shows the objects of a state table."""
+    return "features" if table in _AS_FEATURE else table
 
 
 def microseconds(milliseconds: int | None) -> int | None:
@@ -335,20 +331,11 @@ def milliseconds(times: Any) -> Any:
 def _cells(field: FieldSpec, values: Iterable[Data]) -> list[Any]:
     """One field of many values."""
     held = [one[field.json] for one in values]
-    return [_cell(field, one) for one in held] if field.fields else held
-
-
-def _cell(field: FieldSpec, value: Any) -> Any:
-    """A value with column names inside structs."""
-    if value is None or not field.fields:
-        return value
-    if field.element is None:
-        return {one.name: _cell(one, value[one.json]) for one in field.fields}
-    return [{one.name: _cell(one, item[one.json]) for one in field.fields} for item in value]
+    return [cell(field, one) for one in held] if field.fields else held
 
 
 def _held(field: FieldSpec, value: Any) -> Any:
-    """The same with Kafka's own names again."""
+    """What `cell` gives, with Kafka's own names again."""
     if value is None or not field.fields:
         return value
     if field.element is None:

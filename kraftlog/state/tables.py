@@ -228,7 +228,11 @@ PARTITIONS = StateTable(
     renames={"replicas": "partition_replicas"},
     writer=Writer(
         ((MV_3_7_IV2, 1), (MV_4_0_IV1, 2)),
-        limits=(("directories", MV_3_7_IV2, _some_directory),),
+        limits=(
+            ("directories", MV_3_7_IV2, _some_directory),
+            ("eligibleLeaderReplicas", MV_4_0_IV1, bool),
+            ("lastKnownElr", MV_4_0_IV1, bool),
+        ),
     ),
 )
 

@@ -1,17 +1,18 @@
 """State → the records that Kafka's image writer would write, in canonical form.
 
 In: a state. Out: one record per row, at the version that the metadata.version calls for, with
-exactly that version's fields; and what the version cannot carry. Source: Kafka's `*Image.write` and
+exactly that version's fields; and what the version cannot carry, which is left out. Source: Kafka's `*Image.write` and
 `*Registration.toRecord` (4.3.1). A state without a metadata.version is written at the newest one,
 and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1 itself would refuse to
 do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kraftlog.message.catalogue import spec_of
+from kraftlog.plain import counted
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.shapes import (
     LAST_METADATA_VERSION,
@@ -64,9 +65,6 @@ def image_record(table: str, value: Data, versions: WriteLevels) -> ImageRecord 
     version = writer.version(level)
     if table == "partitions":
         value = _partition(value, versions)
-        if version < 2 and (value["eligibleLeaderReplicas"] or value["lastKnownElr"]):
-            # Kafka cannot serialise it: ELRs are on while the version has no place for them.
-            return None
     return ImageRecord(declared.record, version, _fields(declared.record, version, value))
 
 
@@ -127,9 +125,15 @@ class Loss(NamedTuple):
     what: str
 
 
+def lost_words(lost: Sequence[Loss]) -> str:
+    """Losses in words; there must be some."""
+    count = counted(len(lost), "value")
+    return f"{count} cannot be written at this metadata.version, the first: {lost[0].what}"
+
+
 def losses(state: State) -> Iterator[Loss]:
     """What is lost when the state is written at its metadata.version; with Kafka's default options
-    writing then throws, but for ELRs.
+    writing then throws, but for ELRs while they are off.
     """
     versions = WriteLevels.of(state)
     level = versions.metadata_version

@@ -29,7 +29,7 @@ def held(lake: Lake, shown: Shown) -> list[Row]:
     """The objects of one history table, under Kafka's own field names."""
     wanted = (ds.field("lineage") == MAIN) & ds.field("is_current")
     columns = [name for _, name in shown.columns]
-    return shown.values(lake.dataset(shown.history).to_table(columns, wanted))
+    return shown.values(lake.dataset(shown.table.name).to_table(columns, wanted))
 
 
 def in_order(rows: Iterable[Row], fields: Collection[str]) -> list[str]:
@@ -56,7 +56,7 @@ def main(folder: str, root: str) -> int:
         is_same = in_order(ours, fields) == in_order(kafkas, fields)
         differs |= not is_same
         verdict = "the same" if is_same else "NOT the same"
-        print(f"{shown.history}: {len(ours):,} and {len(kafkas):,}, {verdict}", flush=True)
+        print(f"{shown.table.name}: {len(ours):,} and {len(kafkas):,}, {verdict}", flush=True)
     return int(differs)
 
 

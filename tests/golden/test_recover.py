@@ -17,8 +17,10 @@ from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
 from tests.images import built
-from tests.unit.audit_logs import quorum
+from tests.unit.audit_logs import Batch, feature, quorum
 from tests.unit.faults.ends import went_on_from_backups, went_on_without
+from tests.unit.faults.health import uuid, value
+from tests.unit.faults.table import LATER
 
 FIRST = "1@host1:9093:yD7wSNglQZe1f8nw8v9c1Q"
 SECOND = "7@[::1]:9094:DmhVAByDzAsoIMGOut7ABg"
@@ -141,6 +143,24 @@ def test_one_copys_snapshot_and_anothers_log(tmp_path: Path) -> None:
     plan = recover(tmp_path / "copies", tmp_path / "new")
     assert (plan["log_of"], plan["snapshot_of"], plan["end_offset"]) == ("1", "2", 12)
     assert plan["topics"] == ["a", "b", "c"]
+
+
+def test_what_the_checkpoints_cannot_hold_is_to_be_settled(tmp_path: Path) -> None:
+    """ELRs are on, and metadata.version 22 has no place for them: the partition is kept."""
+    shrunk = value(
+        "PARTITION_RECORD", 2, partitionId=0, topicId=uuid(1), replicas=[1, 2], isr=[1],
+        removingReplicas=[], addingReplicas=[], leader=1, leaderRecoveryState=0, leaderEpoch=1,
+        partitionEpoch=1, directories=[], eligibleLeaderReplicas=[2], lastKnownElr=None,
+    )  # fmt: skip
+    levels = (feature("metadata.version", 22), feature("eligible.leader.replicas.version", 1))
+    for node in quorum(tmp_path / "copies"):
+        node.append(Batch(12, 2, (*levels, shrunk), None, LATER))
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert plan["notes"] == [
+        "The checkpoints lack a part of the state: 1 value cannot be written at this metadata.version, the first: eligibleLeaderReplicas needs metadata.version 23."
+    ]
+    state = image_in(tmp_path / "new" / "7").state
+    assert state.rows("partitions")[uuid(1), 0]["isr"] == [1]
 
 
 @pytest.mark.parametrize(

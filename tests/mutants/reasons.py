@@ -33,7 +33,7 @@ EQUAL: dict[str, str] = {
     "fold.py _Fold._lengths: 1 -> 2": "of null only the sign is asked",
     "fold.py _Fold._numbers: -2 -> +2 #1": "puts and changes name a leader, and of nothing else is it "
     "asked",
-    "history.py _relation: Relation(shown.history, grain, pa.schema([*VALIDIT…a884797f -> Relation(N": (
+    "history.py _relation: Relation(name, grain, pa.schema([*VALIDITY, *fields])) -> Relation(N": (
         "a history table goes by the key under which it is held"
     ),
     "r…2f3ec846 -> _Place(snapshot.replica, snapshot.path, batches, r…0a504902": "None is as false as "

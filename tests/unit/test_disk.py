@@ -13,7 +13,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import SideFile
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.boot import Disk, SnapshotFile
+from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.extent import SnapshotId
 from tests.unit.audit_logs import (
@@ -21,6 +21,7 @@ from tests.unit.audit_logs import (
     NO_OP,
     Batch,
     Node,
+    frame,
     healthy_log,
     overwrite,
     quorum,
@@ -197,6 +198,57 @@ def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: 
     assert "1 byte left after TopicRecord" in found.bad_records[0].text
     assert found.notes == ("offset 3 is missing, and Kafka does not notice",)
     assert found.cut is None
+
+
+KEYED = frame(0, b"key", NO_OP)
+UNREAD = {
+    "the batch there holds no record": Batch(12, 2, (NO_OP,), None, LATER, payload=b"", count=0),
+    "it has a key of 3 bytes": Batch(12, 2, (NO_OP,), None, LATER, payload=KEYED),
+    "its timestamp delta is 5": Batch(
+        12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, 5)
+    ),
+    "it has 1 record header": Batch(
+        12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, headers=b"\x02\x02k\x02v")
+    ),
+    "its type is COMMIT, a producer's marker, and Kafka's reader of this log knows none": Batch(
+        12, 2, (bytes(6),), (b"\0\0\0\x01",), LATER
+    ),
+}
+"""What is told → the batch, at which Kafka 4.3.1's reader throws, in a log as in a snapshot."""
+READ = {
+    "bytes after the last record": Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP) + b"xx"),
+    "an offset delta that is no index": Batch(12, 2, (NO_OP,), None, LATER, payload=frame(5, None, NO_OP)),
+    "a batch of a producer's transaction": Batch(12, 2, (NO_OP,), None, LATER, 0x10),
+    "nothing": Batch(12, 2, (NO_OP,), None, LATER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_kafkas_reader_refuses(tmp_path: Path, text: str) -> None:
+    node = quorum(tmp_path)[0]
+    node.append(UNREAD[text])
+    assert disk(tmp_path).bad_records == (BadRecord(12, text),)
+    path = node.checkpoint(6, 1)
+    path.write_bytes(path.read_bytes() + UNREAD[text].raw())
+    assert loadable(tmp_path) == f"Kafka cannot read on in it: {text}"
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_kafkas_reader_reads(tmp_path: Path, name: str) -> None:
+    node = quorum(tmp_path)[0]
+    node.append(READ[name], Batch(13, 2, (NO_OP, NO_OP), None, LATER))
+    assert disk(tmp_path).bad_records == ()
+    path = node.checkpoint(6, 1)
+    path.write_bytes(path.read_bytes() + READ[name].raw())
+    assert loadable(tmp_path) is None
+
+
+def test_a_control_record_of_a_newer_kafka_is_its_own(tmp_path: Path) -> None:
+    """Kafka 4.3.1 throws at it, and the Kafka that wrote it does not."""
+    quorum(tmp_path)[0].append(Batch(12, 2, (bytes(6),), (b"\0\0\0\x09",), LATER))
+    found = disk(tmp_path)
+    assert found.bad_records == ()
+    assert found.newer_records == (BadRecord(12, "UNKNOWN_CONTROL_9 is unknown"),)
 
 
 def test_records_that_are_replayed(tmp_path: Path) -> None:

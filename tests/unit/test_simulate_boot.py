@@ -98,14 +98,26 @@ def test_a_cut_below_the_snapshot_drops_the_whole_log() -> None:
 @pytest.mark.parametrize(
     ("offset", "boots"), [(159, True), (160, False), (199, False), (200, True)]
 )
-def test_a_record_that_cannot_be_decoded_matters_where_it_is_replayed(
+def test_a_record_that_cannot_be_read_matters_where_it_is_replayed(
     offset: int, boots: bool
 ) -> None:
     bad = (BadRecord(offset, "name wants 16 bytes"), BadRecord(300, "never reached"))
     started = boot(Disk(100, LOG, (snapshot(160, 2),), bad_records=bad))
     assert started.boots == boots
-    text = f"the record at offset {offset} cannot be decoded: name wants 16 bytes"
+    text = f"Kafka cannot read on at offset {offset}: name wants 16 bytes"
     assert started.reason == (None if boots else text)
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_told"), [(159, False), (160, True), (199, True), (200, False)]
+)
+def test_a_record_of_a_newer_kafka_is_told_where_it_is_replayed(offset: int, is_told: bool) -> None:
+    """The Kafka that wrote it starts with it."""
+    newer = (BadRecord(offset, "UNKNOWN_77 is unknown"),)
+    started = boot(Disk(100, LOG, (snapshot(160, 2),), newer_records=newer))
+    assert started.boots
+    text = f"a newer Kafka wrote the record at offset {offset}, and an older one may refuse it: UNKNOWN_77 is unknown"
+    assert started.reason == (text if is_told else None)
 
 
 def test_every_reason_to_refuse_is_told() -> None:

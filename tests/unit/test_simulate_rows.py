@@ -219,7 +219,22 @@ def test_a_record_that_cannot_be_decoded_stops_a_node(tmp_path: Path) -> None:
     nodes[0].append(Batch(12, 2, (topic("d", 4)[:-3],), None, LATER))
     _, _, boots, _ = plans(tmp_path)
     assert not boots["1"]["boots"]
-    assert boots["1"]["reason"].startswith("the record at offset 12 cannot be decoded")
+    assert boots["1"]["reason"].startswith("Kafka cannot read on at offset 12: record 0: ")
+    assert boots["2"]["boots"]
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_batch_without_a_record_stops_a_node(tmp_path: Path, followed: bool) -> None:
+    """Also where it is the last one, of which nothing else says that the log reaches there."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER, payload=b"", count=0))
+    if followed:
+        nodes[0].append(Batch(13, 2, (NO_OP,), None, LATER))
+    _, _, boots, _ = plans(tmp_path)
+    assert not boots["1"]["boots"]
+    assert (
+        boots["1"]["reason"] == "Kafka cannot read on at offset 12: the batch there holds no record"
+    )
     assert boots["2"]["boots"]
 
 

@@ -285,6 +285,15 @@ def test_what_is_not_written_with_elr_off_and_what_kafka_cannot_write(log: Log) 
     ]
     log("FEATURE_LEVEL_RECORD", name="eligible.leader.replicas.version", featureLevel=1)
     assert list(losses(state)) == []
+    log("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=22)
+    assert list(losses(state)) == [
+        ("partitions", key, "eligibleLeaderReplicas needs metadata.version 23"),
+        ("partitions", key, "lastKnownElr needs metadata.version 23"),
+    ]
+    (written,) = [one for one in image_records(state) if one.type == "PARTITION_RECORD"]
+    assert (written.version, written.data["isr"]) == (1, held["isr"])
+    assert "eligibleLeaderReplicas" not in written.data
+    log("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=25)
     endpoints = [{"securityProtocol": 0}, {"securityProtocol": 3}, {"securityProtocol": 4}]
     broker = {"endPoints": endpoints, "logDirs": [], "cordonedLogDirs": []}
     state.set("brokers", (1,), broker)

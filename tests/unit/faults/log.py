@@ -1,6 +1,7 @@
 """Damages to the segments and side files of one replica's log."""
 
 import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,71 @@ LARGE = Batch(12, 2, (topic("x" * 600, 9),), None, LATER)
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.append(LARGE)
+
+
+def _compressed(codec: int, payload: bytes) -> Damage:
+    """One record in a compressed batch, in all logs."""
+    batch = Batch(12, 2, (NO_OP,), None, LATER, codec, payload)
+    return lambda nodes: [node.append(batch) for node in nodes]
+
+
+LONG, SHORT = frame(0, None, topic("x" * 600, 9)), frame(0, None, NO_OP)
+
+
+def _gzip(payload: bytes) -> bytes:
+    return zlib.compress(payload, wbits=31)
+
+
+def _lz4(flags: int, checksum: int) -> bytes:
+    """A frame of one block, which is stored as it is."""
+    block = struct.pack("<I", 1 << 31 | len(SHORT)) + SHORT
+    return b"\x04\x22\x4d\x18" + bytes([flags, 0x40, checksum]) + block + bytes(4)
+
+
+fault(
+    "batch_decompresses", "critical", "1", 12, END_POSITION, "record 0 has 629 bytes, its batch",
+    sound=_compressed(1, _gzip(SHORT)),
+)(_compressed(1, _gzip(LONG)))  # fmt: skip
+
+fault(
+    "batch_decompresses", "critical", "1", 12, END_POSITION, "its LZ4 blocks depend on one another",
+    sound=_compressed(3, _lz4(0x60, 0x82)),
+)(_compressed(3, _lz4(0x40, 0xC0)))  # fmt: skip
+
+fault(
+    "record_rules", "warning", "1", 12, END_POSITION, "compressed with gzip, and KRaft never",
+    sound=_compressed(0, SHORT),
+)(_compressed(1, _gzip(SHORT)))  # fmt: skip
+
+
+def _two_and(rest: bytes) -> Damage:
+    payload = frame(0, None, NO_OP) + frame(1, None, topic("d", 4)) + rest
+    batch = Batch(12, 2, (NO_OP, NO_OP), None, LATER, payload=payload)
+    return lambda nodes: [node.append(batch) for node in nodes]
+
+
+fault(
+    "record_decodes", "critical", "1", 13, END_POSITION, "does not end with its last record",
+    sound=_two_and(b""),
+)(_two_and(b"xx"))  # fmt: skip
+
+
+def _control(key_version: int, control_type: int, value: bytes) -> Damage:
+    key = struct.pack(">hh", key_version, control_type)
+    return lambda nodes: [node.append(Batch(12, 2, (value,), (key,), LATER)) for node in nodes]
+
+
+_KRAFT_VERSION = struct.pack(">hh", 0, 1) + b"\0"
+
+for _type, _marker in enumerate(("ABORT", "COMMIT")):
+    fault(
+        "record_decodes", "critical", "1", 12, END_POSITION, f"its type is {_marker}, a producer"
+    )(_control(0, _type, bytes(6)))
+
+fault(
+    "record_decodes", "critical", "1", 12, END_POSITION, "control key version -1 is negative",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_control(-1, 5, _KRAFT_VERSION))  # fmt: skip
 
 
 @fault("record_rules", "warning", offset=12, says="1 record header")
