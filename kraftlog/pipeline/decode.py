@@ -8,10 +8,9 @@ decoded. Driver side.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from blake3 import blake3
@@ -25,6 +24,7 @@ from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.content_places import choose, read_columns
 from kraftlog.pipeline.contents import decode_bin
+from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
 from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.scan import scan_bin
@@ -43,21 +43,6 @@ _TOLD = 10
 """So many changed files are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskChanges:
-    """What differs between the disks and what the lake knows of them."""
-
-    read: frozenset[str]
-    """Paths that are new, or have another size or time than when they were read."""
-    gone: frozenset[str]
-    """Paths that the lake knows and the disks no longer hold."""
-    known_sizes: Mapping[str, int]
-    """How large the lake knows files to be, by path."""
-
-    def __bool__(self) -> bool:
-        return bool(self.read or self.gone)
-
-
 def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     """Bring the lake up to the disks; whether that made a new run. Where there is something to read,
     `meanwhile` is called before: it begins what a new run will need.
@@ -70,7 +55,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
-    changes = _changes(lake, files)
+    changes = disk_changes(lake, replicas)
     again = _unchanged(replicas, changes) if run.options.verify else frozenset()
     if not changes and not again:
         return False
@@ -106,20 +91,6 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     spec = decoded_tables()["runs"]
     lake.write(spec, pa.Table.from_pylist([row], schema=spec.schema), number)
     return True
-
-
-def _changes(lake: Lake, files: pa.Table) -> DiskChanges:
-    identity = ["path", "size_bytes", "modified_ns"]
-    now = {tuple(row.values()) for row in files.select(identity).to_pylist()}
-    known: set[tuple[Any, ...]] = set()
-    if lake.exists("files"):
-        known = {tuple(row.values()) for row in lake.read("files", identity).to_pylist()}
-    paths = {one[0] for one in now}
-    return DiskChanges(
-        frozenset(one[0] for one in now - known),
-        frozenset(one[0] for one in known if one[0] not in paths),
-        {path: size or 0 for path, size, _ in known},
-    )
 
 
 def _unchanged(replicas: list[Replica], changes: DiskChanges) -> frozenset[str]:

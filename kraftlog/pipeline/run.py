@@ -22,6 +22,7 @@ from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 from kraftlog.log.stores import why
+from kraftlog.pipeline.disk_changes import disk_changes
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.quorum.history import FileRecords
@@ -86,7 +87,14 @@ class Run:
 
     @cached_property
     def quorum(self) -> Quorum:
-        """What the copies hold, from the tables that the decode step wrote."""
+        """What the copies hold, from the tables that the decode step wrote; side files and snapshots
+        are read where they lie.
+
+        Raises LakeError where the disks hold other files than the newest run has read."""
+        if disk_changes(self.lake, self.replicas):
+            raise LakeError(
+                f"{self.lake.root}: the input has changed since run {self.number} read it; run again over the input"
+            )
         return quorum_of(self.lake, self.replicas, self.limits, self.redactor, self.options)
 
     @cached_property

@@ -1,4 +1,6 @@
-"""What a run leaves in a lake whose input has grown, was cut, or that a killed run has begun."""
+"""What a run leaves in a lake whose input has grown, was cut or has changed between two steps, or that
+a killed run has begun.
+"""
 
 import shutil
 from pathlib import Path
@@ -8,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kraftlog.config import Options, load_options
+from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
@@ -199,3 +202,16 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
     ids = [(row["batch_id"], row["record_index"]) for row in lab.rows("records")]
     assert len(ids) == len(set(ids))
     assert {row["replica"] for row in lab.rows("replicas")} == {"1", "2", "3", "11", "12"}
+
+
+def test_no_step_judges_disks_by_what_older_ones_held(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    STEPS["decode"](InProcess, lab.options)
+    lab.log("2").touch()
+    for step in ("materialize", "audit", "metrics"):
+        with pytest.raises(LakeError, match="has changed since run 1 read it; run again over the"):
+            STEPS[step](InProcess, load_options({"lake": lab.lake.root}))
+    lab.bring_up()
+    assert STEPS["audit"](InProcess, lab.options) == 0
+    lab.log("2").touch()
+    assert STEPS["audit"](InProcess, lab.options) == 0, "nothing is left to judge"
