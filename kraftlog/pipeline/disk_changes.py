@@ -11,7 +11,7 @@ from typing import Any
 from kraftlog.log.directory import Replica
 from kraftlog.tables.lake import Lake
 
-_IDENTITY = ["path", "size_bytes", "modified_ns"]
+_IDENTITY = ["path", "size_bytes", "modified_ns", "replica"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class DiskChanges:
     """What differs between the disks and what the lake knows of them."""
 
     read: frozenset[str]
-    """Paths that are new, or have another size or time than when they were read."""
+    """Paths that are new, or have another size, time or label than when they were read."""
     gone: frozenset[str]
     """Paths that the lake knows and the disks no longer hold."""
     known_sizes: Mapping[str, int]

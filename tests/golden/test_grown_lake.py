@@ -215,3 +215,15 @@ def test_no_step_judges_disks_by_what_older_ones_held(tmp_path: Path) -> None:
     assert STEPS["audit"](InProcess, lab.options) == 0
     lab.log("2").touch()
     assert STEPS["audit"](InProcess, lab.options) == 0, "nothing is left to judge"
+
+
+def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
+    """Which is another one as soon as two roots hold replicas of one name."""
+    roots, lake = [tmp_path / name for name in "ab"], Lake(str(tmp_path / "lake"))
+    for one in roots:
+        shutil.copytree(DATA / "isolated" / "replicas" / "1", one / "1")
+    for inputs in (roots[:1], roots):
+        options = load_options({"input": list(map(str, inputs)), "lake": lake.root})
+        STEPS["decode"](InProcess, options)
+    for table in ("files", "batches"):
+        assert {*lake.read(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
