@@ -26,7 +26,7 @@ from kraftlog.pipeline.content_places import choose, read_columns
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
 from kraftlog.pipeline.rot import changed_in_place
-from kraftlog.pipeline.run import Run
+from kraftlog.pipeline.run import Run, run_numbered
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import tell
@@ -55,7 +55,8 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
-    changes = disk_changes(lake, replicas)
+    before = run_numbered(lake, finished) if finished else None
+    changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
     again = _unchanged(replicas, changes) if run.options.verify else frozenset()
     if not changes and not again:
         return False

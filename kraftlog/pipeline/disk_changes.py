@@ -24,13 +24,15 @@ class DiskChanges:
     """Paths that the lake knows and the disks no longer hold."""
     known_sizes: Mapping[str, int]
     """How large the lake knows files to be, by path."""
+    is_other_count: bool
+    """Whether there are more or fewer replicas: one may hold no file."""
 
     def __bool__(self) -> bool:
-        return bool(self.read or self.gone)
+        return bool(self.read or self.gone or self.is_other_count)
 
 
-def disk_changes(lake: Lake, replicas: Sequence[Replica]) -> DiskChanges:
-    """The changes since the lake's newest run."""
+def disk_changes(lake: Lake, replicas: Sequence[Replica], known_count: int) -> DiskChanges:
+    """The changes since the lake's newest run, which found so many replicas."""
     now = {
         tuple(getattr(file, name) for name in _IDENTITY) for one in replicas for file in one.files
     }
@@ -42,4 +44,5 @@ def disk_changes(lake: Lake, replicas: Sequence[Replica]) -> DiskChanges:
         frozenset(path for path, *_ in now - known),
         frozenset(path for path, *_ in known if path not in paths),
         {path: size or 0 for path, size, *_ in known},
+        len(replicas) != known_count,
     )

@@ -91,7 +91,7 @@ class Run:
         are read where they lie.
 
         Raises LakeError where the disks hold other files than the newest run has read."""
-        if disk_changes(self.lake, self.replicas):
+        if disk_changes(self.lake, self.replicas, self.row["replica_count"]):
             raise LakeError(
                 f"{self.lake.root}: the input has changed since run {self.number} read it; run again over the input"
             )

@@ -227,3 +227,11 @@ def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
         STEPS["decode"](InProcess, options)
     for table in ("files", "batches"):
         assert {*lake.read(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
+
+
+def test_a_replica_without_files_is_told(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.bring_up()
+    (lab.root / "4" / "__cluster_metadata-0").mkdir(parents=True)
+    lab.bring_up()
+    assert "4" in {row["replica"] for row in lab.rows("replicas")}
