@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from blake3 import blake3
 
-from kraftlog import __version__
 from kraftlog.decode.tabular import fault_table
 from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, record_files
@@ -25,16 +25,18 @@ from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.content_places import choose, read_columns
 from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.rot import changed_in_place
-from kraftlog.pipeline.run import Run, run_numbered
+from kraftlog.pipeline.run import READING_LIMITS, Run, run_numbered
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.mend import forget_contents
 from kraftlog.tables.parquet import AddedFile, write_file
-from kraftlog.tables.spec import decoded_tables
+from kraftlog.tables.spec import CURRENT, GROWING, decoded_tables, state_tables
 
 Written = dict[str, list[AddedFile]]
 WALKED_BYTES = 2 << 30
@@ -47,8 +49,8 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     """Bring the lake up to the disks; whether that made a new run. Where there is something to read,
     `meanwhile` is called before: it begins what a new run will need.
 
-    A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
-    LakeError.
+    A run over unchanged input writes nothing, and does not even start Spark, unless it goes by
+    something else than the one before. Raises InputError and LakeError.
     """
     started = datetime.now(UTC)
     lake, replicas = run.lake, run.replicas
@@ -57,10 +59,15 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     files, side_faults = file_rows(replicas)
     before = run_numbered(lake, finished) if finished else None
     changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
+    other = {name for name, value in run.goes_by.items() if before and before[name] != value}
+    if not other.isdisjoint(READING_LIMITS):
+        changes = replace(changes, read=changes.read | {one.path for one in record_files(replicas)})
     again = _unchanged(replicas, changes) if run.options.verify else frozenset()
-    if not changes and not again:
+    if not changes and not again and not other:
         return False
     meanwhile()
+    if "decompress_limit_bytes" in other:
+        _forget_too_large(lake)
     number = finished + 1
     read = [file for file in record_files(replicas) if file.path in changes.read | again]
     made = _written(run, read, changes.known_sizes)
@@ -68,7 +75,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     _check_reach(lake, written, read)
     rotten = changed_in_place(lake, written["batches"], again)
     _tell_verified(again, rotten)
-    if not changes and not rotten:
+    if not changes and not rotten and not other:
         return False
     changes = replace(changes, read=changes.read | again)
     _add_side_faults(written, side_faults, changes, lake)
@@ -78,7 +85,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
         "number": number,
         "started": started,
         "finished": datetime.now(UTC),
-        "kraftlog_version": __version__,
+        **run.goes_by,
         "inputs": list(run.options.input),
         "replica_count": len(replicas),
         "file_count": sum(len(one.files) for one in replicas),
@@ -97,6 +104,21 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
 def _unchanged(replicas: list[Replica], changes: DiskChanges) -> frozenset[str]:
     """Files that hold record batches, and look as they did when they were read."""
     return frozenset(file.path for file in record_files(replicas)) - changes.read
+
+
+def _forget_too_large(lake: Lake) -> None:
+    """Let batches that unpacked to more than the limit be decoded again, and all that follows from
+    records be told anew.
+    """
+    faults = lake.read("record_faults", ["batch_id", "fault"])
+    is_meant = pc.equal(faults.column("fault"), str(FaultKind.DECOMPRESSION_LIMIT))
+    ids = pc.unique(faults.filter(is_meant).column("batch_id"))
+    if not len(ids):
+        return
+    for spec in (state_tables() | derived_tables()).values():
+        if spec.mode in (CURRENT, GROWING) and lake.exists(spec.name):
+            lake.empty(spec)
+    forget_contents(lake, ids)
 
 
 def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ looked up once, when the first of them asks. Runs on the driver.
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
+from kraftlog.log.batch import content_hash
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
@@ -25,6 +26,7 @@ from kraftlog.log.stores import why
 from kraftlog.pipeline.disk_changes import disk_changes
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.lake_records import LakeRecords
+from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 StartSpark = Callable[[], "Spark"]
+READING_LIMITS = ("batch_limit_bytes", "decompress_limit_bytes")
+"""Options that decide which record batches are read."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,20 @@ class Run:
     def limits(self) -> Limits:
         """How files are read."""
         return limits_of(self.options, self.redactor)
+
+    @cached_property
+    def goes_by(self) -> Row:
+        """What answers follow from besides the files, as columns of `runs`: where one of these is
+        another, unchanged input has a new run too.
+
+        Raises InputError where the describe that is named cannot be read."""
+        named = described_of(self.options, ())  # one beside a replica is among the files
+        told = None if named is None else repr(replace(named, path=None)).encode()
+        return {
+            "kraftlog_version": __version__,
+            **{name: getattr(self.options, name) for name in READING_LIMITS},
+            "describe_hash": None if told is None else content_hash(told),
+        }
 
     @cached_property
     def row(self) -> Row:
