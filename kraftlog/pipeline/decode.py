@@ -27,7 +27,7 @@ from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.rot import changed_in_place
-from kraftlog.pipeline.run import READING_LIMITS, Run, run_numbered
+from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import tell
@@ -57,7 +57,8 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
-    before = run_numbered(lake, finished) if finished else None
+    run.require_same_masks()
+    before = run.last
     changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
     other = {name for name, value in run.goes_by.items() if before and before[name] != value}
     if not other.isdisjoint(READING_LIMITS):
@@ -86,6 +87,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
         "started": started,
         "finished": datetime.now(UTC),
         **run.goes_by,
+        "masks": run.redactor.masks,
         "inputs": list(run.options.input),
         "replica_count": len(replicas),
         "file_count": sum(len(one.files) for one in replicas),

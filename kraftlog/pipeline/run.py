@@ -87,6 +87,12 @@ class Run:
         }
 
     @cached_property
+    def last(self) -> Row | None:
+        """The row of the run that was the newest when this one began; None for the first."""
+        number = self.lake.run_number("runs")
+        return run_numbered(self.lake, number) if number else None
+
+    @cached_property
     def row(self) -> Row:
         """The row of `runs`.
 
@@ -122,8 +128,20 @@ class Run:
 
     @property
     def records(self) -> LakeRecords:
-        """The decoded records that the lake holds."""
+        """The decoded records that the lake holds.
+
+        Raises LakeError where they are masked in another way than what is read now."""
+        self.require_same_masks()
         return LakeRecords(self.lake, FileRecords(self.redactor, self.limits))
+
+    def require_same_masks(self) -> None:
+        """Raise LakeError where the lake's secrets are masked in another way: they would not compare,
+        and some would be shown.
+        """
+        if self.last is not None and self.last["masks"] != self.redactor.masks:
+            raise LakeError(
+                f"{self.lake.root}: the secrets in this lake are masked in another way; use --reveal-secrets or --redaction-key as its runs before did, or name another lake"
+            )
 
     def lacks(self, *tables: str) -> bool:
         """Whether some table does not tell this run yet."""

@@ -286,3 +286,20 @@ def test_what_a_limit_kept_out_is_read_under_a_larger_one(
     assert all_contents(lakes[0].root) == all_contents(lakes[1].root)
     counts = [lake.read("record_totals").drop_columns(["run_id"]).to_pylist() for lake in lakes]
     assert sorted(map(repr, counts[0])) == sorted(map(repr, counts[1]))
+
+
+@pytest.mark.parametrize("other", [{"redaction_key": "mine"}, {"reveal_secrets": True}])
+def test_a_lake_keeps_its_masks(other: dict[str, Any], tmp_path: Path) -> None:
+    """Its records would not compare with snapshots that are masked in another way, and a later run
+    would tell the secrets that this one has shown.
+    """
+    lab = Lab(tmp_path)
+    first, second = replace(lab.options, **other), lab.options
+    for one, another in ((first, second), (second, first)):
+        STEPS["decode"](InProcess, one)
+        for step in ("decode", "materialize", "audit"):
+            with pytest.raises(LakeError, match="masked in another way"):
+                STEPS[step](InProcess, another)
+        assert run_pipeline(InProcess, one).exit_code == 0
+        assert STEPS["audit"](InProcess, another) == 0, "nothing is left to judge"
+        shutil.rmtree(lab.lake.root)
