@@ -39,7 +39,9 @@ _COMMITTED = (VOTER_SET, LOWER, UPPER)
 _RUN = ("quorum_describe", "fail_on", "strict")
 _SECRET = ("reveal_secrets", "redaction_key")
 _ABOVE = {
-    "table runs": ("input", "verify"),
+    "table runs": (
+        "input", "verify", "quorum_describe", "batch_limit_bytes", "decompress_limit_bytes",
+    ),
     "table replicas": ("quorum_describe", *_COMMITTED),
     "table settings": ("quorum_describe",),
     "table faults": ("verify", "batch_limit_bytes", "decompress_limit_bytes"),

@@ -28,6 +28,16 @@ class Redactor:
     key: bytes | None = dataclasses.field(repr=False)
     id_key: bytes | None = dataclasses.field(default=None, repr=False)
 
+    @property
+    def masks(self) -> str:
+        """A word for the key of the masks, or none. It is made under the key that names contents:
+        to others it tells nothing of either, not even whether a guess is right.
+        """
+        if self.key is None:
+            return "none"
+        assert self.id_key is not None
+        return blake3(self.key, key=self.id_key).hexdigest(8)
+
     def mask(self, value: str) -> str:
         """A stand-in that is equal for equal values under one key."""
         if self.key is None:

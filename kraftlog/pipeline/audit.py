@@ -16,7 +16,7 @@ from kraftlog.config import Options
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.judge import Judged
 from kraftlog.pipeline.judged import judged_rows
-from kraftlog.pipeline.run import Row, Run
+from kraftlog.pipeline.run import READING_LIMITS, Row, Run
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import THRESHOLDS
@@ -52,12 +52,12 @@ def audit(run: Run, told: Told | None = None) -> int:
         settings = list(setting_rows(quorum, run.options))
         _write(run, result, restart_rows(quorum, result.findings), settings, told)
     else:
-        _tell_other_limits(run)
+        _tell_otherwise(run)
     return recorded_exit_code(run.lake, run.run_id, run.options)
 
 
-def _tell_other_limits(run: Run) -> None:
-    """A run is audited once: say so where it went by other limits than those that are asked for."""
+def _tell_otherwise(run: Run) -> None:
+    """A run is audited once: say so where it went by something else than what is asked for."""
     rows = run.lake.rows_of_run(SETTINGS.name, run.run_id, ["setting", "value"])
     then = {row["setting"]: row["value"] for row in rows if row["setting"] in THRESHOLDS}
     other = [
@@ -69,6 +69,16 @@ def _tell_other_limits(run: Run) -> None:
         tell(
             f"this run was audited before, with {', '.join(other)}: what was found then is told. Limits of now count from the next new input on, or in an audit without --lake"
         )
+    asked = {name: value for name, value in run.goes_by.items() if value is not None}
+    if different := [name for name, value in asked.items() if run.row[name] != value]:
+        tell(
+            f"what was found is told by another {', '.join(_IN_WORDS[name] for name in different)} than that of now: run over the input, which audits it again"
+        )
+
+
+_IN_WORDS = {"kraftlog_version": "version of kraftlog", "describe_hash": "describe"} | {
+    name: name for name in READING_LIMITS
+}
 
 
 def _write(

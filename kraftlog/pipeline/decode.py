@@ -8,15 +8,14 @@ decoded. Driver side.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from blake3 import blake3
 
-from kraftlog import __version__
 from kraftlog.decode.tabular import fault_table
 from kraftlog.errors import InputError
 from kraftlog.log.directory import LogFile, Replica, record_files
@@ -25,16 +24,19 @@ from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.content_places import choose, read_columns
 from kraftlog.pipeline.contents import decode_bin
+from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
+from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.rot import changed_in_place
-from kraftlog.pipeline.run import Run
+from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.mend import forget_contents
 from kraftlog.tables.parquet import AddedFile, write_file
-from kraftlog.tables.spec import decoded_tables
+from kraftlog.tables.spec import CURRENT, GROWING, decoded_tables, state_tables
 
 Written = dict[str, list[AddedFile]]
 WALKED_BYTES = 2 << 30
@@ -43,38 +45,30 @@ _TOLD = 10
 """So many changed files are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskChanges:
-    """What differs between the disks and what the lake knows of them."""
-
-    read: frozenset[str]
-    """Paths that are new, or have another size or time than when they were read."""
-    gone: frozenset[str]
-    """Paths that the lake knows and the disks no longer hold."""
-    known_sizes: Mapping[str, int]
-    """How large the lake knows files to be, by path."""
-
-    def __bool__(self) -> bool:
-        return bool(self.read or self.gone)
-
-
 def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     """Bring the lake up to the disks; whether that made a new run. Where there is something to read,
     `meanwhile` is called before: it begins what a new run will need.
 
-    A run over unchanged input writes nothing, and does not even start Spark. Raises InputError and
-    LakeError.
+    A run over unchanged input writes nothing, and does not even start Spark, unless it goes by
+    something else than the one before. Raises InputError and LakeError.
     """
     started = datetime.now(UTC)
     lake, replicas = run.lake, run.replicas
     finished = lake.run_number("runs")
     lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
-    changes = _changes(lake, files)
+    run.require_same_masks()
+    before = run.last
+    changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
+    other = {name for name, value in run.goes_by.items() if before and before[name] != value}
+    if not other.isdisjoint(READING_LIMITS):
+        changes = replace(changes, read=changes.read | {one.path for one in record_files(replicas)})
     again = _unchanged(replicas, changes) if run.options.verify else frozenset()
-    if not changes and not again:
+    if not changes and not again and not other:
         return False
     meanwhile()
+    if "decompress_limit_bytes" in other:
+        _forget_too_large(lake)
     number = finished + 1
     read = [file for file in record_files(replicas) if file.path in changes.read | again]
     made = _written(run, read, changes.known_sizes)
@@ -82,7 +76,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     _check_reach(lake, written, read)
     rotten = changed_in_place(lake, written["batches"], again)
     _tell_verified(again, rotten)
-    if not changes and not rotten:
+    if not changes and not rotten and not other:
         return False
     changes = replace(changes, read=changes.read | again)
     _add_side_faults(written, side_faults, changes, lake)
@@ -92,7 +86,8 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
         "number": number,
         "started": started,
         "finished": datetime.now(UTC),
-        "kraftlog_version": __version__,
+        **run.goes_by,
+        "masks": run.redactor.masks,
         "inputs": list(run.options.input),
         "replica_count": len(replicas),
         "file_count": sum(len(one.files) for one in replicas),
@@ -108,23 +103,24 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     return True
 
 
-def _changes(lake: Lake, files: pa.Table) -> DiskChanges:
-    identity = ["path", "size_bytes", "modified_ns"]
-    now = {tuple(row.values()) for row in files.select(identity).to_pylist()}
-    known: set[tuple[Any, ...]] = set()
-    if lake.exists("files"):
-        known = {tuple(row.values()) for row in lake.read("files", identity).to_pylist()}
-    paths = {one[0] for one in now}
-    return DiskChanges(
-        frozenset(one[0] for one in now - known),
-        frozenset(one[0] for one in known if one[0] not in paths),
-        {path: size or 0 for path, size, _ in known},
-    )
-
-
 def _unchanged(replicas: list[Replica], changes: DiskChanges) -> frozenset[str]:
     """Files that hold record batches, and look as they did when they were read."""
     return frozenset(file.path for file in record_files(replicas)) - changes.read
+
+
+def _forget_too_large(lake: Lake) -> None:
+    """Let batches that unpacked to more than the limit be decoded again, and all that follows from
+    records be told anew.
+    """
+    faults = lake.read("record_faults", ["batch_id", "fault"])
+    is_meant = pc.equal(faults.column("fault"), str(FaultKind.DECOMPRESSION_LIMIT))
+    ids = pc.unique(faults.filter(is_meant).column("batch_id"))
+    if not len(ids):
+        return
+    for spec in (state_tables() | derived_tables()).values():
+        if spec.mode in (CURRENT, GROWING) and lake.exists(spec.name):
+            lake.empty(spec)
+    forget_contents(lake, ids)
 
 
 def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ looked up once, when the first of them asks. Runs on the driver.
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,15 @@ from kraftlog import __version__
 from kraftlog.config import Options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import LakeError, UsageError
+from kraftlog.log.batch import content_hash
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 from kraftlog.log.stores import why
+from kraftlog.pipeline.disk_changes import disk_changes
 from kraftlog.pipeline.evidence import quorum_of
 from kraftlog.pipeline.lake_records import LakeRecords
+from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 StartSpark = Callable[[], "Spark"]
+READING_LIMITS = ("batch_limit_bytes", "decompress_limit_bytes")
+"""Options that decide which record batches are read."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,26 @@ class Run:
         return limits_of(self.options, self.redactor)
 
     @cached_property
+    def goes_by(self) -> Row:
+        """What answers follow from besides the files, as columns of `runs`: where one of these is
+        another, unchanged input has a new run too.
+
+        Raises InputError where the describe that is named cannot be read."""
+        named = described_of(self.options, ())  # one beside a replica is among the files
+        told = None if named is None else repr(replace(named, path=None)).encode()
+        return {
+            "kraftlog_version": __version__,
+            **{name: getattr(self.options, name) for name in READING_LIMITS},
+            "describe_hash": None if told is None else content_hash(told),
+        }
+
+    @cached_property
+    def last(self) -> Row | None:
+        """The row of the run that was the newest when this one began; None for the first."""
+        number = self.lake.run_number("runs")
+        return run_numbered(self.lake, number) if number else None
+
+    @cached_property
     def row(self) -> Row:
         """The row of `runs`.
 
@@ -86,7 +111,14 @@ class Run:
 
     @cached_property
     def quorum(self) -> Quorum:
-        """What the copies hold, from the tables that the decode step wrote."""
+        """What the copies hold, from the tables that the decode step wrote; side files and snapshots
+        are read where they lie.
+
+        Raises LakeError where the disks hold other files than the newest run has read."""
+        if disk_changes(self.lake, self.replicas, self.row["replica_count"]):
+            raise LakeError(
+                f"{self.lake.root}: the input has changed since run {self.number} read it; run again over the input"
+            )
         return quorum_of(self.lake, self.replicas, self.limits, self.redactor, self.options)
 
     @cached_property
@@ -96,8 +128,20 @@ class Run:
 
     @property
     def records(self) -> LakeRecords:
-        """The decoded records that the lake holds."""
+        """The decoded records that the lake holds.
+
+        Raises LakeError where they are masked in another way than what is read now."""
+        self.require_same_masks()
         return LakeRecords(self.lake, FileRecords(self.redactor, self.limits))
+
+    def require_same_masks(self) -> None:
+        """Raise LakeError where the lake's secrets are masked in another way: they would not compare,
+        and some would be shown.
+        """
+        if self.last is not None and self.last["masks"] != self.redactor.masks:
+            raise LakeError(
+                f"{self.lake.root}: the secrets in this lake are masked in another way; use --reveal-secrets or --redaction-key as its runs before did, or name another lake"
+            )
 
     def lacks(self, *tables: str) -> bool:
         """Whether some table does not tell this run yet."""

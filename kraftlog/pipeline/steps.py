@@ -24,6 +24,13 @@ from kraftlog.tables.spec import decoded_tables, state_tables
 
 Step = Callable[[StartSpark, Options], int]
 
+_decode = step("decode")(decode)
+_materialize = step("materialize")(materialize)
+_audit = step("audit")(audit)
+_metrics = step("metrics")(metrics)
+_contracts = step("contracts")(contracts_step)
+_page = step("page")(write_lake_page)
+
 
 def decode_job(start_spark: StartSpark, options: Options) -> int:
     """Decode; findings are no business of this step."""
@@ -92,7 +99,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         tidied = beside.submit(_tidied, run, begun)
         _metrics(run, begun, lambda: contracts.begin(beside))
         broken = _contracts(run, contracts)
-        _page(run)
+        _page(run.lake)
         tidied.result()
         rotten = is_new and run.row["changed_in_place_count"] > 0
     rot = 1 if rotten and options.fail_on != "never" else 0
@@ -127,43 +134,9 @@ def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False
         yield Run(options, lake, start_spark)
 
 
-def _decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
-    with step("decode"):
-        return decode(run, meanwhile)
-
-
-def _materialize(run: Run) -> Told | None:
-    with step("materialize"):
-        return materialize(run)
-
-
-def _audit(run: Run, told: Told | None = None) -> int:
-    with step("audit"):
-        return audit(run, told)
-
-
-def _metrics(
-    run: Run,
-    begun: Future[SharedMeasures] | None = None,
-    on_the_way: Callable[[], object] = lambda: None,
-) -> None:
-    with step("metrics"):
-        metrics(run, begun, on_the_way)
-
-
-def _contracts(run: Run, contracts: Contracts | None = None) -> int:
-    with step("contracts"):
-        return contracts_step(run, contracts)
-
-
-def _page(run: Run) -> None:
-    with step("page"):
-        write_lake_page(run.lake)
-
-
 def _judged(run: Run, told: Told | None = None) -> int:
     code, broken = _audit(run, told), _contracts(run)
-    _page(run)
+    _page(run.lake)
     return code or broken
 
 

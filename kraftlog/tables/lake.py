@@ -214,7 +214,7 @@ class Lake:
     def ensure(self, spec: TableSpec) -> LakeTable:
         """The table, created empty with its comments where it is missing."""
         table = self.open(spec.name) if self.exists(spec.name) else self._created(spec)
-        if [one.name for one in table.schema().fields] != spec.schema.names:
+        if not pa.schema(table.schema()).equals(spec.schema):
             raise LakeError(
                 f"{self.path(spec.name)}: its columns are those of another version of kraftlog; name an empty folder with --lake, where a run builds everything anew from the input"
             )

@@ -77,12 +77,19 @@ def _forget_incomplete(lake: Lake) -> pa.Array:
         lake.ensure(decoded_tables()[name])
     ids = _incomplete(lake)
     if len(ids):
-        for name in CONTENTS:
-            gone = Without("batch_id", ids)
-            done = list(without(lake.path(name), lake.files(name), gone))
-            if done:
-                lake.replace(decoded_tables()[name], done, is_data=True)
+        forget_contents(lake, ids)
     return ids
+
+
+def forget_contents(lake: Lake, ids: pa.Array) -> None:
+    """Take some batches out of all tables of contents: the next run decodes what the disks hold of
+    them.
+    """
+    for name in CONTENTS:
+        gone = Without("batch_id", ids)
+        done = list(without(lake.path(name), lake.files(name), gone))
+        if done:
+            lake.replace(decoded_tables()[name], done, is_data=True)
 
 
 def _incomplete(lake: Lake) -> pa.Array:

@@ -22,10 +22,10 @@ from kraftlog.log.stores import refusal, why
 from kraftlog.tables.torn import cut_broken_end
 
 REGISTER = "_lake"
-LAYOUT = 3
+LAYOUT = 4
 """How a lake lies on its disk, and what its ids mean: 2 since files lie under `column=value`, 3
-since contents are named under the lake's key and the verdict's tables say what a restart loses;
-lakes of the first have no register.
+since contents are named under the lake's key and the verdict's tables say what a restart loses, 4
+since `runs` says what a run goes by; lakes of the first have no register.
 """
 
 _LOOKS, _PAUSE = 3, 0.2

@@ -61,6 +61,12 @@ RUNS = per_run(
     column("started", TIMESTAMP, "when the run began"),
     column("finished", TIMESTAMP, "when its records were committed"),
     column("kraftlog_version", TEXT, "version of kraftlog"),
+    column("batch_limit_bytes", LONG, "the largest record batch that it would read"),
+    column("decompress_limit_bytes", LONG, "what a record batch might unpack to"),
+    column("describe_hash", TEXT, "hash of what the named describe says; null: none was named"),
+    column(
+        "masks", TEXT, "which key masks secrets, told under the lake's own; none: they are shown"
+    ),
     column("inputs", pa.list_(TEXT), "the input roots"),
     column("replica_count", LONG, "replicas found"),
     column("file_count", LONG, "files found"),

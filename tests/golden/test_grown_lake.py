@@ -1,6 +1,9 @@
-"""What a run leaves in a lake whose input has grown, was cut, or that a killed run has begun."""
+"""What a run leaves in a lake whose input has grown, was cut or has changed between two steps, or that
+a killed run has begun.
+"""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +11,20 @@ import pyarrow.compute as pc
 import pytest
 
 from kraftlog.config import Options, load_options
+from kraftlog.errors import LakeError
+from kraftlog.pipeline import run
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.run import Run, newest_run
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import STEPS, run_pipeline
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import state_tables
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.lakes import contents as all_contents
+from tests.lakes import key_in
 from tests.unit.test_metrics_objects import lives_as_told
 
 Row = dict[str, Any]
@@ -199,3 +206,100 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
     ids = [(row["batch_id"], row["record_index"]) for row in lab.rows("records")]
     assert len(ids) == len(set(ids))
     assert {row["replica"] for row in lab.rows("replicas")} == {"1", "2", "3", "11", "12"}
+
+
+def test_no_step_judges_disks_by_what_older_ones_held(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    STEPS["decode"](InProcess, lab.options)
+    lab.log("2").touch()
+    for step in ("materialize", "audit", "metrics"):
+        with pytest.raises(LakeError, match="has changed since run 1 read it; run again over the"):
+            STEPS[step](InProcess, load_options({"lake": lab.lake.root}))
+    lab.bring_up()
+    assert STEPS["audit"](InProcess, lab.options) == 0
+    lab.log("2").touch()
+    assert STEPS["audit"](InProcess, lab.options) == 0, "nothing is left to judge"
+
+
+def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
+    """Which is another one as soon as two roots hold replicas of one name."""
+    roots, lake = [tmp_path / name for name in "ab"], Lake(str(tmp_path / "lake"))
+    for one in roots:
+        shutil.copytree(DATA / "isolated" / "replicas" / "1", one / "1")
+    for inputs in (roots[:1], roots):
+        options = load_options({"input": list(map(str, inputs)), "lake": lake.root})
+        STEPS["decode"](InProcess, options)
+    for table in ("files", "batches"):
+        assert {*lake.read(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
+
+
+def test_a_replica_without_files_is_told(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.bring_up()
+    (lab.root / "4" / "__cluster_metadata-0").mkdir(parents=True)
+    lab.bring_up()
+    assert "4" in {row["replica"] for row in lab.rows("replicas")}
+
+
+def test_another_version_audits_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path)
+    assert run_pipeline(InProcess, lab.options).is_new
+    monkeypatch.setattr(run, "__version__", "9.9.9")
+    assert run_pipeline(InProcess, lab.options).is_new
+    runs = {row["kraftlog_version"]: row["read_file_count"] for row in lab.rows("runs")}
+    assert (len(runs), runs["9.9.9"]) == (2, 0), "it is told again, and no file is read"
+    assert not run_pipeline(InProcess, lab.options).is_new
+
+
+def test_another_describe_audits_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab, described = Lab(tmp_path), tmp_path / "describe"
+    options = replace(lab.options, quorum_describe=str(described))
+    described.write_text("HighWatermark: 300\n")
+    assert run_pipeline(InProcess, options).exit_code == 0
+    described.write_text("HighWatermark: 400\n")
+    assert STEPS["audit"](InProcess, options) == 0
+    assert "is told by another describe than that of now" in capsys.readouterr().err
+    outcome = run_pipeline(InProcess, options)
+    assert (outcome.exit_code, outcome.is_new) == (1, True)
+    assert "voter_holds_committed_data" in {row["check"] for row in lab.rows("findings")}
+    assert not run_pipeline(InProcess, options).is_new
+
+
+@pytest.mark.parametrize(
+    ("case", "limit"),
+    [("isolated", "batch_limit_bytes"), ("synthetic-compress-gzip", "decompress_limit_bytes")],
+)
+def test_what_a_limit_kept_out_is_read_under_a_larger_one(
+    case: str, limit: str, tmp_path: Path
+) -> None:
+    lakes = [Lake(str(tmp_path / name)) for name in ("before", "fresh")]
+    for lake in lakes:
+        Path(lake.root).mkdir()
+        key_in(Path(lake.root))
+    wide = {"input": [str(DATA / case / "replicas")]}
+    run_pipeline(InProcess, load_options({**wide, "lake": lakes[0].root, limit: 1000}))
+    assert lakes[0].read("faults").num_rows + lakes[0].read("record_faults").num_rows
+    for lake in lakes:
+        assert run_pipeline(InProcess, load_options({**wide, "lake": lake.root})).is_new
+    verified = load_options({**wide, "lake": lakes[0].root, "verify": True})
+    assert not run_pipeline(InProcess, verified).is_new
+    assert all_contents(lakes[0].root) == all_contents(lakes[1].root)
+    counts = [lake.read("record_totals").drop_columns(["run_id"]).to_pylist() for lake in lakes]
+    assert sorted(map(repr, counts[0])) == sorted(map(repr, counts[1]))
+
+
+@pytest.mark.parametrize("other", [{"redaction_key": "mine"}, {"reveal_secrets": True}])
+def test_a_lake_keeps_its_masks(other: dict[str, Any], tmp_path: Path) -> None:
+    """Its records would not compare with snapshots that are masked in another way, and a later run
+    would tell the secrets that this one has shown.
+    """
+    lab = Lab(tmp_path)
+    first, second = replace(lab.options, **other), lab.options
+    for one, another in ((first, second), (second, first)):
+        STEPS["decode"](InProcess, one)
+        for step in ("decode", "materialize", "audit"):
+            with pytest.raises(LakeError, match="masked in another way"):
+                STEPS[step](InProcess, another)
+        assert run_pipeline(InProcess, one).exit_code == 0
+        assert STEPS["audit"](InProcess, another) == 0, "nothing is left to judge"
+        shutil.rmtree(lab.lake.root)

@@ -251,7 +251,8 @@ def test_a_run_that_was_audited_with_other_limits_says_so(
     small: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     judged_by = {"run_id": RUN, "setting": "lag_offsets", "value": "5", "source": "argument"}
-    publish(small, settings=[judged_by], verdicts=[], restart_plan=[], judged=[])
+    row = RUN_ROW | Run(load_options(), small, pytest.fail).goes_by
+    publish(small, runs=[row], settings=[judged_by], verdicts=[], restart_plan=[], judged=[])
     assert audit(Run(load_options({"lag_offsets": 5}), small, pytest.fail)) == 0
     assert capsys.readouterr().err == ""
     assert audit(Run(load_options(), small, pytest.fail)) == 0

@@ -252,8 +252,23 @@ def test_a_file_where_a_table_should_be_is_one_sentence(tmp_path: Path) -> None:
         Lake(str(tmp_path)).ensure(BATCHES)
 
 
-def test_a_table_of_other_columns_is_one_sentence(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
-    lake.ensure(replace(BATCHES, schema=pa.schema([("path", pa.string())])))
+def inside(*names: str) -> pa.Schema:
+    """One column, which holds others."""
+    return pa.schema([("held", pa.list_(pa.struct([(name, pa.int32()) for name in names])))])
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (pa.schema([("path", pa.string())]), BATCHES.schema),
+        (pa.schema([("epoch", pa.int32())]), pa.schema([("epoch", pa.int64())])),
+        (inside("epoch"), inside("epoch", "leader")),
+    ],
+)
+def test_a_table_of_other_columns_is_one_sentence(
+    before: pa.Schema, now: pa.Schema, tmp_path: Path
+) -> None:
+    lake, spec = Lake(str(tmp_path)), replace(BATCHES, schema=now)
+    lake.ensure(replace(spec, schema=before))
     with pytest.raises(LakeError, match="those of another version of kraftlog"):
-        lake.commit(BATCHES, [], 1)
+        lake.commit(spec, [], 1)

@@ -132,6 +132,19 @@ def test_nothing_stored_of_a_secret_can_be_made_without_the_key(tmp_path: Path) 
         assert not any(SECRET in text for text in here)
 
 
+def test_what_is_told_of_the_masks_tells_of_no_key(tmp_path: Path) -> None:
+    """Two lakes under one key of the user's share no word for it: a guess cannot be tested."""
+    keys = [lake_key(Lake(str(tmp_path / name))) for name in "ab"]
+    wanted: list[dict[str, object]] = [{}, {"redaction_key": "mine"}, {"redaction_key": "other"}]
+    told = [redactor_of(load_options(one), key).masks for one in wanted for key in keys]
+    assert len(set(told)) == len(told)
+    again = [redactor_of(load_options(one), key).masks for one in wanted for key in keys]
+    assert again == told
+    assert {redactor_of(load_options({"reveal_secrets": True}), key).masks for key in keys} == {
+        "none"
+    }
+
+
 def test_names_of_contents_stay_from_run_to_run(tmp_path: Path) -> None:
     """Whatever else is asked for: secrets in clear, or masks under a key of the user's own."""
     key = lake_key(Lake(str(tmp_path)))
