@@ -14,6 +14,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.triage import and_held_by, and_more, capped, holding, told_once
+from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum.content import RULES, UNKNOWN
@@ -253,6 +254,39 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {_RULE_ADVICE}{and_held_by(replicas)}{and_more(more)}",
             replicas=replicas,
             more=more,
+        )
+    yield from _compressed(quorum)
+
+
+def _compressed(quorum: Quorum) -> Iterator[BadRow]:
+    """The compressed batches of each log, by its columns; once for logs that hold the same."""
+    found: dict[tuple[str, int], list[tuple[LogView, int]]] = {}
+    for log in quorum.logs:
+        columns = log.evidence.log
+        packed = np.flatnonzero(columns.crc_valid & (columns.attributes & CODEC_MASK != 0))
+        if len(packed):
+            row = int(packed[0])
+            found.setdefault((columns.id_text(row), len(packed)), []).append((log, row))
+    for (batch_id, count), held in found.items():
+        log, row = held[0]
+        columns, replicas = log.evidence.log, [one.label for one, _ in held]
+        base, codec = int(columns.base_offsets[row]), codec_name(int(columns.attributes[row]))
+        which = f"The batch at offset {base} is"
+        if count > 1:
+            which = f"{count:,} batches from offset {base} on are"
+        yield BadRow(
+            log.label,
+            f"{which} compressed ({codec}), and KRaft never compresses: find out who wrote that.{and_held_by(replicas)}",
+            log.path(row),
+            int(columns.positions[row]),
+            base,
+            batch_leader_epoch=int(columns.epochs[row]),
+            evidence={
+                "batch_id": batch_id,
+                "detail": f"compressed with {codec}",
+                "replicas": replicas,
+                "batches": count,
+            },
         )
 
 

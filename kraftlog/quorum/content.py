@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from kraftlog.decode.records import Record, Section, read_records, section_of
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import (
     CODEC_MASK,
     CODECS,
@@ -24,13 +26,14 @@ from kraftlog.log.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    PREFIX_SIZE,
     TRANSACTIONAL,
     Headers,
-    codec_name,
 )
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.names import LAST_OFFSET
+from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import CONTROL_MARKERS
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
@@ -96,7 +99,7 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
 
 def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
     """Which batches have a header as no KRaft controller writes it."""
-    odd = headers["attributes"] & ~CONTROL != 0
+    odd = headers["attributes"] & ~(CODEC_MASK | CONTROL) != 0
     for name in _PRODUCER:
         odd |= headers[name] != -1
     odd |= headers["base_timestamp"] > headers["max_timestamp"]
@@ -111,8 +114,6 @@ def header_oddities(header: Any) -> Iterator[str]:
     if any(value != -1 for value in producer):
         yield "its batch names producer {}, of epoch {}, with sequence {}".format(*producer)
     attributes = int(header["attributes"])
-    if attributes & CODEC_MASK:
-        yield f"its batch is compressed with {codec_name(attributes)}, and KRaft never compresses"
     if attributes & TRANSACTIONAL:
         yield "its batch belongs to a transaction of a producer"
     if attributes & LOG_APPEND_TIME:
@@ -161,6 +162,31 @@ def _long_records(section: Section) -> Iterator[RecordIssue]:
             yield RecordIssue(FaultKind.COMPRESSION, frame.index, text)
 
 
+def may_be_refused(window: Window, decoded: Decoded) -> npt.NDArray[np.int64]:
+    """The compressed batches of a window that Kafka's reader may refuse for what is in them: those
+    with blocks of LZ4, and those with a record of about their own size or more.
+    """
+    batches = window.batches
+    codecs = batches.headers["attributes"] & CODEC_MASK
+    packed = batches.crc_valid & (codecs != 0)
+    if not packed.any():
+        return np.empty(0, np.int64)
+    sizes = dict(
+        zip(batches.batch_ids, (batches.headers["length"] + PREFIX_SIZE).tolist(), strict=True)
+    )
+    largest = dict.fromkeys(batches.batch_ids, 0)
+    for rows in (*decoded.control.values(), *decoded.records.values()):
+        held = pa.table(
+            {"id": rows["batch_id"].cast(pa.string()), "size": rows["value_size_bytes"]}
+        )
+        for one in held.group_by("id").aggregate([("size", "max")]).to_pylist():
+            largest[one["id"]] = max(largest[one["id"]], one["size_max"] or 0)
+    long = [largest[one] + _AROUND_A_VALUE > sizes[one] for one in batches.batch_ids]
+    return np.flatnonzero(packed & ((codecs == _LZ4) | np.array(long, np.bool_)))
+
+
+_AROUND_A_VALUE = 64
+"""More bytes than a record has beside its value."""
 _LZ4, _LZ4_FLAGS, _INDEPENDENT = CODECS.index("lz4"), HEADER_SIZE + 4, 0x20
 """The codec, where its frame's flags are in a batch, and the flag of blocks that need no other."""
 

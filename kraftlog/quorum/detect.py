@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.segment import Window
-from kraftlog.quorum.content import FEATURE, odd_headers
+from kraftlog.quorum.content import FEATURE, may_be_refused, odd_headers
 from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 
@@ -33,8 +33,9 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
         if name not in decoded.control and name not in TRANSACTION_TYPES:
             ids = ids.filter(_breaks_a_rule(rows, name))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
-    odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers)).tolist()
-    return frozenset(found | {batches.batch_ids[row] for row in odd})
+    odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
+    rows = (*odd.tolist(), *may_be_refused(window, decoded).tolist())
+    return frozenset(found | {batches.batch_ids[row] for row in rows})
 
 
 TYPE_COUNTS = pa.list_(

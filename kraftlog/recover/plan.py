@@ -140,8 +140,8 @@ def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
         known = directories.get(one.id, ())
         if known and one.directory_id not in known:
             yield (
-                f"Node {one.id} is a broker, too. If its metadata log lies in a directory with partitions, the directory keeps its id, as the partitions are assigned to it: "
-                f"give {' or '.join(known)} as the directory id of voter {one.id} in --voters."
+                f"Node {one.id} is a broker, too. If its metadata log lies in a directory with partitions, the directory keeps its id, as the partitions are assigned to it. "
+                f"Then give {' or '.join(known)} as the directory id of voter {one.id} in --voters."
             )
 
 

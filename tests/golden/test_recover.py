@@ -257,7 +257,7 @@ def test_a_node_of_both_roles_keeps_the_id_of_its_directory(tmp_path: Path) -> N
     assert note.startswith("Node 11 is a broker, too.")
     own = (DATA / "isolated" / "replicas" / "11" / "meta.properties").read_text()
     (known,) = [one[13:] for one in own.split() if one.startswith("directory.id=")]
-    assert f"give {known} as the directory id of voter 11" in note
+    assert f"Then give {known} as the directory id of voter 11" in note
     again = COMBINED.replace("RSmuYd6JQK2vTjcZ0Q9Xgw", known)
     assert (
         recover(DATA / "isolated" / "replicas", tmp_path / "own", "--voters", again)["notes"] == []

@@ -142,7 +142,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "record_rules": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
-        "more": int,
+        "more": int, "batches": int,
     },
     "record_type_known": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],

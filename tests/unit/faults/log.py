@@ -170,7 +170,7 @@ fault(
 )(_compressed(3, _lz4(0x40, 0xC0)))  # fmt: skip
 
 fault(
-    "record_rules", "warning", "1", 12, END_POSITION, "compressed with gzip, and KRaft never",
+    "record_rules", "warning", "1", 12, END_POSITION, "is compressed (gzip), and KRaft never",
     sound=_compressed(0, SHORT),
 )(_compressed(1, _gzip(SHORT)))  # fmt: skip
 
