@@ -8,7 +8,7 @@ voters that kept up with the leader, where a describe names them. Source: KIP-63
 Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -29,6 +29,7 @@ from kraftlog.simulate.rows import Plans
 
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
+BEHIND = "which has to catch up first"
 
 
 class Safety(StrEnum):
@@ -307,9 +308,35 @@ class _Judge:
             return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
         if meanwhile := self._meanwhile(log):
             return f"nothing is lost{meanwhile}"
-        if len(self.quorum.holders) - 1 < self.quorum.bounds.majority:
+        return self._without(log)
+
+    def _without(self, log: LogView) -> str:
+        """Whether the other voters' copies are a majority that can go on while a voter is down."""
+        own, majority = log.evidence.node_id, self.quorum.bounds.majority
+        others = {node: held for node, held in self.quorum.holders.items() if node != own}
+        if len(others) < majority:
             return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
-        return "nothing is lost; the other voters are a majority while the node is down"
+        weak = {node: self._weakness(held) for node, held in others.items()}
+        needed = [f"voter {node}, {why}" for node, why in weak.items() if why is not None]
+        if len(others) - len(needed) >= majority:
+            return "nothing is lost; the other voters are a majority while they run"
+        return f"nothing is lost; but while the node is down the others are a majority only with {' and '.join(needed)}"
+
+    def _weakness(self, held: Sequence[LogView]) -> str | None:
+        """Why a voter may be none of a majority now, by its copies; None where one is as it should
+        be.
+        """
+        told = [self._falls_short(log) for log in held]
+        return None if None in told else told[0]
+
+    def _falls_short(self, log: LogView) -> str | None:
+        quorum, end = self.quorum, log.end_offset or 0
+        if not self.plans.boots[log.label].boots:
+            return "which would not start"
+        if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
+            return "which has to cut its log first"
+        is_behind = end < quorum.bounds.lower and not copied_before(quorum, log, end)
+        return BEHIND if is_behind else None
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
@@ -358,7 +385,8 @@ class _Judge:
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
-        not; first of all voters those that did not keep up, which others may wait for.
+        not; first of all voters those that did not keep up, or lack what is committed: others wait
+        for them.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -366,6 +394,8 @@ class _Judge:
         leads = self.quorum.leaders.get(epoch) == one.node_id
         votes = self.quorum.role(log.evidence) == "voter"
         rank = 2 if leads else 1 if one.safety == Safety.LOSES else 0
-        if votes and self._keep_up is not None and one.node_id not in self._keep_up:
+        up = self._keep_up
+        is_behind = self._falls_short(log) == BEHIND if up is None else one.node_id not in up
+        if votes and is_behind:
             rank = -1
         return (0 if votes else 1, rank, one.node_id or 0)

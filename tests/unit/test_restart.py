@@ -368,13 +368,21 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
         node.append(Batch(12, 2, (NO_OP,), None, LATER))
     why = "nothing is lost: what is missing from offset 12 on comes from the leader"
     assert told(tmp_path, "3") == (Safety.SAFE, why, None)
-    meanwhile = "nothing is lost; the other voters are a majority while the node is down"
-    assert told(tmp_path, "1") == (Safety.SAFE, meanwhile, None)
+    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which has to catch up first"
+    assert told(tmp_path, "1") == (Safety.SAFE, waits, None)
+    assert rows_of(tmp_path)["3"]["order"] == 1
     shutil.rmtree(nodes[2].home)
     assert told(tmp_path, "1")[1] == (
         "nothing is lost, but the quorum stands still while the node is down: the other voters at "
         "hand are not a majority"
     )
+
+
+def test_a_voter_that_would_not_start_is_not_counted_on(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[2]
+    (node.folder / "quorum-state").write_text("{")
+    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which would not start"
+    assert told(tmp_path, "1") == (Safety.SAFE, waits, None)
 
 
 def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
@@ -389,7 +397,7 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
         "cluster-of-the-tests-0 (cluster_id_agrees)"
     )
     assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
-    meanwhile = "nothing is lost; the other voters are a majority while the node is down"
+    meanwhile = "nothing is lost; the other voters are a majority while they run"
     assert rows["3"] == {
         "replica": "3", "node_id": 3, "who": "controller 3", "role": "voter", "verdict": "safe",
         "reason": meanwhile, "lost_from": None, "lost": [], "needs": [], "order": 1,
@@ -435,7 +443,7 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
-    assert told(tmp_path, "1")[1].startswith("nothing is lost; the other voters are a majority")
+    assert told(tmp_path, "1")[1].endswith("only with voter 3, which has to catch up first")
 
 
 def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -> None:
