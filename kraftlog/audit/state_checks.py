@@ -101,7 +101,7 @@ def _unregistered(step: Incoming) -> Iterator[Said]:
     if step.state.get("brokers", (broker,)) is None:
         yield Said(
             f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
-            "This is harmless to Kafka, but no controller writes it: find out who did.",
+            "Brokers pass over it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
             {"broker_id": broker},
         )
 
