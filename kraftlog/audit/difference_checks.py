@@ -221,9 +221,9 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     is what a leader that was cut off leaves behind. The node cuts the tail by itself when it finds
     the newer leader. The finding says whether it is proven that none of it was committed.""",
     advice="""Read in the finding what is lost, and whether it is proven that none of it was
-    committed. If that is proven, do again what is still wanted, and start voters without a tail
-    first. If it is not, keep the folder. Before the node starts, bring the copies that the finding
-    names.""",
+    committed. If that is proven, do again what is still wanted, and let a voter with a tail cut it
+    and catch up before another voter goes down. If it is not, keep the folder. Before the node
+    starts, bring the copies that the finding names.""",
 )  # fmt: skip
 def tails(quorum: Quorum) -> Iterator[BadRow]:
     told: set[str] = set()

@@ -29,7 +29,6 @@ from kraftlog.simulate.rows import Plans
 
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
-BEHIND = "which has to catch up first"
 
 
 class Safety(StrEnum):
@@ -336,7 +335,7 @@ class _Judge:
         if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
             return "which has to cut its log first"
         is_behind = end < quorum.bounds.lower and not copied_before(quorum, log, end)
-        return BEHIND if is_behind else None
+        return "which has to catch up first" if is_behind else None
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
@@ -385,8 +384,8 @@ class _Judge:
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
-        not; first of all voters those that did not keep up, or lack what is committed: others wait
-        for them.
+        not; first of all voters those that did not keep up, lack what is committed, or have to cut
+        their log: without them the others are no majority while one more is down.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -395,7 +394,6 @@ class _Judge:
         votes = self.quorum.role(log.evidence) == "voter"
         rank = 2 if leads else 1 if one.safety == Safety.LOSES else 0
         up = self._keep_up
-        is_behind = self._falls_short(log) == BEHIND if up is None else one.node_id not in up
-        if votes and is_behind:
+        if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
         return (0 if votes else 1, rank, one.node_id or 0)

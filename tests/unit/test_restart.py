@@ -110,7 +110,8 @@ def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
         node.epochs([(1, 0), (2, 8), (3, 12)])
     found = answers(tmp_path)
     assert (found["3"].safety, found["3"].lost_from) == (Safety.LOSES, 12)
-    assert [one for one in found if found[one].order is not None] == ["2", "3", "1"]
+    # Until it has cut its log, the others are no majority while one more is down.
+    assert [one for one in found if found[one].order is not None] == ["3", "2", "1"]
 
 
 def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
@@ -424,7 +425,7 @@ def test_the_command_names_what_is_lost(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["plan", "restart", "--input", replicas, "--format", "json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     by_node = {row["node_id"]: row for row in rows}
-    assert [row["verdict"] for row in rows] == ["safe", "loses", "safe", "safe", "loses"]
+    assert [row["verdict"] for row in rows] == ["loses", "safe", "safe", "safe", "loses"]
     lost = {(one["table"], one["change"], str(one["key"])) for one in by_node[2]["lost"]}
     topics = [one["after"]["name"] for one in by_node[2]["lost"] if one["table"] == "topics"
               and one["change"] == "added"]  # fmt: skip
