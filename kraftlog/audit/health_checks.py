@@ -571,10 +571,11 @@ def _unsupported(found: Health) -> Iterator[tuple[str, list[str]]]:
     """Each finalized feature at a level that registered nodes do not support, and these; to Kafka
     (QuorumFeatures) a feature that a node does not name is one at level 0.
     """
+    every = _ranges(found)
     for feature, level in sorted(found.levels.items()):
         nodes = [
             f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})"
-            for (kind, node), known in _ranges(found).items()
+            for (kind, node), known in every.items()
             if known and level not in (levels := known.get(feature, range(0)))
         ]
         if nodes:

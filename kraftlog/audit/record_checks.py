@@ -255,36 +255,31 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             replicas=replicas,
             more=more,
         )
-    yield from _compressed(quorum)
+    yield from told_once(_compressed(quorum))
 
 
 def _compressed(quorum: Quorum) -> Iterator[BadRow]:
-    """The compressed batches of each log, by its columns; once for logs that hold the same."""
-    found: dict[tuple[str, int], list[tuple[LogView, int]]] = {}
+    """The compressed batches of each log, by its columns."""
     for log in quorum.logs:
         columns = log.evidence.log
         packed = np.flatnonzero(columns.crc_valid & (columns.attributes & CODEC_MASK != 0))
-        if len(packed):
-            row = int(packed[0])
-            found.setdefault((columns.id_text(row), len(packed)), []).append((log, row))
-    for (batch_id, count), held in found.items():
-        log, row = held[0]
-        columns, replicas = log.evidence.log, [one.label for one, _ in held]
+        if not len(packed):
+            continue
+        row, count = int(packed[0]), len(packed)
         base, codec = int(columns.base_offsets[row]), codec_name(int(columns.attributes[row]))
         which = f"The batch at offset {base} is"
         if count > 1:
             which = f"{count:,} batches from offset {base} on are"
         yield BadRow(
             log.label,
-            f"{which} compressed ({codec}), and KRaft never compresses: find out who wrote that.{and_held_by(replicas)}",
+            f"{which} compressed ({codec}), and KRaft never compresses: find out who wrote that.",
             log.path(row),
             int(columns.positions[row]),
             base,
             batch_leader_epoch=int(columns.epochs[row]),
             evidence={
-                "batch_id": batch_id,
+                "batch_id": columns.id_text(row),
                 "detail": f"compressed with {codec}",
-                "replicas": replicas,
                 "batches": count,
             },
         )

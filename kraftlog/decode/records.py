@@ -122,6 +122,13 @@ def read_records(
     if isinstance(section, Fault):
         yield section
         return
+    yield from records_in(section, redactor, wanted)
+
+
+def records_in(
+    section: Section, redactor: Redactor, wanted: frozenset[str] | None = None
+) -> Iterator[Record | Fault]:
+    """The same of what has been unpacked."""
     count, fault_count = section.header.record_count, 0
     for frame in read_frames(section.buffer, section.start, section.end, count):
         found = read_framed(section, frame, redactor, wanted)

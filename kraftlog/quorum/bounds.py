@@ -225,9 +225,8 @@ def interval(
     them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
     a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
     may have been committed after that moment; None where voters that are missing may have gone on
-    since. `earlier` has the voters before each change of them,
-    and its offset: while a change is not known to be committed, those may have gone on by
-    themselves.
+    since. `earlier` has the voters before each change of them, and its offset: while a change is
+    not known to be committed, those may have gone on by themselves.
     """
     lower, reason = 0, NOTHING_AT_HAND
     newest = max(snapshots, key=lambda name: snapshots[name], default=None)

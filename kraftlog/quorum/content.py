@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from kraftlog.decode.records import Record, Section, read_records, section_of
+from kraftlog.decode.records import Record, Section, records_in, section_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import (
     CODEC_MASK,
     CODECS,
@@ -26,14 +24,12 @@ from kraftlog.log.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    PREFIX_SIZE,
     TRANSACTIONAL,
     Headers,
 )
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.names import LAST_OFFSET
-from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import CONTROL_MARKERS
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
@@ -81,11 +77,12 @@ class BatchRecords(NamedTuple):
 
 def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) -> BatchRecords:
     """Decode a batch whose CRC is right, once for all replicas that hold it."""
-    found = list(read_records(batch, 0, redactor, limit))
+    section = section_of(batch, 0, limit)
+    found = [section] if isinstance(section, Fault) else list(records_in(section, redactor))
     records = tuple(one for one in found if isinstance(one, Record))
     issues: list[RecordIssue] = []
     counts: Counter[str] = Counter()
-    for issue in chain(_batch_issues(batch, limit), *map(_issues_of, found)):
+    for issue in chain(_batch_issues(batch, section), *map(_issues_of, found)):
         counts[issue.kind] += 1
         if counts[issue.kind] <= ISSUE_LIMIT:
             issues.append(issue)
@@ -135,16 +132,15 @@ def _control(record: Record) -> ControlRecord:
     return ControlRecord(record.type, record.index, record.data or {})
 
 
-def _batch_issues(batch: bytes, limit: int) -> Iterator[RecordIssue]:
+def _batch_issues(batch: bytes, section: Section | Fault) -> Iterator[RecordIssue]:
     """What is odd about a batch as a whole, and what Kafka's reader refuses in a compressed one that
     can be unpacked all the same.
     """
     for text in header_oddities(np.frombuffer(batch, HEADER, 1)[0]):
         yield RecordIssue(BATCH_HEADER, 0, text)
-    section = section_of(batch, 0, limit)
     if isinstance(section, Fault) or section.origin is not None:
         return
-    if section.header.attributes & CODEC_MASK == _LZ4 and not batch[_LZ4_FLAGS] & _INDEPENDENT:
+    if section.header.attributes & CODEC_MASK == LZ4 and not batch[_LZ4_FLAGS] & _INDEPENDENT:
         text = "its LZ4 blocks depend on one another, and Kafka unpacks only independent ones"
         yield RecordIssue(FaultKind.COMPRESSION, 0, text)
     yield from _long_records(section)
@@ -162,32 +158,7 @@ def _long_records(section: Section) -> Iterator[RecordIssue]:
             yield RecordIssue(FaultKind.COMPRESSION, frame.index, text)
 
 
-def may_be_refused(window: Window, decoded: Decoded) -> npt.NDArray[np.int64]:
-    """The compressed batches of a window that Kafka's reader may refuse for what is in them: those
-    with blocks of LZ4, and those with a record of about their own size or more.
-    """
-    batches = window.batches
-    codecs = batches.headers["attributes"] & CODEC_MASK
-    packed = batches.crc_valid & (codecs != 0)
-    if not packed.any():
-        return np.empty(0, np.int64)
-    sizes = dict(
-        zip(batches.batch_ids, (batches.headers["length"] + PREFIX_SIZE).tolist(), strict=True)
-    )
-    largest = dict.fromkeys(batches.batch_ids, 0)
-    for rows in (*decoded.control.values(), *decoded.records.values()):
-        held = pa.table(
-            {"id": rows["batch_id"].cast(pa.string()), "size": rows["value_size_bytes"]}
-        )
-        for one in held.group_by("id").aggregate([("size", "max")]).to_pylist():
-            largest[one["id"]] = max(largest[one["id"]], one["size_max"] or 0)
-    long = [largest[one] + _AROUND_A_VALUE > sizes[one] for one in batches.batch_ids]
-    return np.flatnonzero(packed & ((codecs == _LZ4) | np.array(long, np.bool_)))
-
-
-_AROUND_A_VALUE = 64
-"""More bytes than a record has beside its value."""
-_LZ4, _LZ4_FLAGS, _INDEPENDENT = CODECS.index("lz4"), HEADER_SIZE + 4, 0x20
+LZ4, _LZ4_FLAGS, _INDEPENDENT = CODECS.index("lz4"), HEADER_SIZE + 4, 0x20
 """The codec, where its frame's flags are in a batch, and the flag of blocks that need no other."""
 
 

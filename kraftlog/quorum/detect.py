@@ -8,12 +8,14 @@ type there are. What is remarkable is then decoded by the definition.
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import Decoded
+from kraftlog.log.batch import CODEC_MASK, PREFIX_SIZE
 from kraftlog.log.segment import Window
-from kraftlog.quorum.content import FEATURE, may_be_refused, odd_headers
+from kraftlog.quorum.content import FEATURE, LZ4, odd_headers
 from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 
@@ -34,8 +36,35 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
             ids = ids.filter(_breaks_a_rule(rows, name))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
-    rows = (*odd.tolist(), *may_be_refused(window, decoded).tolist())
+    rows = (*odd.tolist(), *_may_be_refused(window, decoded).tolist())
     return frozenset(found | {batches.batch_ids[row] for row in rows})
+
+
+def _may_be_refused(window: Window, decoded: Decoded) -> npt.NDArray[np.int64]:
+    """The compressed batches of a window that Kafka's reader may refuse for what is in them: those
+    with blocks of LZ4, and those with a record of about their own size or more.
+    """
+    batches = window.batches
+    codecs = batches.headers["attributes"] & CODEC_MASK
+    packed = batches.crc_valid & (codecs != 0)
+    if not packed.any():
+        return np.empty(0, np.int64)
+    sizes = dict(
+        zip(batches.batch_ids, (batches.headers["length"] + PREFIX_SIZE).tolist(), strict=True)
+    )
+    largest = dict.fromkeys(batches.batch_ids, 0)
+    for rows in (*decoded.control.values(), *decoded.records.values()):
+        held = pa.table(
+            {"id": rows["batch_id"].cast(pa.string()), "size": rows["value_size_bytes"]}
+        )
+        for one in held.group_by("id").aggregate([("size", "max")]).to_pylist():
+            largest[one["id"]] = max(largest[one["id"]], one["size_max"] or 0)
+    long = [largest[one] + _AROUND_A_VALUE > sizes[one] for one in batches.batch_ids]
+    return np.flatnonzero(packed & ((codecs == LZ4) | np.array(long, np.bool_)))
+
+
+_AROUND_A_VALUE = 64
+"""More bytes than a record has beside its value."""
 
 
 TYPE_COUNTS = pa.list_(

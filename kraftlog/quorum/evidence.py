@@ -220,8 +220,9 @@ class ReplicaEvidence:
 
     `single_file` is True where a file was named by itself, so that nothing can be said of what
     lies beside it. `foreign_names` are the paths of files that Kafka takes for its own by their
-    endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names of producer snapshots: Kafka writes
-    one where the log ends when it rolls a segment or closes the log.
+    endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names
+    of producer snapshots: Kafka writes one where the log ends when it rolls a segment or closes the
+    log.
     """
 
     label: str

@@ -13,9 +13,9 @@ class Fate(StrEnum):
     """What is proven of a tail.
 
     UNCOMMITTED: the leader that contradicts it was elected by voters without whom no majority can
-    have held it. COMMITTED: a majority of the voters of its own epoch holds it, and has it
-    from no later leader, so that both sides count as committed: two histories. UNKNOWN: nothing at
-    hand decides.
+    have held it. COMMITTED: a majority of the voters of its own epoch holds it, and has it from no
+    later leader, so that both sides count as committed: two histories. UNKNOWN: nothing at hand
+    decides.
     """
 
     UNCOMMITTED = "uncommitted"

@@ -45,8 +45,9 @@ class Safety(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
-    log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies would settle what is unknown, `order` is its
-    place in a rolling restart (None: leave it stopped).
+    log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies
+    would settle what is unknown, `order` is its place in a rolling restart (None: leave it
+    stopped).
     """
 
     replica: str
@@ -127,7 +128,7 @@ class _Judge:
             held = offsets_text(end, led.end)
             why = f"it led epoch {led.epoch}, and lacks {held} of it, which others hold: that is {again}"
             yield Safety.UNKNOWN, why, None
-        if log.label in too_few_hold(self.quorum):
+        if log.label in self._too_few:
             why = f"too few voters hold what is committed below offset {self.quorum.bounds.lower}: that is {again}"
             yield Safety.UNKNOWN, why, None
         start = self._beyond.get(log.label)
@@ -141,6 +142,10 @@ class _Judge:
             who = called(self.quorum, self.quorum.by_label[furthest])
             why = f"{who} holds {held}, which no voter at hand does: that is {again}"
             yield Safety.UNKNOWN, why, None
+
+    @cached_property
+    def _too_few(self) -> frozenset[str]:
+        return too_few_hold(self.quorum)
 
     @cached_property
     def _beyond(self) -> dict[str, int]:
@@ -168,7 +173,7 @@ class _Judge:
         return any(
             witnesses(one, self.quorum.snapshots_of(one.label))
             or led_beyond(self.quorum, one) is not None
-            or one.label in too_few_hold(self.quorum)
+            or one.label in self._too_few
             for one in copies
         )
 

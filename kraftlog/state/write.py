@@ -1,10 +1,10 @@
 """State → the records that Kafka's image writer would write, in canonical form.
 
 In: a state. Out: one record per row, at the version that the metadata.version calls for, with
-exactly that version's fields; and what the version cannot carry, which is left out. Source: Kafka's `*Image.write` and
-`*Registration.toRecord` (4.3.1). A state without a metadata.version is written at the newest one,
-and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1 itself would refuse to
-do.
+exactly that version's fields; and what the version cannot carry, which is left out. Source: Kafka's
+`*Image.write` and `*Registration.toRecord` (4.3.1). A state without a metadata.version is written
+at the newest one, and levels that Kafka 4 does not know at record version 0, which Kafka 4.3.1
+itself would refuse to do.
 """
 
 from collections.abc import Iterator, Sequence

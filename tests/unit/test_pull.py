@@ -586,17 +586,21 @@ def short_and_later(tmp_path: Path) -> tuple[Path, Path]:
     for one in (short / PARTITION).iterdir():
         if one.name.startswith(("00000000000000000070", "00000000000000000098")):
             one.unlink()
+    # The leader has lost 70 to 97 as well: what it holds begins at its only snapshot.
+    return short, begun_at(98, tmp_path)
+
+
+def begun_at(start: int, tmp_path: Path) -> Path:
+    """A leader that holds its newest snapshot alone, and the log from an offset on."""
     later = tmp_path / "later"
     shutil.copytree(SOURCE, later)
     for one in (later / PARTITION).iterdir():
         if one.name.startswith(("00000000000000000000", "00000000000000000038")):
             one.unlink()
-    # The leader has lost 70 to 97 as well: what it holds begins at its only snapshot.
-    segment = later / PARTITION / "00000000000000000070.log"
-    segment.rename(segment.with_name("00000000000000000098.log"))
-    segment = segment.with_name("00000000000000000098.log")
-    segment.write_bytes(log_bytes(later, 98))
-    return short, later
+    old = later / PARTITION / "00000000000000000070.log"
+    segment = old.rename(old.with_name(f"{start:020d}.log"))
+    segment.write_bytes(log_bytes(later, start))
+    return later
 
 
 def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
@@ -614,17 +618,9 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
 
 def test_a_log_that_begins_with_an_epoch_of_its_own(tmp_path: Path) -> None:
     """The leader's log begins at its only snapshot, whose epoch has ended there, with one record."""
-    later = tmp_path / "later"
-    shutil.copytree(SOURCE, later)
-    for one in (later / PARTITION).iterdir():
-        if one.name.startswith(("00000000000000000000", "00000000000000000038")):
-            one.unlink()
+    later = begun_at(97, tmp_path)
     snapshot = later / PARTITION / "00000000000000000098-0000000002.checkpoint"
     snapshot.rename(snapshot.with_name("00000000000000000097-0000000001.checkpoint"))
-    segment = later / PARTITION / "00000000000000000070.log"
-    segment.rename(segment.with_name("00000000000000000097.log"))
-    segment = segment.with_name("00000000000000000097.log")
-    segment.write_bytes(log_bytes(later, 97))
     out = tmp_path / "out"
     with serving(FakeController(later, epoch=2)) as address:
         pull_once(address, out)
