@@ -4,10 +4,9 @@ In: a measure as a suite declares it, and `Scans` of a lake. Out: a number. What
 rows is an Arrow expression, so that footers of files can answer it; what compares keys counts them.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
@@ -26,17 +25,14 @@ _COMPARISONS: dict[str, Callable[[Any, Any], ds.Expression]] = {
 }
 
 
-class Measure(ABC):
-    """Something to count."""
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something to count: the columns of the table that it reads, and what counts the rows, or
+    keys, that break the promise. It can be pickled, as another process judges.
+    """
 
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the table that it reads."""
-
-    @abstractmethod
-    def count(self, table: str, scans: Scans) -> int:
-        """The number of rows, or keys, of a table that break the promise."""
+    columns: tuple[str, ...]
+    count: Callable[[str, Scans], int]
 
 
 def parse_measure(declared: Mapping[str, Any]) -> Measure:
@@ -45,129 +41,77 @@ def parse_measure(declared: Mapping[str, Any]) -> Measure:
     return KINDS[kind](argument)
 
 
-@dataclass(frozen=True, slots=True)
-class RowsWhere(Measure):
+def _rows_where(text: str) -> Measure:
     """Rows for which a comparison holds: `last_offset < base_offset`, `position < 0`. Nulls are no
     such rows.
     """
-
-    text: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        left, _, right = self.text.split()
-        return (left,) if _is_number(right) else (left, right)
-
-    def count(self, table: str, scans: Scans) -> int:
-        left, comparison, right = self.text.split()
-        other = int(right) if _is_number(right) else ds.field(right)
-        return scans.count(table, _COMPARISONS[comparison](ds.field(left), other))
+    left, comparison, right = text.split()
+    is_number = right.lstrip("-").isdecimal()
+    other = int(right) if is_number else ds.field(right)
+    where = _COMPARISONS[comparison](ds.field(left), other)
+    return Measure((left,) if is_number else (left, right), partial(_rows, where))
 
 
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
-
-
-@dataclass(frozen=True, slots=True)
-class NullsIn(Measure):
+def _nulls_in(names: Sequence[str]) -> Measure:
     """Rows in which any of some columns is null."""
-
-    names: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def count(self, table: str, scans: Scans) -> int:
-        return scans.count(table, reduce(or_, (ds.field(one).is_null() for one in self.names)))
+    where = reduce(or_, (ds.field(one).is_null() for one in names))
+    return Measure(tuple(names), partial(_rows, where))
 
 
-@dataclass(frozen=True, slots=True)
-class Outside(Measure):
+def _outside(given: Mapping[str, Any]) -> Measure:
     """Rows whose value is none of a list; nulls are not counted."""
-
-    column: str
-    values: tuple[Any, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def count(self, table: str, scans: Scans) -> int:
-        value = ds.field(self.column)
-        return scans.count(table, value.is_valid() & ~value.isin(list(self.values)))
+    value = ds.field(given["column"])
+    where = value.is_valid() & ~value.isin(list(given["values"]))
+    return Measure((given["column"],), partial(_rows, where))
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated(Measure):
+def _rows(where: ds.Expression, table: str, scans: Scans) -> int:
+    return scans.count(table, where)
+
+
+def _repeated(names: Sequence[str], table: str, scans: Scans) -> int:
     """Rows over and above the first of their key."""
-
-    names: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def count(self, table: str, scans: Scans) -> int:
-        counts = scans.keys(table, self.names).column(ROWS)
-        return total(counts) - len(counts)
+    counts = scans.keys(table, names).column(ROWS)
+    return total(counts) - len(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans(Measure):
+def _orphans(column: str, missing_from: str, when: str | None, table: str, scans: Scans) -> int:
     """Keys that another table does not hold; only of rows where a column is true, if one is named
     by `when`.
     """
-
-    column: str
-    missing_from: str
-    when: str | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,) if self.when is None else (self.column, self.when)
-
-    def count(self, table: str, scans: Scans) -> int:
-        ours = scans.keys(table, [self.column], self.when).column(self.column)
-        theirs = scans.keys(self.missing_from, [self.column]).column(self.column)
-        return len(ours) - total(pc.is_in(ours, theirs))
+    ours = scans.keys(table, [column], when).column(column)
+    theirs = scans.keys(missing_from, [column]).column(column)
+    return len(ours) - total(pc.is_in(ours, theirs))
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete(Measure):
-    """Keys of which other tables, the `parts`, hold more or fewer rows than a column says, but for
-    keys that the table `unless_in` names.
+def _incomplete(given: Mapping[str, Any], table: str, scans: Scans) -> int:
+    """Keys of which other tables, the `parts`, hold more or fewer rows than the column `count` says,
+    but for keys that the table `unless_in` names.
     """
+    column, rows = given["column"], given["count"]
+    declared = scans.open(table).to_table(columns=[column, rows])
+    if not declared.num_rows:
+        return 0
+    found = merge_counts([scans.keys(part, [column]) for part in given["parts"]])
+    excepted = scans.keys(given["unless_in"], [column]).column(column)
+    judged = declared.filter(pc.invert(pc.is_in(declared.column(column), excepted)))
+    joined = judged.join(found, column)
+    return total(pc.not_equal(pc.fill_null(joined.column(ROWS), 0), joined.column(rows)))
 
-    column: str
-    rows_column: str
-    parts: tuple[str, ...]
-    unless_in: str
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column, self.rows_column)
-
-    def count(self, table: str, scans: Scans) -> int:
-        declared = scans.open(table).to_table(columns=list(self.columns))
-        if not declared.num_rows:
-            return 0
-        found = merge_counts([scans.keys(part, [self.column]) for part in self.parts])
-        excepted = scans.keys(self.unless_in, [self.column]).column(self.column)
-        judged = declared.filter(pc.invert(pc.is_in(declared.column(self.column), excepted)))
-        joined = judged.join(found, self.column)
-        held = pc.fill_null(joined.column(ROWS), 0)
-        return total(pc.not_equal(held, joined.column(self.rows_column)))
+def _of_orphans(column: str, missing_from: str, when: str | None = None) -> Measure:
+    columns = (column,) if when is None else (column, when)
+    return Measure(columns, partial(_orphans, column, missing_from, when))
 
 
 KINDS: dict[str, Callable[[Any], Measure]] = {
-    "rows_where": RowsWhere,
-    "nulls_in": lambda names: NullsIn(tuple(names)),
-    "outside": lambda given: Outside(given["column"], tuple(given["values"])),
-    "repeated": lambda names: Repeated(tuple(names)),
-    "orphans": lambda given: Orphans(**given),
-    "incomplete": lambda given: Incomplete(
-        given["column"], given["count"], tuple(given["parts"]), given["unless_in"]
+    "rows_where": _rows_where,
+    "nulls_in": _nulls_in,
+    "outside": _outside,
+    "repeated": lambda names: Measure(tuple(names), partial(_repeated, names)),
+    "orphans": lambda given: _of_orphans(**given),
+    "incomplete": lambda given: Measure(
+        (given["column"], given["count"]), partial(_incomplete, given)
     ),
 }
 """Every kind of measure, by the name that a suite gives it."""
