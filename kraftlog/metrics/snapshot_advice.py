@@ -14,7 +14,7 @@ from typing import Any
 
 from kraftlog.config import ValueSource
 from kraftlog.metrics.load_time import load_ms
-from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS, PolicyLimits
+from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.retention import RetentionLimits, limits_of
@@ -23,8 +23,6 @@ from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS, num
 Row = dict[str, Any]
 INTERVALS_MS = (HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS)
 BALANCED = "balanced"
-NEVER_MS = 1 << 60
-"""Longer than any log: an interval of 0 in Kafka's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +54,6 @@ def rule_of(log: LogView) -> tuple[SnapshotPolicy, bool]:
     return SnapshotPolicy(
         own[INTERVAL].value, limits.between_bytes, limits.max_bytes, limits.max_ms
     ), is_set
-
-
-def limits_of_node(log: LogView) -> PolicyLimits:
-    """When a node takes snapshots, as the policies are told of it; one that does not go by time, or
-    whose limit nothing reaches, waits for ever.
-    """
-    own, _ = rule_of(log)
-    interval = min(own.interval_ms or NEVER_MS, NEVER_MS)
-    return PolicyLimits(max_bytes=min(own.max_bytes, NEVER_MS), max_interval_ms=interval)
 
 
 def kept_count(rule: SnapshotPolicy, period_ms: float, bytes_per_period: float) -> tuple[int, str]:

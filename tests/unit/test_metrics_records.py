@@ -19,11 +19,11 @@ from kraftlog.log.segment import Limits
 from kraftlog.metrics.amplification import events_of
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.configuration import configuration_rows
+from kraftlog.metrics.costs import placement
 from kraftlog.metrics.disk import disk_rows
-from kraftlog.metrics.origin import origin_of
-from kraftlog.metrics.placement import placement
 from kraftlog.metrics.record_totals import READS, frame_sizes, varint_sizes
 from kraftlog.metrics.retention import Retention, retention_rows
+from kraftlog.metrics.snapshots import origin_of
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import SETTINGS

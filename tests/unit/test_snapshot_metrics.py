@@ -16,24 +16,19 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.snapshot_pace_checks import taken
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.metrics.horizons import horizon_of, horizon_rows
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import PolicyLimits, Simulator
-from kraftlog.metrics.policy_rows import policy_rows
+from kraftlog.metrics.policy import NEVER_MS, PolicyLimits, Simulator, limits_of_node, policy_rows
 from kraftlog.metrics.retention import own_retention, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
-    NEVER_MS,
     SnapshotPolicy,
     advice_rows,
     balanced_interval_ms,
     kept_count,
-    limits_of_node,
     rule_of,
 )
-from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
-from kraftlog.metrics.snapshots import snapshot_rows
-from kraftlog.metrics.tombstones import Deletions
+from kraftlog.metrics.snapshots import snapshot_metric_rows, snapshot_rows
+from kraftlog.metrics.tombstones import Deletions, horizon_of, horizon_rows
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
@@ -332,7 +327,7 @@ def test_what_a_horizon_would_ask_of_each_replica(tmp_path: Path, monkeypatch: A
     """A topic is removed at offset 9: the horizon is 10, 3 stands below it at 8."""
     node_behind(tmp_path)
     gone = deletions_of([(4, 9, START_MS - 1)])
-    monkeypatch.setattr("kraftlog.metrics.horizons.deletions", lambda one: gone)
+    monkeypatch.setattr("kraftlog.metrics.tombstones.deletions", lambda one: gone)
     rows = list(horizon_rows(read(tmp_path), [None]))  # type: ignore[list-item]
     told = {row["replica"]: row for row in rows if row["tombstones_go"] == "at once"}
     assert {row["leader_horizon_offset"] for row in told.values()} == {10}

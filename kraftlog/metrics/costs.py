@@ -1,23 +1,20 @@
 """The KIPs' cost arguments as rows: their own example beside the same function of measured values.
 
-In: the measured values of one run. Out: rows of the table `cost_models`. Source: KIP-630 "Loading
-State and Frequency of Compaction", "Amount of Data Replicated", "Rejected Alternatives",
-KAFKA-1211.
+In: the measured values of one run. Out: rows of the table `cost_models`. Sizes are reckoned in the
+KIP's own terms; what real records weigh is in the table `record_sizes`. One compaction reads the log
+three times: to apply it, to map keys to offsets, and to copy what lives. A snapshot is written from
+memory: each record is read once, to be applied. KIP-630 assumes that no broker holds two replicas of
+one topic. Source: KIP-630 "Loading State and Frequency of Compaction", "Amount of Data Replicated",
+"Rejected Alternatives", KAFKA-1211.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kraftlog.metrics.read_costs import compaction_reads
-from kraftlog.metrics.sizes import (
-    FENCE_BROKER_FIELDS,
-    ISR_CHANGE_FIELDS,
-    appended_snapshot_bytes,
-    fan_out_bytes,
-    message_size_bytes,
-    replicas_per_broker,
-)
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kraftlog.simulate.failover import remedy_cost
 
 Row = dict[str, Any]
@@ -28,6 +25,95 @@ MOTIVATION = "KIP-630 Motivation"
 REJECTED = "KIP-630 Rejected Alternatives"
 ROUND_TRIP_MS = 2.0
 """A round trip inside one region."""
+API_KEY_BYTES, API_VERSION_BYTES = 2, 2
+
+ISR_CHANGE_FIELDS = {
+    "partition id": 4,
+    "topic id": 16,
+    "isr of two brokers": 8,
+    "leader id": 4,
+    "leader epoch": 4,
+}
+FENCE_BROKER_FIELDS = {"broker id": 4}
+
+
+def message_size_bytes(fields: Mapping[str, int]) -> int:
+    """Bytes of an event by the sizes of its fields, with api key and version."""
+    return sum(fields.values()) + API_KEY_BYTES + API_VERSION_BYTES
+
+
+def replicas_per_broker(topics: int, partitions: int, replication_factor: int, brokers: int) -> int:
+    """Replicas that a broker holds where all brokers hold equally many; rounded up."""
+    return -(-topics * partitions * replication_factor // brokers)
+
+
+def fan_out_bytes(size_bytes: float, replicas: int) -> float:
+    """What the leader sends so that every other replica of the log holds these bytes."""
+    return size_bytes * max(replicas - 1, 0)
+
+
+def appended_snapshot_bytes(snapshot_bytes: int, replicas: int, fetchers: int) -> int:
+    """Bytes on the network that a snapshot appended to the log costs beyond one that is fetched by
+    those who need it (the KIP's first rejected alternative).
+    """
+    return int(fan_out_bytes(snapshot_bytes, replicas)) - snapshot_bytes * fetchers
+
+
+MIN_DIRTY_RATIO = 0.5
+"""Kafka's `min.cleanable.dirty.ratio`: dirty bytes against clean ones in the KIP's example."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCost:
+    """Bytes per second, to map keys as many as to apply, and how often: a compaction runs once
+    `dirty_bytes` have come together.
+    """
+
+    apply_rate: float
+    copy_rate: float
+    dirty_bytes: float
+    interval_seconds: float
+
+
+def compaction_reads(
+    state_bytes: float, rate: float, min_dirty_ratio: float = MIN_DIRTY_RATIO
+) -> ReadCost:
+    """A compaction copies the compacted log and what came since, each time that the share of
+    `min_dirty_ratio` of the state's bytes has been written anew.
+    """
+    dirty = state_bytes * min_dirty_ratio
+    if rate <= 0 or dirty <= 0:
+        return ReadCost(rate, 0.0, dirty, float("inf"))
+    interval = dirty / rate
+    return ReadCost(rate, (state_bytes + dirty) / interval, dirty, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How replicas of partitions lie on brokers, over all partitions."""
+
+    topics: int
+    brokers: int
+    replicas: int
+    busiest_broker_replicas: int
+    unbalanced_topics: int
+
+
+def placement(rows: pa.Table) -> Placement:
+    """`rows` has a row per partition: topic_id, partition_replicas."""
+    lists = rows.column("partition_replicas").combine_chunks()
+    topics = rows.column("topic_id").combine_chunks().take(pc.list_parent_indices(lists))
+    pairs = pa.table({"topic": topics, "broker": pc.list_flatten(lists)})
+    held = pairs.group_by(["topic", "broker"]).aggregate([([], "count_all")])
+    doubled = held.filter(pc.greater(held.column("count_all"), 1))
+    brokers = pairs.group_by("broker").aggregate([([], "count_all")])
+    return Placement(
+        pc.count_distinct(rows.column("topic_id")).as_py(),
+        brokers.num_rows,
+        pairs.num_rows,
+        pc.max(brokers.column("count_all")).as_py() or 0,
+        pc.count_distinct(doubled.column("topic")).as_py(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +122,7 @@ class Measured:
 
     replicas: int
     voters: int
-    brokers: int
-    topics: int
-    partition_replicas: int
-    unbalanced_topics: int
-    busiest_broker_replicas: int
+    placement: Placement
     partition_change_bytes: float | None
     broker_change_bytes: float | None
     state_bytes: float
@@ -113,14 +195,15 @@ def _measured_replication(found: Measured) -> Iterator[Figure]:
         MEASURED,
         found.partition_change_bytes,
         found.broker_change_bytes,
-        found.busiest_broker_replicas,
+        found.placement.busiest_broker_replicas,
         found.replicas,
     )
-    mean = found.partition_replicas / found.brokers if found.brokers else None
+    lying = found.placement
+    mean = lying.replicas / lying.brokers if lying.brokers else None
     for measure, value, unit in (
         ("replicas on a broker, mean", mean, "replicas"),
-        ("topics with two replicas on one broker", found.unbalanced_topics, "topics"),
-        ("topics", found.topics, "topics"),
+        ("topics with two replicas on one broker", lying.unbalanced_topics, "topics"),
+        ("topics", lying.topics, "topics"),
     ):
         yield Figure("amount replicated", MEASURED, measure, value, unit, AMOUNT)
 
