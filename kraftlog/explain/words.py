@@ -6,7 +6,8 @@ clients.admin.ScramMechanism.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.plain import host_port
@@ -29,8 +30,24 @@ CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client met
 SILENT = frozenset({"partitionEpoch", "topicId", "partitionId", "directories"})
 """Fields whose change by itself tells a person nothing; JSON has them all."""
 
+
+@dataclass(slots=True)
+class TopicNames:
+    """A topic's id → its name, as it was then: as the changes tell them."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def take(self, changes: Iterable[Change]) -> None:
+        """Take in names."""
+        for one in changes:
+            if one.table == "topics":
+                self.known[one.key[0]] = (one.after or one.before or {})["name"]
+
+    def __call__(self, topic_id: str) -> str:
+        return self.known.get(topic_id, f"(id {topic_id})")
+
+
 Names = Callable[[str], str]
-"""A topic's id → its name, as it was then."""
 
 
 def sentences(change: Change, names: Names) -> Iterator[str]:
