@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -22,10 +22,10 @@ from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
+from kraftlog.report.marks import OffsetWindow, whole, zooms
 from kraftlog.report.once import told_once
 from kraftlog.report.verdict import headline, outcome_words, outcomes
 from kraftlog.report.view import PageData, Row, status_of
-from kraftlog.report.windows import OffsetWindow, whole, zooms
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
 """Findings of one group; those of one check that are not folded; and characters of one finding's
@@ -83,18 +83,7 @@ def _template(name: str) -> str:
 
 
 def _printable_data(data: PageData) -> PageData:
-    names = (
-        "inputs",
-        "replicas",
-        "epochs",
-        "findings",
-        "checks",
-        "snapshots",
-        "contracts",
-        "restart",
-        "settings",
-    )
-    return replace(data, **{name: _printable(getattr(data, name)) for name in names})
+    return replace(data, **{one.name: _printable(getattr(data, one.name)) for one in fields(data)})
 
 
 def _printable(value: Any) -> Any:
@@ -187,8 +176,8 @@ def _logs(data: PageData) -> list[dict[str, Any]]:
 def _drawing(data: PageData, window: OffsetWindow, title: str) -> dict[str, Any]:
     return {
         "title": title,
-        "wide": Markup(logs_svg(data, window, wide(data), title)),
-        "narrow": Markup(logs_svg(data, window, NARROW, title)),
+        "wide": logs_svg(data, window, wide(data), title),
+        "narrow": logs_svg(data, window, NARROW, title),
     }
 
 
@@ -197,14 +186,10 @@ def _charts(data: PageData) -> list[dict[str, Any]]:
     return [
         {
             "chart": chart,
-            "wide": _marked(chart.svg(data, _WIDE)),
-            "narrow": _marked(chart.svg(data, _NARROW)),
+            "wide": chart.svg(data, _WIDE),
+            "narrow": chart.svg(data, _NARROW),
             "legend": chart.legend(data),
             "instead": chart.instead(data),
         }
         for chart in churn_charts.charts()
     ]
-
-
-def _marked(svg: str | None) -> Markup | None:
-    return None if svg is None else Markup(svg)

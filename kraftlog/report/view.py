@@ -17,7 +17,6 @@ from kraftlog.plain import counted
 Row = dict[str, Any]
 
 _ROLES = {"voter": 0, "observer": 1}
-SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def _short_name(row: Row) -> str:
 def status_of(data: PageData, row: Row) -> tuple[str, str]:
     """(severity or `ok`, words): where a replica stands, for one who looks for the odd one."""
     found = data.of_replica(row["replica"], data.findings)
-    for severity in SEVERITIES[:2]:
+    for severity in ("critical", "warning"):
         those = [one for one in found if one["severity"] == severity]
         if those:
             offsets = [one["offset"] for one in those if one["offset"] is not None]
