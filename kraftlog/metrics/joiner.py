@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.load_time import load_ms
+from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES, least_timeout_ms
 from kraftlog.quorum.logview import LogView

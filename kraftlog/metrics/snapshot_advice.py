@@ -13,8 +13,8 @@ from math import ceil, floor
 from typing import Any
 
 from kraftlog.config import ValueSource
-from kraftlog.metrics.load_time import load_ms
 from kraftlog.metrics.policy import MAX_BYTES, MAX_INTERVAL_MS
+from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.retention import RetentionLimits, limits_of

@@ -12,16 +12,17 @@ the high watermark is not on disk, and nor is the moment at which a file was fin
 with the Kafka Controller", "Metrics".
 """
 
+import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.load_time import load_ms
 from kraftlog.quorum.growth import per_day, write_amplification
+from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
@@ -308,3 +309,32 @@ def _replica_lag(quorum: Quorum, newest: Row | None) -> Row:
             "snapshot_lag_max": newest["lag_offsets_max"],
         }
     return {"snapshot_lag_min": quorum.bounds.lower, "snapshot_lag_max": upper_bound(quorum)}
+
+
+def load_times(snapshots: Iterable[SnapshotView], records: Records) -> dict[str, float]:
+    """Milliseconds that the whole of each snapshot took to load, by path; contents that several
+    replicas hold are loaded once. One that cannot be read to its end any more is left out. Kafka
+    keeps no LoadSnapshotLatencyMs: what is measured is this machine and this program, and compares
+    snapshots, and days, with each other.
+    """
+    of_content: dict[bytes, float | None] = {}
+    found = {}
+    for one in snapshots:
+        content = one.evidence.batches.ids.tobytes()
+        if content not in of_content:
+            of_content[content] = _measured(one, records)
+        spent = of_content[content]
+        if spent is not None:
+            found[one.path] = spent
+    return found
+
+
+def _measured(snapshot: SnapshotView, records: Records) -> float | None:
+    begun = time.perf_counter()
+    is_whole = loaded(records, snapshot) is not None
+    return (time.perf_counter() - begun) * 1000 if is_whole else None
+
+
+def load_ms(snapshot_bytes: float, debt_bytes: float, bytes_per_second: float) -> float:
+    """Predicted load time of a node that starts: its snapshot, and its replay debt."""
+    return (snapshot_bytes + debt_bytes) / bytes_per_second * 1000

@@ -18,12 +18,11 @@ from kraftlog.metrics import compaction
 from kraftlog.metrics.amplification import events_of
 from kraftlog.metrics.costs import Measured, Placement, placement
 from kraftlog.metrics.elections import elections_per_day
-from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_totals import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
-from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.record_scan import Scanned

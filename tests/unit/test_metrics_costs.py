@@ -23,7 +23,7 @@ from kraftlog.metrics.costs import (
     replicas_per_broker,
 )
 from kraftlog.metrics.joiner import CHUNKS, LINKS
-from kraftlog.metrics.load_time import load_ms
+from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.growth import DAY_MS, days_to_fill, per_day, write_amplification
 from kraftlog.simulate.chunks import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes

@@ -18,7 +18,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import NEVER_MS, PolicyLimits, Simulator, limits_of_node, policy_rows
-from kraftlog.metrics.retention import own_retention, retention_rows
+from kraftlog.metrics.retention import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
     SnapshotPolicy,
@@ -32,6 +32,7 @@ from kraftlog.metrics.tombstones import Deletions, horizon_of, horizon_rows
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import limits_of
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.transfer_rows import (
@@ -202,8 +203,8 @@ def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> N
     )
     log = log_of(tmp_path, own)
     assert limits_of_node(log) == PolicyLimits(max_bytes=4096, max_interval_ms=NEVER_MS)
-    assert (own_retention(log).max_bytes, own_retention(log).max_ms) == (1, 7 * DAY_MS)
-    assert own_retention(log).start_offset_lag_ms == 7 * DAY_MS
+    assert (limits_of(log.evidence).max_bytes, limits_of(log.evidence).max_ms) == (1, 7 * DAY_MS)
+    assert START_LAG_MS == 7 * DAY_MS
     # 1 may keep one byte; 2 and 3, which set nothing, keep both of theirs.
     for number in (1, 2, 3):
         raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
