@@ -18,8 +18,7 @@ import pytest
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import load_options
 from kraftlog.contracts.beside import JUDGE, Judge
-from kraftlog.contracts.measures import Measure, parse_measure
-from kraftlog.contracts.scans import Scans
+from kraftlog.contracts.measures import Measure, Scans, parse_measure
 from kraftlog.contracts.suites import (
     ERRORED_CHECKS,
     ContractResult,
