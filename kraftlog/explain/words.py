@@ -123,7 +123,7 @@ def plain_name(change: Change, names: Names) -> str:
     if change.table == "topics":
         return str(value["name"])
     if change.table == "scram_credentials":
-        return f"{value['name']} ({mechanism_name(value['mechanism'])})"
+        return f"{value['name']} ({_named(MECHANISMS, value['mechanism'])})"
     if change.table == "kraft_version":
         return str(value["kRaftVersion"])
     return _KIND.sub("", object_name(change, names))
@@ -147,11 +147,6 @@ def entity_text(value: Data) -> str:
 
 def _named(names: tuple[str, ...], code: int) -> str:
     return names[code] if 0 <= code < len(names) else f"({code})"
-
-
-def mechanism_name(code: int) -> str:
-    """A SCRAM mechanism by its name."""
-    return _named(MECHANISMS, code)
 
 
 def leader_text(leader: int) -> str:

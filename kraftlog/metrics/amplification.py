@@ -23,9 +23,8 @@ from kraftlog.metrics.costs import (
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Longs
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 BURST_GAP_MS = 10
 """Batches of one controller operation are appended within a few ms; NoOps come every 500 ms."""
 

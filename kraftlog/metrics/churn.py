@@ -8,7 +8,6 @@ change frequently".
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,7 @@ from kraftlog.metrics.objects import OPEN, Lives
 from kraftlog.metrics.shared_log import SharedLog, rises
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
-from kraftlog.relations import moment
-
-Row = dict[str, Any]
+from kraftlog.relations import Row, moment
 
 
 @dataclass(frozen=True, slots=True)

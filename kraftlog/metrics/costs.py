@@ -9,15 +9,16 @@ one topic. Source: KIP-630 "Loading State and Frequency of Compaction", "Amount 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.relations import Row
 from kraftlog.simulate.failover import remedy_cost
 
-Row = dict[str, Any]
 EXAMPLE, MEASURED = "kip_example", "measured"
 AMOUNT = "KIP-630 Amount of Data Replicated"
 LOADING = "KIP-630 Loading State and Frequency of Compaction"
@@ -83,7 +84,7 @@ def compaction_reads(
     """
     dirty = state_bytes * min_dirty_ratio
     if rate <= 0 or dirty <= 0:
-        return ReadCost(rate, 0.0, dirty, float("inf"))
+        return ReadCost(rate, 0.0, dirty, inf)
     interval = dirty / rate
     return ReadCost(rate, (state_bytes + dirty) / interval, dirty, interval)
 
@@ -136,8 +137,7 @@ class Measured:
     live_objects: int
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """One figure of one model; `value` is None where a run cannot tell."""
 
     model: str
@@ -146,11 +146,6 @@ class Figure:
     value: float | None
     unit: str
     source: str
-
-    def as_row(self) -> Row:
-        """As the table holds it."""
-        value = None if self.value is None or self.value == float("inf") else float(self.value)
-        return asdict(self) | {"value": value}
 
 
 def cost_rows(found: Measured) -> list[Row]:
@@ -169,7 +164,11 @@ def cost_rows(found: Measured) -> list[Row]:
         *_writes(found),
         *_rejected(found),
     ]
-    return [one.as_row() for one in every]
+    return [
+        one._asdict()
+        | {"value": None if one.value is None or one.value == inf else float(one.value)}
+        for one in every
+    ]
 
 
 def _replication(

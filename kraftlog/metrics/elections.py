@@ -5,15 +5,11 @@ and ends with the next one's; what was skipped in between are elections that nob
 KIP-1219 (KAFKA-19541).
 """
 
-from typing import Any
-
 import numpy as np
 
 from kraftlog.metrics.shared_log import SharedLog, rises
 from kraftlog.quorum.growth import HOUR_MS, per_day
-from kraftlog.relations import moment
-
-Row = dict[str, Any]
+from kraftlog.relations import Row, moment
 
 
 def election_rows(log: SharedLog) -> list[Row]:

@@ -10,7 +10,6 @@ Snapshot" and KIP-630 v19 "Configurations"; Kafka's SnapshotGenerator for the sh
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,31 +20,25 @@ from kraftlog.quorum.growth import write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, default_of, number_of
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 ADOPTED, SHIPPED, REAL = "adopted_ratio_and_bytes", "shipped_bytes_or_time", "real"
 BY_SETTINGS = (ADOPTED, SHIPPED)
 """The rules that look at what a server.properties can set."""
-MIN_CHANGED_RATIO = 0.5
-MAX_BYTES = default_of(BETWEEN)
-"""In the KIP and as shipped."""
-MAX_INTERVAL_MS = default_of(INTERVAL)
-"""Only the shipped rule has it."""
 NEVER_MS = 1 << 60
 """Longer than any log: an interval of 0 in Kafka's settings."""
-MIN_RECORDS = 100_000
-"""controller.snapshot.minimum.records; the KIP's old version names no default."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyLimits:
-    """What the rules compare with."""
+    """What the rules compare with: in the KIP and as shipped; only the shipped rule has an interval,
+    and for `controller.snapshot.minimum.records` the KIP's old version names no default.
+    """
 
-    min_changed_ratio: float = MIN_CHANGED_RATIO
-    max_bytes: int = MAX_BYTES
-    max_interval_ms: int = MAX_INTERVAL_MS
-    min_records: int = MIN_RECORDS
+    min_changed_ratio: float = 0.5
+    max_bytes: int = default_of(BETWEEN)
+    max_interval_ms: int = default_of(INTERVAL)
+    min_records: int = 100_000
 
 
 def limits_of_node(log: LogView) -> PolicyLimits:

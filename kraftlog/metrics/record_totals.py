@@ -12,7 +12,6 @@ Replicated", "Metrics".
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,8 @@ import pyarrow.compute as pc
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 READS = (
     "batch_id",
     "record_index",
@@ -75,10 +73,21 @@ def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> 
 def merged(parts: Iterable[pa.Table]) -> pa.Table:
     """Totals of totals: one row per group."""
     whole = pa.concat_tables([TOTALS.empty_table(), *parts])
+    return _rolled_up(whole, _KEYS).select(TOTALS.names).cast(TOTALS)
+
+
+def _rolled_up(totals: pa.Table, keys: list[str]) -> pa.Table:
+    """A row per group of fewer keys."""
     wanted = [(name, "sum") for name in _SUMS] + [("least", "min"), ("most", "max")]
-    found = whole.group_by(_KEYS, use_threads=False).aggregate(wanted)
-    found = found.rename_columns([*_KEYS, *_SUMS, "least", "most"])
-    return found.select(TOTALS.names).cast(TOTALS)
+    found = totals.group_by(keys, use_threads=False).aggregate(wanted)
+    return found.rename_columns([*keys, *_SUMS, "least", "most"])
+
+
+def _in_order(totals: pa.Table, keys: list[str]) -> list[Row]:
+    """The same as rows, in the order of the keys."""
+    order = [(key, "ascending") for key in keys]
+    rows: list[Row] = _rolled_up(totals, keys).sort_by(order).to_pylist()
+    return rows
 
 
 def in_batches(rows: pa.RecordBatch, ids: Set[str]) -> Flags:
@@ -107,7 +116,8 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
     keys = [hours, kinds.indices.to_numpy(), numbers(rows, "record_version", 0)]
     keys += [versions.is_null().to_numpy(zero_copy_only=False)] if versions.null_count else []
     keys += [ids.indices.to_numpy()] if ids is not None else []
-    first = _run_starts(keys)
+    breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
+    first = np.append(0, np.flatnonzero(breaks) + 1)
     values, places = numbers(rows, "value_size_bytes", 0), pa.array(first)
     headers = (numbers(rows, "record_index", 0) == 0).astype(np.int64) * HEADER_SIZE
     columns = {
@@ -124,12 +134,6 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
         "most": np.maximum.reduceat(values, first),
     }
     return pa.table(columns).cast(TOTALS)
-
-
-def _run_starts(keys: Iterable[npt.NDArray[Any]]) -> Longs:
-    """Where a value of any key differs from the one before."""
-    breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
-    return np.append(np.zeros(1, np.int64), np.flatnonzero(breaks) + 1)
 
 
 def frame_sizes(rows: pa.RecordBatch) -> Longs:
@@ -177,37 +181,33 @@ def numbers(rows: pa.RecordBatch, name: str, default: int) -> Longs:
 def record_size_rows(totals: pa.Table) -> list[Row]:
     """A row per source, type and version."""
     keys = ["source", "type", "record_version"]
-    sums = [(name, "sum") for name in _SUMS]
-    found = totals.group_by(keys).aggregate([*sums, ("least", "min"), ("most", "max")])
     return [
         {
             "source": one["source"],
             "type": one["type"],
             "record_version": one["record_version"],
-            "record_count": one["count_sum"],
-            "value_size_bytes": one["value_size_bytes_sum"],
-            "size_bytes": sum(one[f"{name}_sum"] for name in _SIZES),
-            "mean_value_size_bytes": one["value_size_bytes_sum"] / one["count_sum"],
-            "min_value_size_bytes": one["least_min"],
-            "max_value_size_bytes": one["most_max"],
+            "record_count": one["count"],
+            "value_size_bytes": one["value_size_bytes"],
+            "size_bytes": sum(one[name] for name in _SIZES),
+            "mean_value_size_bytes": one["value_size_bytes"] / one["count"],
+            "min_value_size_bytes": one["least"],
+            "max_value_size_bytes": one["most"],
         }
-        for one in found.sort_by([(key, "ascending") for key in keys]).to_pylist()
+        for one in _in_order(totals, keys)
     ]
 
 
 def growth_rows(totals: pa.Table) -> list[Row]:
     """A row per hour and type of the log."""
     of_log = totals.filter(pc.equal(totals.column("source"), LOG))
-    sums = [(name, "sum") for name in _SUMS]
-    found = of_log.group_by(["hour", "type"]).aggregate(sums)
     return [
         {
             "window_start": moment(one["hour"]),
             "type": one["type"],
-            "record_count": one["count_sum"],
-            "size_bytes": sum(one[f"{name}_sum"] for name in _SIZES),
+            "record_count": one["count"],
+            "size_bytes": sum(one[name] for name in _SIZES),
         }
-        for one in found.sort_by([("hour", "ascending"), ("type", "ascending")]).to_pylist()
+        for one in _in_order(of_log, ["hour", "type"])
     ]
 
 

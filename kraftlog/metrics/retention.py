@@ -9,8 +9,6 @@ the oldest is over 7 days old. Times are measured against the newest record at h
 "Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
 """
 
-from typing import Any
-
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -23,9 +21,7 @@ from kraftlog.quorum.retention import (
     prunable_bytes,
     shipped_drops,
 )
-
-Row = dict[str, Any]
-
+from kraftlog.relations import Row
 
 START_LAG_MS = 7 * DAY_MS
 """The KIP's default of metadata.start.offset.lag.time.max.ms, which Kafka does not have."""
@@ -53,7 +49,8 @@ def _of_replica(
     start = log.start_offset or 0
     dropped = shipped_drops(held, log, log_bytes(log), limits, now)
     moves = sum(reason is not None for reason in dropped)
-    age = None if now is None else now - _start_ms(log, now)
+    begun = now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])
+    age = None if now is None or begun is None else now - begun
     led = start if leader is None else leader.start_offset or 0
     newest = max((one.end_offset for one in held), default=0)
     begins_there = start == 0 or any(start == one.end_offset for one in held)
@@ -101,8 +98,3 @@ def _kip_reason(
     if age_ms is not None and age_ms >= start_lag_ms:
         return "the log start is older than metadata.start.offset.lag.time.max.ms"
     return None
-
-
-def _start_ms(log: LogView, now: int) -> int:
-    """When the log's first record was appended."""
-    return now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])

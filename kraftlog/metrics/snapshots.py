@@ -17,7 +17,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -27,9 +26,8 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 GENERATED, FETCHED, UNKNOWN = "generated", "fetched", "unknown"
 _CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"})
 
@@ -45,23 +43,29 @@ def snapshot_rows(
     """
     newest = newest_ms(quorum)
     latest = {log.label: _latest(quorum, log.label) for log in quorum.logs}
-    rows = []
+    rate, rows = bytes_per_second, []
     for one in quorum.snapshots:
         log, before = quorum.by_label[one.replica], _before(quorum, one)
+        lag = _lag(quorum, log, one, newest)
         rows.append(
             {
-                **_identity(one, is_latest=one is latest[one.replica]),
+                "replica": one.replica,
+                "path": one.path,
+                "end_offset": one.end_offset,
+                "epoch": one.epoch,
+                "complete": one.is_complete,
+                "is_latest": one is latest[one.replica],
                 **_sizes(one, sizes_by_type or {}),
                 **_times(quorum, one, newest),
-                **_lag(quorum, log, one, newest),
+                **lag,
                 **_cadence(log, one, before),
                 "origin": origin_of(quorum, one),
                 "load_ms": (measured_load or {}).get(one.path),
+                "predicted_load_ms": None
+                if rate is None
+                else load_ms(one.evidence.size_bytes, lag["lag_bytes"], rate),
             }
         )
-        debt, rate = rows[-1]["lag_bytes"], bytes_per_second
-        predicted = None if rate is None else load_ms(one.evidence.size_bytes, debt, rate)
-        rows[-1]["predicted_load_ms"] = predicted
     return rows
 
 
@@ -76,17 +80,6 @@ def _before(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
     held = quorum.snapshots_of(one.replica)
     at = bisect_left(held, one.id, key=lambda two: two.id)
     return next((two for two in reversed(held[:at]) if two.is_complete), None)
-
-
-def _identity(one: SnapshotView, *, is_latest: bool) -> Row:
-    return {
-        "replica": one.replica,
-        "path": one.path,
-        "end_offset": one.end_offset,
-        "epoch": one.epoch,
-        "complete": one.is_complete,
-        "is_latest": is_latest,
-    }
 
 
 def _sizes(one: SnapshotView, by_batch: Mapping[str, Mapping[str, int]]) -> Row:
@@ -165,7 +158,7 @@ def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) ->
     row = log.index_at(end - 1)
     since = int(log.evidence.log.max_timestamps[log.rows[row]]) if row >= 0 else None
     since = one.last_contained_timestamp if since is None else since
-    first = int(np.searchsorted(np.asarray(log.base), end, "left"))
+    first = int(np.searchsorted(log.base, end, "left"))
     after = log.rows[first:]
     newest_own = int(log.evidence.log.max_timestamps[after].max()) if len(after) else since
     behind = None if since is None or newest_own is None else max(0, newest_own - since)
@@ -193,7 +186,7 @@ def _cadence(log: LogView, one: SnapshotView, before: SnapshotView | None) -> Ro
     stamps = (before and before.last_contained_timestamp, one.last_contained_timestamp)
     interval = None if None in stamps else stamps[1] - stamps[0]  # type: ignore[operator]
     covered = log.covers(start, one.end_offset) and start < one.end_offset
-    span = (np.asarray(log.base) >= start) & (np.asarray(log.base) < one.end_offset)
+    span = (log.base >= start) & (log.base < one.end_offset)
     log_size = int(log.evidence.log.sizes[log.rows[span]].sum()) if covered else None
     amplified = write_amplification(one.evidence.size_bytes, log_size) if log_size else None
     return {

@@ -12,7 +12,7 @@ Snapshots", "Rejected Alternatives".
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms, newest_ms_of
+from kraftlog.relations import Row
 
-Row = dict[str, Any]
 HORIZONS: dict[str, int | None] = {"never": None, "after one day": DAY_MS, "at once": 0}
 """When tombstones go; a day is Kafka's default delete.retention.ms."""
 Fetcher = Literal["consumer", "replica"]
@@ -156,19 +156,14 @@ def compaction_rows(log: SharedLog, offsets: OffsetMap, every: dict[str, Lives])
 
 def _deceived(how: KeyOf, now: int, horizon_ms: int | None, every: dict[str, Deletions]) -> Row:
     """Whom the end of these tombstones deceives; nulls for a type that deletes nothing."""
-    found: Row = dict.fromkeys(
-        ("worst_position_offset", "kept_for_ever_count", "longest_span_offsets", "longest_span_ms")
-    )
+    names = (
+        "worst_position_offset", "kept_for_ever_count", "longest_span_offsets", "longest_span_ms",
+    )  # fmt: skip
     if not how.deletes or how.table not in every:
-        return found
+        return dict.fromkeys(names)
     gone = every[how.table]
-    worst = gone.worst_position(gone.gone(now, horizon_ms))
-    return {
-        "worst_position_offset": worst[0] if worst else None,
-        "kept_for_ever_count": worst[1] if worst else 0,
-        "longest_span_offsets": gone.longest_offsets,
-        "longest_span_ms": gone.longest_ms,
-    }
+    worst = gone.worst_position(gone.gone(now, horizon_ms)) or (None, 0)
+    return dict(zip(names, (*worst, gone.longest_offsets, gone.longest_ms), strict=True))
 
 
 def horizon_rows(quorum: Quorum, every: Iterable[Lives]) -> Iterator[Row]:
