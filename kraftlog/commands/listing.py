@@ -12,7 +12,8 @@ from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.report.rows import Row, print_rows
+from kraftlog.relations import Row
+from kraftlog.report.rows import print_rows
 
 
 def _common(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ On a terminal they are wrapped beside their severity; elsewhere each is one line
 """
 
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,13 +16,12 @@ from kraftlog.audit.run import ERRORED
 from kraftlog.config import ValueSource
 from kraftlog.plain import natural, printable
 from kraftlog.quorum.thresholds import THRESHOLDS
+from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
 from kraftlog.report.once import told_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
-
-Row = dict[str, Any]
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 

@@ -5,15 +5,14 @@ would: for findings at or above `fail_on`, and under `strict` for a critical che
 judge everything. Findings below that stand in the case's output; what was not judged is skipped.
 """
 
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.plain import printable
+from kraftlog.relations import Row
 from kraftlog.report.watched import Watched
 
-Row = dict[str, Any]
 _NEVER = -1
 
 

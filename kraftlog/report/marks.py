@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kraftlog.audit.check import RANK
-from kraftlog.report.view import PageData, Row, status_of
+from kraftlog.relations import Row
+from kraftlog.report.view import PageData, status_of
 
 _UNSEEN = 400
 """Places nearer to each other than this part of the axis cannot be told apart on it."""
@@ -68,13 +69,10 @@ def zooms(data: PageData) -> list[OffsetWindow]:
     windows = [
         _around(cluster, axis)
         for cluster in clusters
-        if bad.intersection(cluster) and _too_near(cluster, axis)
+        if bad.intersection(cluster)
+        and any((b - a) * _UNSEEN < axis.size for a, b in pairwise(cluster))
     ]
     return [one for one in windows if one.size <= _ZOOMED * axis.size][-ZOOM_LIMIT:]
-
-
-def _too_near(places: list[int], axis: OffsetWindow) -> bool:
-    return any((b - a) * _UNSEEN < axis.size for a, b in pairwise(places))
 
 
 def _places(data: PageData) -> Iterator[int]:

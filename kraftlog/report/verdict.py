@@ -11,9 +11,8 @@ from typing import Any
 
 from kraftlog.audit.check import RANK
 from kraftlog.plain import counted, listed, numbers, sentence, some
+from kraftlog.relations import Row
 from kraftlog.report.once import nodes_text, who_of
-
-Row = dict[str, Any]
 
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4

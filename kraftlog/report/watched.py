@@ -6,7 +6,7 @@ In: a quorum and what its audit says, or a run of a lake. Out: a `Watched`.
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
 
@@ -14,11 +14,10 @@ from kraftlog.log.names import CHECKPOINT, LOG, classify
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.snapshots import HEADER
+from kraftlog.relations import Row
 
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
