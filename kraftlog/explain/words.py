@@ -82,7 +82,10 @@ def object_name(change: Change, names: Names) -> str:
         case "scram_credentials":
             return f"{_named(MECHANISMS, value['mechanism'])} credential of user {value['name']}"
         case "client_quotas":
-            return f"quota {value['key']} of {entity_text(value)}"
+            whom = (
+                f"{one['entityType']} {one['entityName'] or '(default)'}" for one in value["entity"]
+            )
+            return f"quota {value['key']} of {', '.join(whom)}"
         case "delegation_tokens":
             return f"delegation token {value['tokenId']} of {value['owner']}"
         case "voters":
@@ -137,12 +140,6 @@ def acl_text(value: Data) -> str:
     who = f"{_named(PERMISSIONS, value['permissionType'])} {value['principal']}"
     where = f"{resource} {pattern} {value['resourceName']}"
     return f"ACL {who} {operation} on {where} from {value['host']}"
-
-
-def entity_text(value: Data) -> str:
-    """Whom a quota is for."""
-    parts = (f"{one['entityType']} {one['entityName'] or '(default)'}" for one in value["entity"])
-    return ", ".join(parts)
 
 
 def _named(names: tuple[str, ...], code: int) -> str:

@@ -19,8 +19,8 @@ from kraftlog.simulate.restart import NEVER_COMMITTED
 
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
 _WORDS = {"safe": YES, "loses": LOSES, "unknown": UNKNOWN, "unsafe": NO}
-_ORDER = (NO, UNKNOWN, WAIT, LOSES, YES)
 COLOURS = {NO: "critical", UNKNOWN: "warning", WAIT: "warning", LOSES: "warning", YES: "ok"}
+"""The worst first."""
 HEADS_SHOWN = 3
 _COPY = next(one for one in ACTIONS if one.key == "copy")
 
@@ -156,7 +156,7 @@ def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
             why = _BY_ITSELF + ("" if row["verdict"] == "safe" else f", but {why}")
         groups.setdefault((may, why), []).append(row["who"])
     found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
-    return sorted(found, key=lambda one: _ORDER.index(one.may))
+    return sorted(found, key=lambda one: [*COLOURS].index(one.may))
 
 
 def _may(row: Row, wait: bool) -> str:

@@ -23,7 +23,7 @@ from kraftlog.report.once import told_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 
-_STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
+_STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "ok": "green"}
 
 
 def print_findings(
@@ -58,8 +58,8 @@ def print_answer(console: Console, answer: Answers) -> None:
         console.print("[bold]May I restart?[/bold]")
         _print_line(console, Text(answer.sentence, style="bold"))
         for one in answer.restart:
-            style = {"critical": "bold red", "warning": "yellow", "ok": "green"}[one.colour]
-            _print_marked(console, Text(f"{one.may:14}", style=style), f"{one.nodes}: {one.why}")
+            mark = Text(f"{one.may:14}", style=_STYLES[one.colour])
+            _print_marked(console, mark, f"{one.nodes}: {one.why}")
         if answer.order:
             _print_line(console, Text(answer.order))
     if answer.lost:

@@ -122,7 +122,8 @@ def epoch_marks(data: PageData, window: OffsetWindow) -> list[Row]:
         pieces = sorted(
             (
                 (max(one["start_offset"], window.low), min(one["end_offset"], window.high), one)
-                for one in data.of_replica(row["replica"], data.epochs)
+                for one in data.epochs
+                if one["replica"] == row["replica"]
             ),
             key=lambda piece: piece[0],
         )

@@ -98,10 +98,6 @@ class PageData:
         """The cluster ids that the replicas name."""
         return tuple(sorted({one["cluster_id"] for one in self.replicas if one["cluster_id"]}))
 
-    def of_replica(self, label: str, rows: Iterable[Row]) -> list[Row]:
-        """The rows that are about one replica."""
-        return [row for row in rows if row["replica"] == label]
-
 
 def page_of_audit(
     quorum: Quorum,
@@ -175,7 +171,7 @@ def _name_of(row: Row, is_alone: bool) -> str:
 
 def status_of(data: PageData, row: Row) -> tuple[str, str]:
     """(severity or `ok`, words): where a replica stands, for one who looks for the odd one."""
-    found = data.of_replica(row["replica"], data.findings)
+    found = [one for one in data.findings if one["replica"] == row["replica"]]
     for severity in ("critical", "warning"):
         those = [one for one in found if one["severity"] == severity]
         if those:
