@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import and_
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
-from kraftlog.tables.lake_table import LakeTable
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
@@ -55,13 +53,38 @@ class Mark:
     file_count: int
 
 
-class Replaced(Protocol):
-    """A file, or none, that takes the place of others."""
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One file, or none where no row is left, in place of others (paths below the table)."""
 
-    @property
-    def added(self) -> AddedFile | None: ...
-    @property
-    def removed(self) -> tuple[str, ...]: ...
+    added: AddedFile | None
+    removed: tuple[str, ...]
+
+
+class LakeTable(DeltaTable):
+    """One table of a lake, which remembers what its log says of those who have written it: delta-rs
+    reads the whole log for each such answer, commit by commit.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._told: dict[str, tuple[int, int | None]] = {}
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The newest number that an application has committed, read once per version of the table."""
+        version = self.version()
+        if app_id not in self._told or self._told[app_id][0] != version:
+            self._told[app_id] = version, super().transaction_version(app_id)
+        return self._told[app_id][1]
+
+    def take_in(self, numbers: Mapping[str, int]) -> None:
+        """Go on to the commit that was just made onto this version, with the numbers of some
+        applications.
+        """
+        version = self.version() + 1
+        self.update_incremental()
+        if self.version() == version:
+            self._told |= {one: (version, number) for one, number in numbers.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +337,7 @@ class Lake:
         """What a commit tells of who made it."""
         return {_APPLICATION: run_number, _WRITER: self.token}
 
-    def replace(self, spec: TableSpec, done: Iterable[Replaced], *, is_data: bool = False) -> None:
+    def replace(self, spec: TableSpec, done: Iterable[Rewritten], *, is_data: bool = False) -> None:
         """Put files in place of others, in one commit that counts for the run before; `is_data`
         where rows are lost or gained.
         """
@@ -356,15 +379,10 @@ class Lake:
         self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
     ) -> int:
         """Append Arrow rows from the driver (or put them in place of all others), once per run."""
-        table = self.ensure(spec)
-        if (table.transaction_version(_APPLICATION) or 0) >= run_number:
-            return int(table.version())
-        rows = _shaped(rows, spec.schema)
-        actions: list[AddAction | RemoveAction] = [
-            _add(write_file(self.path(spec.name), part, values))
-            for values, part in _parts(rows, spec.partition_by)
-        ]
-        return self._write(spec, table, actions, run_number, overwrite=overwrite)
+        shaped = _shaped(rows, spec.schema)
+        # Lazily: a table that this run has written already gets no file.
+        files = map(partial(write_file, self.path(spec.name)), [shaped] if rows.num_rows else [])
+        return self.commit(spec, files, run_number, overwrite=overwrite)
 
     def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
         """Take tables back that a run after `finished_run` wrote before it was killed; returns
@@ -415,16 +433,6 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     ]
     shape = [one.with_type(kind) for one, kind in zip(schema, kinds, strict=True)]
     return rows.select(schema.names).cast(pa.schema(shape))
-
-
-def _parts(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
-    """Rows by the values of their partition columns; all together where there are none."""
-    if not by:
-        yield from [({}, rows)] if rows.num_rows else []
-        return
-    for values in rows.select(list(by)).group_by(list(by)).aggregate([]).to_pylist():
-        chosen = reduce(and_, (ds.field(name) == value for name, value in values.items()))
-        yield as_text(values), rows.filter(chosen)
 
 
 def _removals(

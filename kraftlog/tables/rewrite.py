@@ -8,23 +8,14 @@ on to (see `parquet.write_file`). Memory is that of one group.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kraftlog.tables.lake import Row, as_text
-from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of, write_file
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """One file, or none where no row is left, in place of others (paths below the table)."""
-
-    added: AddedFile | None
-    removed: tuple[str, ...]
+from kraftlog.tables.lake import Rewritten, Row, as_text
+from kraftlog.tables.parquet import filesystem_of, slices_of, write_file
 
 
 def merged(
