@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
@@ -21,7 +20,7 @@ from kraftlog.quorum.history import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import open_parquet
 
 _TABLES = ("records", "control_records")
 
@@ -111,9 +110,7 @@ class LakeRecords:
     def _rows(self, file: _File) -> pa.Table:
         """All rows of a file, by their offsets."""
         if file.path not in self._open:
-            filesystem, path = filesystem_of(file.path)
-            with filesystem.open_input_file(path) as stream:
-                whole = pq.ParquetFile(stream)
+            with open_parquet(file.path) as whole:
                 names = ["batch_id", *window_columns(file.type, whole.schema_arrow.names)]
                 rows = whole.read(columns=names)
             if "type" not in names:

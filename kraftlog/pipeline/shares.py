@@ -43,7 +43,7 @@ from kraftlog.state.versions import (
     with_origins,
 )
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of
+from kraftlog.tables.parquet import AddedFile, filesystem_of, open_parquet, slices_of
 
 BASE, STANDING = "base", "standing"
 
@@ -280,13 +280,7 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
 
 def _batches_in(path: str) -> pa.Array:
     """The batches that a file holds records of."""
-    filesystem, inner = filesystem_of(path)
-    rows = pq.read_table(
-        inner,
-        columns=["batch_id"],
-        filesystem=filesystem,
-        partitioning=None,
-        read_dictionary=["batch_id"],
-    )
+    with open_parquet(path, ["batch_id"]) as file:
+        rows = file.read(columns=["batch_id"])
     dictionaries = [one.dictionary for one in rows.column("batch_id").chunks]
     return pa.concat_arrays([pa.array([], pa.string()), *dictionaries])

@@ -191,6 +191,12 @@ def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
     return stores.filesystem_of(path) if is_remote(path) else (pafs.LocalFileSystem(), path)
 
 
+def open_parquet(path: str, read_dictionary: Sequence[str] | None = None) -> pq.ParquetFile:
+    """A Parquet file by its whole path; of some columns the texts stay codes of dictionaries."""
+    filesystem, inner = filesystem_of(path)
+    return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=read_dictionary)
+
+
 def make_folder_of(filesystem: pafs.FileSystem, path: str) -> None:
     """Make the folder that a file will lie in. Object stores have none: there it would be an object
     of its own, and some requests.
