@@ -22,11 +22,10 @@ from kraftlog.log.directory import LogFile, Replica, record_files
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
-from kraftlog.pipeline.content_places import choose, read_columns
+from kraftlog.pipeline.content_places import choose
 from kraftlog.pipeline.contents import decode_bin
-from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
+from kraftlog.pipeline.disk_changes import DiskChanges, changed_in_place, disk_changes
 from kraftlog.pipeline.every_table import derived_tables
-from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
@@ -35,7 +34,7 @@ from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.mend import forget_contents
-from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.parquet import AddedFile, read_columns, write_file
 from kraftlog.tables.spec import CURRENT, GROWING, decoded_tables, state_tables
 
 Written = dict[str, list[AddedFile]]

@@ -27,7 +27,7 @@ from kraftlog.metrics.record_totals import (
     totals_of,
 )
 from kraftlog.quorum.evidence import Longs
-from kraftlog.tables.lake import Lake, Row
+from kraftlog.tables.lake import Lake, Row, bounds_of
 from kraftlog.tables.parquet import open_parquet
 
 THREADS = 2
@@ -62,8 +62,8 @@ class Wanted:
 
     def may_be_in(self, file: Row, record_type: str) -> bool:
         """Whether a file of records may hold some of them, by what Delta says of it."""
-        least, most = file.get("min.offset"), file.get("max.offset")
-        return (least is None or most is None) or any(
+        least, most = bounds_of(file, "offset")
+        return any(
             first <= most and least <= last
             for name, (first, last) in self.offsets.items()
             if self.ids[name] and (name != CHANGES or record_type == _CHANGE)

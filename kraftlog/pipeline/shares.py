@@ -42,7 +42,7 @@ from kraftlog.state.versions import (
     no_rows,
     with_origins,
 )
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, bounds_of
 from kraftlog.tables.parquet import AddedFile, filesystem_of, open_parquet, slices_of
 
 BASE, STANDING = "base", "standing"
@@ -268,8 +268,8 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
         path = f"{lake.path('records')}/{file['path']}"
         if values["type"] not in (PUT, CHANGE):
             continue
-        least, most = file.get("min.offset"), file.get("max.offset")
-        if least is None or most is None or (least < end and most >= low):
+        least, most = bounds_of(file, "offset")
+        if least < end and most >= low:
             found.append(Source(values["type"], path))
         if values["type"] == PUT and base_ids is not None:
             held = pc.is_in(base_ids, value_set=_batches_in(path))

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.tables.damage import Damage
-from kraftlog.tables.datasets import open_table
 from kraftlog.tables.lake import Lake, Rewritten
 from kraftlog.tables.parquet import filesystem_of, write_file
 from kraftlog.tables.rewrite import Without, without
@@ -123,4 +122,4 @@ def _counted(lake: Lake, name: str) -> pa.Table:
 
 def _rows_of(lake: Lake, name: str, columns: list[str]) -> pa.Table:
     """Some columns of all files of a table."""
-    return open_table(lake, name).to_table(columns=columns)
+    return lake.bare_dataset(name).to_table(columns=columns)
