@@ -31,7 +31,7 @@ from kraftlog.tables.mend import mend
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
 from kraftlog.tables.spec import TableSpec
-from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
+from kraftlog.tables.upkeep import compact, expire, forget_runs
 
 _SMALL_FILES = 5
 """So many small files of one table become one."""
@@ -191,7 +191,8 @@ def expire_all(lake: Lake, lease: Lease) -> int:
     for name, version in lease.state.published[-1].versions.items():
         known = (one.versions[name] for one in lease.state.published if name in one.versions)
         count += expire(lake, name, min(known, default=version), lease.check)
-    expire_register(lake, REGISTER, lease.check)
+    # Of the register, which has no files, only the newest version counts.
+    expire(lake, REGISTER, lease.state.version, lease.check)
     return count
 
 
