@@ -4,7 +4,6 @@ side.
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
@@ -94,25 +93,22 @@ def _write(
         for one in result.results
     ]
     verdicts = [_verdict_row(result, findings, results)]
-    plan = [{**one, "lost": _text(one["lost"])} for one in restart]
-    texts = map(_finding_row, findings)
+    plan = [
+        {**one, "lost": None if one["lost"] is None else json.dumps(one["lost"])} for one in restart
+    ]
+    texts = [
+        {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
+        for row in findings
+    ]
     told_of_all = (texts, verdicts, settings, plan, judged_rows(told), results)
     for spec, rows in zip(_TABLES, told_of_all, strict=True):
         run.lake.write(spec, of_run(spec, rows, run.run_id), run.number)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value)
 
 
 def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row]) -> Row:
     row = result.verdict.as_row()
     texts = {name: json.dumps(row[name]) for name in ("not_judged", "lagging")}
     return {**row, **texts, "headline": headline(row, findings, results)}
-
-
-def _finding_row(row: Row) -> Row:
-    return {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
 
 
 def recorded(lake: Lake, run_id: str, exit_code: int) -> Judged:

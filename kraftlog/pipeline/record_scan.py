@@ -180,9 +180,6 @@ def _read(portion: _Portion) -> pa.RecordBatch:
         ]
     table = pa.concat_tables(groups)
     table = table.append_column("type", coded(kind, table.num_rows))
-    (rows,) = table.combine_chunks().to_batches() or [_no_rows(table.schema)]
+    nothing = pa.RecordBatch.from_pylist([], schema=table.schema)
+    (rows,) = table.combine_chunks().to_batches() or [nothing]
     return rows
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)

@@ -312,7 +312,9 @@ class States:
             return None
         if lineage.fork_offset in self.standing:
             return KnownVersions(lineage.fork_offset, (), self.standing[lineage.fork_offset])
-        written = [one for one in self.written["partitions"] if _is_of(one, MAIN)]
+        written = [
+            one for one in self.written["partitions"] if one.partition_values["lineage"] == MAIN
+        ]
         paths = tuple(f"{self.lake.path('partitions')}/{one.path}" for one in written)
         if self.grown_from is not None:
             paths += self._files_of_main(current=False)
@@ -335,10 +337,6 @@ class States:
 def _departs_in(lineage: Lineage, stretch: Stretch) -> bool:
     """Whether a lineage leaves the shared one within a stretch: what holds there counts for it."""
     return stretch.start_offset < lineage.fork_offset <= stretch.end_offset
-
-
-def _is_of(file: AddedFile, lineage: str) -> bool:
-    return file.partition_values["lineage"] == lineage
 
 
 def _start_timestamp(stretch: Stretch) -> int:
