@@ -195,11 +195,7 @@ class Lake:
         """The files of a table: what Delta says of each (`path` below the table's folder,
         `size_bytes`, `min.…`, `max.…`), and its partition values.
         """
-        # Delta's log holds paths as URLs do; those of other writers have folders with odd names.
-        return [
-            ({**row, "path": unquote(row["path"])}, values)
-            for row, values in _files(self.open(name))
-        ]
+        return list(_files(self.open(name)))
 
     def sizes(self, name: str) -> dict[str, int]:
         """The files of a table, each with its size in bytes."""
@@ -407,21 +403,18 @@ class Lake:
         """Take tables back that a run after `finished_run` wrote before it was killed; returns
         their names.
         """
-        undone = []
-        for spec in specs:
-            if self.run_number(spec.name) <= finished_run:
-                continue
-            self._restore(spec, finished_run)
-            undone.append(spec.name)
+        undone = [one.name for one in specs if self.run_number(one.name) > finished_run]
+        for name in undone:
+            self._restore(name, finished_run)
         return undone
 
-    def _restore(self, spec: TableSpec, finished_run: int) -> None:
+    def _restore(self, name: str, finished_run: int) -> None:
         """Back to the newest version that the finished run, or an earlier one, had written."""
-        path = self.path(spec.name)
-        for version in range(self.open(spec.name).version(), -1, -1):
+        path = self.path(name)
+        for version in range(self.open(name).version(), -1, -1):
             older = DeltaTable(path, version=version)
             if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
-                self._forget(spec.name)
+                self._forget(name)
                 table = DeltaTable(path)
                 with self._alone(table):
                     table.restore(version, commit_properties=self._properties(finished_run))
@@ -460,9 +453,9 @@ def _removals(
     """The files that are chosen by their path, or by what holds of all of their rows."""
     now = int(time.time() * 1000)
     return [
-        RemoveAction(unquote(file["path"]), is_data, now, file["size_bytes"], as_text(values))
+        RemoveAction(file["path"], is_data, now, file["size_bytes"], as_text(values))
         for file, values in _files(table)
-        if chosen(unquote(file["path"]), held_by_all(file, values))
+        if chosen(file["path"], held_by_all(file, values))
     ]
 
 
@@ -474,7 +467,8 @@ def _files(table: DeltaTable) -> Iterator[tuple[Row, Row]]:
             for name, value in row.items()
             if name.startswith(_PARTITION)
         }
-        yield row, values
+        # Delta's log holds paths as URLs do; those of other writers have folders with odd names.
+        yield row | {"path": unquote(row["path"])}, values
 
 
 def _holds(values: Row) -> ds.Expression | None:
