@@ -106,9 +106,11 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     from kraftlog.pipeline.audit import recorded
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
-    from kraftlog.pipeline.steps import audit_through_lake
+    from kraftlog.pipeline.steps import run_steps
 
-    run, code = audit_through_lake(starter("kraftlog audit", options), options)
+    names = ("decode", "materialize", "audit") if options.input else ("audit",)
+    done = run_steps(starter("kraftlog audit", options), options, *names)
+    run, code = done.run, done.exit_code
     lake, run_id = run.lake, run.run_id
     judged = recorded(lake, run_id, code)
     _print(judged, form, _named(options.input or run.row["inputs"]))

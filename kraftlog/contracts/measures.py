@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.tables.datasets import open_table
 from kraftlog.tables.lake import Lake
 
 ROWS = "rows"
@@ -45,7 +44,7 @@ class Scans:
         """A table for Arrow to scan."""
         key = (table, texts_as_dictionaries)
         if key not in self._opened:
-            self._opened[key] = open_table(self._lake, table, texts_as_dictionaries)
+            self._opened[key] = self._lake.bare_dataset(table, texts_as_dictionaries)
         return self._opened[key]
 
     def count(self, table: str, where: ds.Expression) -> int:

@@ -4,7 +4,6 @@ side.
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
@@ -94,25 +93,22 @@ def _write(
         for one in result.results
     ]
     verdicts = [_verdict_row(result, findings, results)]
-    plan = [{**one, "lost": _text(one["lost"])} for one in restart]
-    texts = map(_finding_row, findings)
+    plan = [
+        {**one, "lost": None if one["lost"] is None else json.dumps(one["lost"])} for one in restart
+    ]
+    texts = [
+        {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
+        for row in findings
+    ]
     told_of_all = (texts, verdicts, settings, plan, judged_rows(told), results)
     for spec, rows in zip(_TABLES, told_of_all, strict=True):
         run.lake.write(spec, of_run(spec, rows, run.run_id), run.number)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value)
 
 
 def _verdict_row(result: AuditResult, findings: list[Row], results: list[Row]) -> Row:
     row = result.verdict.as_row()
     texts = {name: json.dumps(row[name]) for name in ("not_judged", "lagging")}
     return {**row, **texts, "headline": headline(row, findings, results)}
-
-
-def _finding_row(row: Row) -> Row:
-    return {**row, "evidence": json.dumps(row["evidence"], sort_keys=True, default=str)}
 
 
 def recorded(lake: Lake, run_id: str, exit_code: int) -> Judged:
@@ -130,18 +126,11 @@ def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:
     """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check could not be run.
     `strict` counts critical checks that could not judge everything.
     """
-    severities = _column(lake, FINDINGS.name, run_id, "severity")
+    findings = lake.rows_of_run(FINDINGS.name, run_id, ["severity"])
+    checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, ["severity", "is_gap", "result"])
     if options.fail_on != "never":
-        if any(RANK[one] <= RANK[options.fail_on] for one in severities):
-            return 1
-        names = ("severity", "is_gap")
-        checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, list(names))
         gaps = [one for one in checks if one["is_gap"] and one["severity"] == "critical"]
-        if options.strict and gaps:
+        worst = RANK[options.fail_on]
+        if any(RANK[one["severity"]] <= worst for one in findings) or (options.strict and gaps):
             return 1
-    return 2 if ERRORED in _column(lake, CHECK_RESULTS.name, run_id, "result") else 0
-
-
-def _column(lake: Lake, name: str, run_id: str, column: str) -> list[str]:
-    rows = lake.rows_of_run(name, run_id, [column])
-    return [row[column] for row in rows]
+    return 2 if any(one["result"] == ERRORED for one in checks) else 0

@@ -47,9 +47,13 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
 def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     """Everything that differs, findings first."""
     lake = lake_at(path)
-    yield from _findings(lake, before, after)
-    yield from _replicas(lake, before, after)
-    yield from _elections(lake, before, after)
+
+    def both(name: str) -> Iterator[list[Row]]:
+        return (lake.rows_of_run(name, one["run_id"]) for one in (before, after))
+
+    yield from finding_changes(*both("findings"))
+    yield from _replicas(*both("replicas"))
+    yield from _elections(*both("epochs"))
     first, end = (_end(lake, one["run_id"]) for one in (before, after))
     if end < first:
         text = f"the shared history ends at offset {end}, before {first}: a log was cut"
@@ -58,11 +62,6 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     subject = Subject("offsets", f"{first}-{end - 1}", frozenset(), first=first, end=end)
     if end > first:
         yield from object_rows(net(moments_in(path, subject), first, end))
-
-
-def _findings(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
-    old, new = (lake.rows_of_run("findings", run["run_id"]) for run in (before, after))
-    yield from finding_changes(old, new)
 
 
 def finding_changes(before: Iterable[Row], after: Iterable[Row]) -> Iterator[Row]:
@@ -103,11 +102,8 @@ def _names(row: Row) -> Any:
     return json.loads(row["evidence"]).get("names")
 
 
-def _replicas(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
-    old, new = (
-        {row["replica"]: row for row in lake.rows_of_run("replicas", run["run_id"])}
-        for run in (before, after)
-    )
+def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:
+    old, new = ({row["replica"]: row for row in rows} for rows in (before, after))
     for label in sorted({*old, *new}):
         if label not in old or label not in new:
             change = "new" if label in new else "gone"
@@ -119,11 +115,8 @@ def _replicas(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
             yield {"kind": "replica", "change": "changed", "name": label, "text": text}
 
 
-def _elections(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
-    old, new = (
-        {row["batch_leader_epoch"]: row for row in lake.rows_of_run("epochs", run["run_id"])}
-        for run in (before, after)
-    )
+def _elections(before: list[Row], after: list[Row]) -> Iterator[Row]:
+    old, new = ({row["batch_leader_epoch"]: row for row in rows} for rows in (before, after))
     for epoch in sorted(new.keys() - old.keys()):
         row = new[epoch]
         text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"

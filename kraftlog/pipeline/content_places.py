@@ -18,12 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from kraftlog.errors import LakeError
 from kraftlog.pipeline.scan import ScannedFile
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import read_columns
 
 _HEX = pa.binary(32)
 """How the lake holds an id."""
@@ -70,19 +68,6 @@ def choose(lake: Lake, scanned: Sequence[ScannedFile]) -> dict[int, Places]:
         split: Places(np.concatenate([one for _, one in parts]), tuple(path for path, _ in parts))
         for split, parts in found.items()
     }
-
-
-def read_columns(path: str, columns: Sequence[str]) -> pa.Table:
-    """Some columns of a Parquet file that a task has written.
-
-    Raises LakeError where it is not there."""
-    filesystem, inner = filesystem_of(path)
-    try:
-        return pq.read_table(inner, columns=list(columns), filesystem=filesystem, partitioning=None)
-    except FileNotFoundError as error:
-        raise LakeError(
-            f"{path} is not there, although a task has written it; put the lake where every machine sees it under the same path"
-        ) from error
 
 
 def first_of_each(ids: Ids) -> npt.NDArray[np.bool_]:

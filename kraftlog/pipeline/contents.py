@@ -21,12 +21,12 @@ from kraftlog.decode.slices import SLICES
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.pipeline.content_places import Places, read_columns
+from kraftlog.pipeline.content_places import Places
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.source.plan import Split
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import write_file
+from kraftlog.tables.parquet import read_columns, write_file
 from kraftlog.tables.spec import decoded_tables
 
 _FLUSH_ROWS = 500_000

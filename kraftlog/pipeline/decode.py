@@ -18,15 +18,14 @@ from blake3 import blake3
 
 from kraftlog.decode.tabular import fault_table
 from kraftlog.errors import InputError
-from kraftlog.log.directory import LogFile, Replica, record_files
-from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.directory import LogFile, record_files
+from kraftlog.log.fault import FaultKind
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
-from kraftlog.pipeline.content_places import choose, read_columns
+from kraftlog.pipeline.content_places import choose
 from kraftlog.pipeline.contents import decode_bin
-from kraftlog.pipeline.disk_changes import DiskChanges, disk_changes
+from kraftlog.pipeline.disk_changes import DiskChanges, changed_in_place, disk_changes
 from kraftlog.pipeline.every_table import derived_tables
-from kraftlog.pipeline.rot import changed_in_place
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
@@ -35,7 +34,7 @@ from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.mend import forget_contents
-from kraftlog.tables.parquet import AddedFile, write_file
+from kraftlog.tables.parquet import AddedFile, read_columns, write_file
 from kraftlog.tables.spec import CURRENT, GROWING, decoded_tables, state_tables
 
 Written = dict[str, list[AddedFile]]
@@ -61,16 +60,19 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     before = run.last
     changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
     other = {name for name, value in run.goes_by.items() if before and before[name] != value}
+    holding = record_files(replicas)
+    paths = frozenset(one.path for one in holding)
     if not other.isdisjoint(READING_LIMITS):
-        changes = replace(changes, read=changes.read | {one.path for one in record_files(replicas)})
-    again = _unchanged(replicas, changes) if run.options.verify else frozenset()
+        changes = replace(changes, read=changes.read | paths)
+    # Files that look as they did when they were read.
+    again = paths - changes.read if run.options.verify else frozenset()
     if not changes and not again and not other:
         return False
     meanwhile()
     if "decompress_limit_bytes" in other:
         _forget_too_large(lake)
     number = finished + 1
-    read = [file for file in record_files(replicas) if file.path in changes.read | again]
+    read = [file for file in holding if file.path in changes.read | again]
     made = _written(run, read, changes.known_sizes)
     written, counts = _by_table(made)
     _check_reach(lake, written, read)
@@ -79,7 +81,10 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     if not changes and not rotten and not other:
         return False
     changes = replace(changes, read=changes.read | again)
-    _add_side_faults(written, side_faults, changes, lake)
+    for file, fault in side_faults:
+        if file.path in changes.read:
+            table = pa.Table.from_batches([fault_table(file, [fault])])
+            written["faults"].append(write_file(lake.path("faults"), table))
     _commit(lake, number, written, changes, files)
     row = {
         "run_id": _run_id(files, number),
@@ -101,11 +106,6 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     spec = decoded_tables()["runs"]
     lake.write(spec, pa.Table.from_pylist([row], schema=spec.schema), number)
     return True
-
-
-def _unchanged(replicas: list[Replica], changes: DiskChanges) -> frozenset[str]:
-    """Files that hold record batches, and look as they did when they were read."""
-    return frozenset(file.path for file in record_files(replicas)) - changes.read
 
 
 def _forget_too_large(lake: Lake) -> None:
@@ -212,18 +212,6 @@ def _check_reach(lake: Lake, written: Written, read: list[LogFile]) -> None:
         raise InputError(
             f"{read[0].path} and the other files are there for the driver and missing for the executors; put the input where every machine sees it under the same path"
         )
-
-
-def _add_side_faults(
-    written: Written,
-    faults: Iterable[tuple[LogFile, Fault]],
-    changes: DiskChanges,
-    lake: Lake,
-) -> None:
-    for file, fault in faults:
-        if file.path in changes.read:
-            table = pa.Table.from_batches([fault_table(file, [fault])])
-            written["faults"].append(write_file(lake.path("faults"), table))
 
 
 def _commit(

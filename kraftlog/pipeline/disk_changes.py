@@ -1,17 +1,23 @@
 """What differs between the disks and what a lake knows of them.
 
-In: a lake, and the replicas as they were listed. Out: `DiskChanges`. No file is opened: its place,
-size and time tell. Driver side.
+In: a lake, and the replicas as they were listed. Out: `DiskChanges`; no file is opened: its place,
+size and time tell. Of files that are read again although these are the same: where the content
+differs all the same, as bits do that a disk has turned in silence. Driver side.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kraftlog.log.directory import Replica
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import AddedFile, read_columns
 
 _IDENTITY = ["path", "size_bytes", "modified_ns", "replica"]
+_BATCH = ["path", "position", "size_bytes", "batch_id", "crc_valid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,28 @@ def disk_changes(lake: Lake, replicas: Sequence[Replica], known_count: int) -> D
         {path: size or 0 for path, size, *_ in known},
         len(replicas) != known_count,
     )
+
+
+def changed_in_place(
+    lake: Lake, written: Iterable[AddedFile], paths: frozenset[str]
+) -> dict[str, int]:
+    """Of some paths those whose batches are others than the lake knows, each with the first byte
+    place at which one is missing, new or other.
+    """
+    if not paths or not lake.exists("batches"):
+        return {}
+    wanted = pa.array(sorted(paths), pa.string())
+    folder = lake.path("batches")
+    now = [read_columns(f"{folder}/{one.path}", _BATCH) for one in written]
+    known = lake.read("batches", _BATCH)
+    both = pa.concat_tables([_of_paths(one, wanted) for one in [known, *now]])
+    counted = both.group_by(_BATCH).aggregate([([], "count_all")])
+    # What both know is there twice.
+    single = counted.filter(pc.not_equal(counted.column("count_all"), 2))
+    first = single.group_by("path").aggregate([("position", "min")]).to_pylist()
+    return {row["path"]: row["position_min"] for row in first}
+
+
+def _of_paths(rows: pa.Table, paths: pa.Array) -> pa.Table:
+    rows = rows.select(_BATCH)
+    return rows.filter(pc.is_in(rows.column("path"), value_set=paths))

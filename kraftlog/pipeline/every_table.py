@@ -3,15 +3,7 @@
 from functools import cache
 
 from kraftlog.pipeline.metrics import COPIES, MEASURES, PLANS
-from kraftlog.tables.reports import (
-    CHECK_RESULTS,
-    CONTRACT_RESULTS,
-    FINDINGS,
-    JUDGED,
-    RESTART_PLAN,
-    SETTINGS,
-    VERDICTS,
-)
+from kraftlog.tables import reports
 from kraftlog.tables.spec import (
     EPOCHS,
     LINEAGES,
@@ -26,9 +18,9 @@ from kraftlog.tables.spec import (
 @cache
 def derived_tables() -> dict[str, TableSpec]:
     """Every table that later steps derive from the decoded ones, once per run, by name."""
-    reports = [CHECK_RESULTS, VERDICTS, SETTINGS, RESTART_PLAN, FINDINGS, JUDGED, CONTRACT_RESULTS]
+    told = [one for one in vars(reports).values() if isinstance(one, TableSpec)]
     follows = [REPLICAS, EPOCHS, REPLAY_FAULTS, LINEAGES]
-    specs = [*follows, *(one.spec for one in (*COPIES, *MEASURES, *PLANS)), *reports]
+    specs = [*follows, *(one.spec for one in (*COPIES, *MEASURES, *PLANS)), *told]
     return {spec.name: spec for spec in specs}
 
 

@@ -18,12 +18,9 @@ from kraftlog.log import names
 from kraftlog.log.directory import Replica, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.quorum.collector import evidence_by
-from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.recorded import BATCH_COLUMNS, Recorded, RecordedCollector, fault_of
-from kraftlog.quorum.thresholds import thresholds_of
-from kraftlog.tables.datasets import open_table
+from kraftlog.source.collected import quorum_by
 from kraftlog.tables.lake import Lake, held_by_all
 
 
@@ -32,9 +29,7 @@ def quorum_of(
 ) -> Quorum:
     """The quorum as it lay on the disks when the lake's newest run read them."""
     collector = RecordedCollector(limits, redactor, recorded=_recorded(lake, replicas))
-    described = described_of(options, replicas)
-    evidence = evidence_by(collector, replicas, described, thresholds_of(options))
-    return Quorum(of_one_cluster(evidence, options))
+    return quorum_by(collector, replicas, options)
 
 
 def _recorded(lake: Lake, replicas: list[Replica]) -> Recorded:
@@ -60,7 +55,7 @@ class _ByPath:
     """
 
     def __init__(self, lake: Lake, name: str) -> None:
-        self._table = open_table(lake, name)
+        self._table = lake.bare_dataset(name)
         fragments = {one.path: one for one in self._table.get_fragments()}
         self._of: dict[str | None, list[ds.Fragment]] = defaultdict(list)
         for file, values in lake.files(name):

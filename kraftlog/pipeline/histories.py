@@ -3,7 +3,7 @@
 In: Arrow rows, or faults of a replay. Out: `AddedFile`s. Runs in tasks and on the driver.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,16 @@ def holds_at(offset: int) -> ds.Expression:
     """Which versions hold at an offset."""
     begun, ends = ds.field("valid_from_offset"), ds.field("valid_to_offset")
     return (begun <= offset) & (ends.is_null() | (ends > offset))
+
+
+def shared_versions(
+    lake: Lake, name: str, columns: Sequence[str], *, holding: bool = False
+) -> pa.Table:
+    """Versions of the shared lineage's objects of one table; `holding`: those that still hold."""
+    wanted = ds.field("lineage") == MAIN
+    if holding:
+        wanted &= ds.field("is_current")
+    return lake.dataset(name).to_table(columns=list(columns), filter=wanted)
 
 
 def small_tables_at(lake: Lake, offset: int) -> dict[str, HeldVersions]:

@@ -14,8 +14,8 @@ from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.audit import recorded
 from kraftlog.pipeline.page import page_path
-from kraftlog.pipeline.run import StartSpark, lake_of, newest_run
-from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
+from kraftlog.pipeline.run import StartSpark
+from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.watching import is_watched, watch_lake
 from kraftlog.report.summary import print_summary
@@ -39,18 +39,17 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     that are asked for.
     """
     is_watched(options)
-    start_spark, audits = starter(app_name, options), name in ("audit", "pipeline")
+    start_spark = starter(app_name, options)
     if name == "pipeline":
-        outcome = run_pipeline(start_spark, options)
+        done = run_pipeline(start_spark, options)
     else:
-        outcome = Outcome(STEPS[name](start_spark, options), is_new=True)
-    if audits:
-        lake = lake_of(options)
-        print_summary(lake, page_path(lake), is_new=outcome.is_new)
+        done = run_steps(start_spark, options, name)
+    if name in ("audit", "pipeline"):
+        lake, run_id = done.run.lake, done.run.run_id
+        print_summary(lake, page_path(lake), is_new=done.is_new)
         if is_watched(options):
-            run_id = newest_run(lake)["run_id"]
-            watch_lake(options, lake, run_id, recorded(lake, run_id, outcome.exit_code))
-    return outcome.exit_code
+            watch_lake(options, lake, run_id, recorded(lake, run_id, done.exit_code))
+    return done.exit_code
 
 
 def starter(app_name: str, options: Options) -> StartSpark:

@@ -9,9 +9,9 @@ from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import lake_key, lake_of
-from kraftlog.pipeline.writing import compact_all, expire_all, publish, writing
+from kraftlog.pipeline.writing import compact_all, expire_all, leased, publish, writing
 from kraftlog.tables.damage import damages
-from kraftlog.tables.lease import at_work, held
+from kraftlog.tables.lease import at_work
 from kraftlog.tables.place import state_of
 from kraftlog.tables.upkeep import forget_runs
 
@@ -54,9 +54,7 @@ def compact_lake(options: Options, least: int) -> str:
 
 def expire_lake(options: Options) -> str:
     """Forget all but the last runs' versions and rows; in words, how many files that deleted."""
-    with writing(options) as lake:
-        lease = held(lake.root)
-        assert lease is not None
+    with leased(options) as (lake, lease):
         if not lease.state.published:
             return f"{lake.root}: no run has been published yet"
         forgotten = forget_runs(lake, all_tables().values(), options.keep_rows, 1)

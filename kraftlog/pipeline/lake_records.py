@@ -8,20 +8,18 @@ driver.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
 from kraftlog.quorum.history import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
-from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.tables.parquet import open_parquet
 
 _TABLES = ("records", "control_records")
 
@@ -33,8 +31,8 @@ class _File:
     table: str
     type: str
     path: str
-    first_offset: int
-    last_offset: int
+    first_offset: float
+    last_offset: float
 
 
 @dataclass(slots=True)
@@ -101,8 +99,8 @@ class LakeRecords:
         if self._listed is None:
             wanted = wanted_types()
             self._listed = [
-                _file(self.lake, table, row, values["type"])
-                for table in _TABLES
+                _File(table, values["type"], f"{folder}/{row['path']}", *bounds_of(row, "offset"))
+                for table, folder in zip(_TABLES, map(self.lake.path, _TABLES), strict=True)
                 for row, values in self.lake.files(table)
                 if values["type"] in wanted
             ]
@@ -111,9 +109,7 @@ class LakeRecords:
     def _rows(self, file: _File) -> pa.Table:
         """All rows of a file, by their offsets."""
         if file.path not in self._open:
-            filesystem, path = filesystem_of(file.path)
-            with filesystem.open_input_file(path) as stream:
-                whole = pq.ParquetFile(stream)
+            with open_parquet(file.path) as whole:
                 names = ["batch_id", *window_columns(file.type, whole.schema_arrow.names)]
                 rows = whole.read(columns=names)
             if "type" not in names:
@@ -121,15 +117,6 @@ class LakeRecords:
             order = np.argsort(rows.column("offset").to_numpy(), kind="stable")
             self._open[file.path] = rows.take(pa.array(order))
         return self._open[file.path]
-
-
-def _file(lake: Lake, table: str, row: dict[str, Any], kind: str) -> _File:
-    low, high = row.get("min.offset"), row.get("max.offset")
-    path = f"{lake.path(table)}/{row['path']}"
-    lowest, highest = -(1 << 63), (1 << 63) - 1
-    return _File(
-        table, kind, path, lowest if low is None else low, highest if high is None else high
-    )
 
 
 def _between(rows: pa.Table, start: int, end: int) -> pa.Table:

@@ -23,7 +23,7 @@ from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.lineages import MAIN, Lineage
 from kraftlog.state.window import ahead
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import open_parquet
 
 LIVES_TABLE, ENDS_TABLE = "object_lives", "ended_versions"
 KEPT = (LIVES_TABLE, ENDS_TABLE)
@@ -64,8 +64,7 @@ def _ends(lake: Lake) -> dict[str, list[Ends]]:
     kind, *columns = ENDED_VERSIONS.names
     parts: dict[str, list[Ends]] = {name: [] for name in KEYS}
     for file, _ in lake.files(ENDS_TABLE):
-        filesystem, path = filesystem_of(f"{lake.path(ENDS_TABLE)}/{file['path']}")
-        with pq.ParquetFile(path, filesystem=filesystem, read_dictionary=[kind]) as source:
+        with open_parquet(f"{lake.path(ENDS_TABLE)}/{file['path']}", [kind]) as source:
             for rows in source.iter_batches(1 << 20, columns=ENDED_VERSIONS.names):
                 for name, places in _by_text(rows.column(kind)):
                     numbers = (rows.column(one).to_numpy() for one in columns)
@@ -106,9 +105,7 @@ def _rows(name: str, known_until: int, path: str) -> pa.Table:
     dictionary.
     """
     keys = KEYS[name]
-    filesystem, below = filesystem_of(path)
-    coded = [one for one in keys if one == "topic_id"]
-    with pq.ParquetFile(below, filesystem=filesystem, read_dictionary=coded) as file:
+    with open_parquet(path, [one for one in keys if one == "topic_id"]) as file:
         columns = [one for one in (*VALIDITY, *keys) if one != _RECORD or _has_nulls(file)]
         rows = file.read(columns=columns, use_threads=False)
     if known_until < 0:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from kraftlog import relations
 from kraftlog.native.folding import Lists
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.evidence import record_types_of
+from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import Longs, id_texts
-from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.restorable import restorable
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
@@ -351,6 +350,5 @@ def cluster_in(lake: Lake) -> Cluster:
 
 def _current(lake: Lake, table: str, *columns: str) -> list[pa.Array]:
     """The rows of a history table that still hold on the shared lineage, by column."""
-    holds = ds.field("is_current") & (ds.field("lineage") == MAIN)
-    rows = lake.dataset(table).to_table(columns=list(columns), filter=holds)
+    rows = shared_versions(lake, table, columns, holding=True)
     return [one.combine_chunks() for one in rows.columns]

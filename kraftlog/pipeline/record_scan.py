@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kraftlog.decode.tabular import coded
 from kraftlog.metrics.amplification import Bursts
@@ -28,8 +27,8 @@ from kraftlog.metrics.record_totals import (
     totals_of,
 )
 from kraftlog.quorum.evidence import Longs
-from kraftlog.tables.lake import Lake, Row
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.lake import Lake, Row, bounds_of
+from kraftlog.tables.parquet import open_parquet
 
 THREADS = 2
 AHEAD = 3
@@ -63,8 +62,8 @@ class Wanted:
 
     def may_be_in(self, file: Row, record_type: str) -> bool:
         """Whether a file of records may hold some of them, by what Delta says of it."""
-        least, most = file.get("min.offset"), file.get("max.offset")
-        return (least is None or most is None) or any(
+        least, most = bounds_of(file, "offset")
+        return any(
             first <= most and least <= last
             for name, (first, last) in self.offsets.items()
             if self.ids[name] and (name != CHANGES or record_type == _CHANGE)
@@ -122,9 +121,8 @@ def _portions(lake: Lake, wanted: Wanted) -> Iterator[_Portion]:
 
 def _groups(path: str) -> Iterator[Sequence[int]]:
     """The numbers of a file's row groups, those together that are read together."""
-    filesystem, inner = filesystem_of(path)
-    with filesystem.open_input_file(inner) as source:
-        metadata = pq.read_metadata(source)
+    with open_parquet(path) as file:
+        metadata = file.metadata
     together: list[int] = []
     count = 0
     for number in range(metadata.num_row_groups):
@@ -175,18 +173,13 @@ def _read(portion: _Portion) -> pa.RecordBatch:
     fields = [f"{kind.lower()}.{name}" for name in KEYS[kind].columns] if kind in KEYS else []
     columns = [*(name for name in READS if name != "type"), "offset", *fields]
     repeated = ["batch_id", *(one for one in fields if one.endswith(".topic_id"))]
-    filesystem, inner = filesystem_of(portion.path)
-    file = pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=repeated)
-    with file:
+    with open_parquet(portion.path, repeated) as file:
         # Arrow cannot read dictionaries inside of structs from several row groups at once.
         groups = [
             file.read_row_group(at, columns=columns, use_threads=False) for at in portion.groups
         ]
     table = pa.concat_tables(groups)
     table = table.append_column("type", coded(kind, table.num_rows))
-    (rows,) = table.combine_chunks().to_batches() or [_no_rows(table.schema)]
+    nothing = pa.RecordBatch.from_pylist([], schema=table.schema)
+    (rows,) = table.combine_chunks().to_batches() or [nothing]
     return rows
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)

@@ -32,7 +32,6 @@ from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.lease import held
 from kraftlog.tables.parquet import filesystem_of, make_folder_of
 from kraftlog.tables.place import KEY_FILE
 
@@ -149,14 +148,12 @@ class Run:
 
 
 def lake_of(options: Options) -> Lake:
-    """The lake that the options name, under the lease that this thread holds.
+    """The lake that the options name.
 
     Raises UsageError where they name none."""
     if not options.lake:
         raise UsageError("no lake is named: say --lake FOLDER, where the Delta tables go")
-    root = absolute(options.lake)
-    lease = held(root)
-    return Lake(root, lease.token, lease.opened) if lease else Lake(root)
+    return Lake(absolute(options.lake))
 
 
 def lake_key(lake: Lake) -> bytes:

@@ -5,14 +5,12 @@ In: the newest run. Out: values of `metrics`. Memory is that of a few row groups
 batches of the shared log, and what is kept per object and version.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from kraftlog.metrics import compaction
 from kraftlog.metrics.amplification import events_of
@@ -23,12 +21,12 @@ from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_totals import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
+from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Row, Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
-from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
@@ -75,14 +73,6 @@ class SharedMeasures:
         """The lives of the objects of each history table."""
         return self.objects.by_table
 
-    def _history(self, name: str, columns: Sequence[str], alive: bool = False) -> pa.Table:
-        """Versions of the shared lineage; `alive`: only those that still hold."""
-        wanted = ds.field("lineage") == MAIN
-        if alive:
-            wanted &= ds.field("is_current")
-        source = self.run.lake.dataset(name)
-        return source.to_table(columns=list(dict.fromkeys(columns)), filter=wanted)
-
     @cached_property
     def simulator(self) -> Simulator:
         """The snapshot policies over the shared log."""
@@ -95,7 +85,7 @@ class SharedMeasures:
         """The versions of brokers."""
         columns = ["valid_from_offset", "valid_to_offset", "record_offset", "record_type"]
         columns += ["broker_id", "fenced", "in_controlled_shutdown", "rack"]
-        rows: list[Row] = self._history("brokers", columns).to_pylist()
+        rows: list[Row] = shared_versions(self.run.lake, "brokers", columns).to_pylist()
         return rows
 
     @property
@@ -141,7 +131,7 @@ class SharedMeasures:
     @cached_property
     def placement(self) -> Placement:
         columns = ("topic_id", "partition_replicas")
-        return placement(self._history("partitions", columns, alive=True))
+        return placement(shared_versions(self.run.lake, "partitions", columns, holding=True))
 
     @property
     def object_bytes(self) -> float | None:

@@ -42,8 +42,8 @@ from kraftlog.state.versions import (
     no_rows,
     with_origins,
 )
-from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of
+from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.tables.parquet import AddedFile, filesystem_of, open_parquet, slices_of
 
 BASE, STANDING = "base", "standing"
 
@@ -268,8 +268,8 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
         path = f"{lake.path('records')}/{file['path']}"
         if values["type"] not in (PUT, CHANGE):
             continue
-        least, most = file.get("min.offset"), file.get("max.offset")
-        if least is None or most is None or (least < end and most >= low):
+        least, most = bounds_of(file, "offset")
+        if least < end and most >= low:
             found.append(Source(values["type"], path))
         if values["type"] == PUT and base_ids is not None:
             held = pc.is_in(base_ids, value_set=_batches_in(path))
@@ -280,13 +280,7 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
 
 def _batches_in(path: str) -> pa.Array:
     """The batches that a file holds records of."""
-    filesystem, inner = filesystem_of(path)
-    rows = pq.read_table(
-        inner,
-        columns=["batch_id"],
-        filesystem=filesystem,
-        partitioning=None,
-        read_dictionary=["batch_id"],
-    )
+    with open_parquet(path, ["batch_id"]) as file:
+        rows = file.read(columns=["batch_id"])
     dictionaries = [one.dictionary for one in rows.column("batch_id").chunks]
     return pa.concat_arrays([pa.array([], pa.string()), *dictionaries])

@@ -266,17 +266,31 @@ class States:
         return self.known[at]
 
     def _partitions(
-        self, lineage: Lineage, stretch: Stretch, outline: Outline, forks: tuple[int, ...] = ()
+        self, lineage: Lineage, stretch: Stretch, outline: Outline, asked: tuple[int, ...] = ()
     ) -> FoldedShare:
         """Fold the partitions, from known history where there is some."""
-        share, follows = self._share_stretch(lineage, stretch, forks), outline
-        if share.standing is not None:
-            from_there = outline_from(outline, share.standing.offset)
-            if from_there is None:
-                share = self._whole_stretch(lineage, stretch, forks)
-                if lineage.name == MAIN:
-                    self.grown_from = None  # its versions are told anew, all of them
-            follows = from_there or outline
+        known = self._standing(lineage, stretch)
+        follows = outline if known is None else outline_from(outline, known.offset)
+        if follows is None:
+            known, follows = None, outline
+            if lineage.name == MAIN:
+                self.grown_from = None  # its versions are told anew, all of them
+        start = stretch.start_offset if known is None else known.offset
+        base_ids = base_ids_of(stretch) if known is None and stretch.base is not None else None
+        links = stretch.links
+        share = ShareStretch(
+            self.lake,
+            self.run_id,
+            lineage.name,
+            sources_of(self.lake, start, stretch.end_offset, base_ids),
+            _ids(links.filter(pc.greater(links.column("end_offset"), start))),
+            base_ids,
+            known,
+            lineage.fork_offset,
+            tuple(one for one in asked if start <= one <= stretch.end_offset),
+            shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
+            self.told.watch() if lineage.name == MAIN and self.told is not None else None,
+        )
         return fold_stretch(share, follows, self.start_spark)
 
     def _tell(self, outline: Outline, folded: FoldedShare) -> None:
@@ -286,52 +300,7 @@ class States:
         if any(one.shown_offset is None for one in outline.hidden):
             self.told = None  # nobody ever sees those records, but they are judged
         if self.told is not None:
-            self.told.take(
-                folded.issues,
-                folded.standing,
-                folded.led,
-                folded.holds_records,
-            )
-
-    def _share_stretch(
-        self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
-    ) -> ShareStretch:
-        """What is to be folded, on top of known history where there is some."""
-        found = self._standing(lineage, stretch)
-        if found is None:
-            return self._whole_stretch(lineage, stretch, forks)
-        return self._stretch_from(lineage, stretch, found.offset, forks, None, found)
-
-    def _whole_stretch(
-        self, lineage: Lineage, stretch: Stretch, forks: tuple[int, ...]
-    ) -> ShareStretch:
-        base_ids = base_ids_of(stretch) if stretch.base is not None else None
-        return self._stretch_from(lineage, stretch, stretch.start_offset, forks, base_ids)
-
-    def _stretch_from(
-        self,
-        lineage: Lineage,
-        stretch: Stretch,
-        start: int,
-        forks: tuple[int, ...],
-        base_ids: pa.Array | None,
-        found: KnownVersions | None = None,
-    ) -> ShareStretch:
-        links = stretch.links
-        links = links.filter(pc.greater(links.column("end_offset"), start))
-        return ShareStretch(
-            self.lake,
-            self.run_id,
-            lineage.name,
-            sources_of(self.lake, start, stretch.end_offset, base_ids),
-            _ids(links),
-            base_ids,
-            found,
-            lineage.fork_offset,
-            tuple(one for one in forks if start <= one <= stretch.end_offset),
-            shares_of(stretch.end_offset - start, ROWS_PER_SHARE),
-            self.told.watch() if lineage.name == MAIN and self.told is not None else None,
-        )
+            self.told.take(folded.issues, folded.standing, folded.led, folded.holds_records)
 
     def _standing(self, lineage: Lineage, stretch: Stretch) -> KnownVersions | None:
         """Known history from which the fold of a stretch can go on."""
@@ -343,7 +312,9 @@ class States:
             return None
         if lineage.fork_offset in self.standing:
             return KnownVersions(lineage.fork_offset, (), self.standing[lineage.fork_offset])
-        written = [one for one in self.written["partitions"] if _is_of(one, MAIN)]
+        written = [
+            one for one in self.written["partitions"] if one.partition_values["lineage"] == MAIN
+        ]
         paths = tuple(f"{self.lake.path('partitions')}/{one.path}" for one in written)
         if self.grown_from is not None:
             paths += self._files_of_main(current=False)
@@ -366,10 +337,6 @@ class States:
 def _departs_in(lineage: Lineage, stretch: Stretch) -> bool:
     """Whether a lineage leaves the shared one within a stretch: what holds there counts for it."""
     return stretch.start_offset < lineage.fork_offset <= stretch.end_offset
-
-
-def _is_of(file: AddedFile, lineage: str) -> bool:
-    return file.partition_values["lineage"] == lineage
 
 
 def _start_timestamp(stretch: Stretch) -> int:

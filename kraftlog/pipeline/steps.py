@@ -1,13 +1,10 @@
-"""The steps by name, and the pipeline that runs them in order. Spark starts when a step first needs
-it.
-"""
+"""The steps of a run, one by one or side by side. Spark starts when a step first needs it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.contracts.beside import JUDGE
 from kraftlog.pipeline.audit import audit
@@ -22,8 +19,6 @@ from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.pipeline.writing import compact_all, writing
 from kraftlog.tables.spec import decoded_tables, state_tables
 
-Step = Callable[[StartSpark, Options], int]
-
 _decode = step("decode")(decode)
 _materialize = step("materialize")(materialize)
 _audit = step("audit")(audit)
@@ -32,53 +27,40 @@ _contracts = step("contracts")(contracts_step)
 _page = step("page")(write_lake_page)
 
 
-def decode_job(start_spark: StartSpark, options: Options) -> int:
-    """Decode; findings are no business of this step."""
-    with _run(start_spark, options, reads_input=True) as run:
-        _decode(run)
-    return 0
-
-
-def materialize_job(start_spark: StartSpark, options: Options) -> int:
-    """Materialize the newest run."""
-    with _run(start_spark, options) as run:
-        _materialize(run)
-    return 0
-
-
-def audit_job(start_spark: StartSpark, options: Options) -> int:
-    """Audit the newest run, judge the contracts of the tables that it has published, write its
-    page.
-
-    The exit code says whether there are findings at or above `fail_on`, or else a broken contract
-    (2).
-    """
-    with _run(start_spark, options) as run:
-        return _judged(run)
-
-
-def metrics_job(start_spark: StartSpark, options: Options) -> int:
-    """Measure the newest run."""
-    with _run(start_spark, options) as run:
-        _metrics(run)
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a whole run came to: its exit code, and whether there was anything new to read."""
+    """What some steps came to: their run, their exit code, and whether there was anything new to
+    read.
+    """
 
-    exit_code: int
-    is_new: bool
+    run: Run
+    exit_code: int = 0
+    is_new: bool = True
 
 
-def pipeline(start_spark: StartSpark, options: Options) -> int:
-    """All four in order, then the page; the exit code is the audit's."""
-    return run_pipeline(start_spark, options).exit_code
+def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
+    """Some of decode, materialize, metrics and audit, in this order, of the newest run. With the
+    audit go the contracts of the tables, and the page.
+
+    The exit code says whether there are findings at or above `fail_on`, or else a broken contract
+    (2); of steps without an audit it is 0.
+    """
+    with _run(start_spark, options, reads_input="decode" in names) as run:
+        is_new = _decode(run) if "decode" in names else True
+        told = _materialize(run) if "materialize" in names else None
+        if "metrics" in names:
+            _metrics(run)
+        if "audit" not in names:
+            return Outcome(run, 0, is_new)
+        code, broken = _audit(run, told), _contracts(run)
+        _page(run.lake)
+        return Outcome(run, code or broken, is_new)
 
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
-    """The same, with what it came to. Contracts come after the metrics, which publish too."""
+    """All four, then the page; the exit code is the audit's. What waits for no other step goes on
+    beside it, and contracts come after the metrics, which publish too.
+    """
     with (
         _run(start_spark, options, reads_input=True) as run,
         ThreadPoolExecutor(8) as beside,
@@ -103,7 +85,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         tidied.result()
         rotten = is_new and run.row["changed_in_place_count"] > 0
     rot = 1 if rotten and options.fail_on != "never" else 0
-    return Outcome(code or broken or rot, is_new)
+    return Outcome(run, code or broken or rot, is_new)
 
 
 def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:
@@ -115,35 +97,8 @@ def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:
         compact_all(run.lake, [*decoded_tables().values(), *state_tables().values()])
 
 
-def audit_through_lake(start_spark: StartSpark, options: Options) -> tuple[Run, int]:
-    """The newest run audited, and the exit code; of an input that is named, what is new is read
-    first.
-    """
-    with _run(start_spark, options, reads_input=bool(options.input)) as run:
-        told = None
-        if options.input:
-            _decode(run)
-            told = _materialize(run)
-        return run, _judged(run, told)
-
-
 @contextmanager
 def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False) -> Iterator[Run]:
     """A run over the lake that the options name, which is held as long."""
     with writing(options, reads_input=reads_input) as lake:
         yield Run(options, lake, start_spark)
-
-
-def _judged(run: Run, told: Told | None = None) -> int:
-    code, broken = _audit(run, told), _contracts(run)
-    _page(run.lake)
-    return code or broken
-
-
-STEPS: dict[str, Step] = {
-    "decode": decode_job,
-    "materialize": materialize_job,
-    "audit": audit_job,
-    "metrics": metrics_job,
-    "pipeline": pipeline,
-}

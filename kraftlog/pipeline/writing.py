@@ -26,12 +26,12 @@ from kraftlog.plain import tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
-from kraftlog.tables.lease import Lease, held, holding
+from kraftlog.tables.lease import Lease, holding
 from kraftlog.tables.mend import mend
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
 from kraftlog.tables.spec import TableSpec
-from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
+from kraftlog.tables.upkeep import compact, expire, forget_runs
 
 _SMALL_FILES = 5
 """So many small files of one table become one."""
@@ -43,12 +43,15 @@ _OLD_RUNS = 5
 def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
     """Hold the lake that the options name; makes it where the input is to be read.
 
-    Within such a block another one changes nothing. Raises UsageError, InputError and LakeError
-    before anything is written."""
+    Raises UsageError, InputError and LakeError before anything is written."""
+    with leased(options, reads_input=reads_input) as (lake, _):
+        yield lake
+
+
+@contextmanager
+def leased(options: Options, *, reads_input: bool = False) -> Iterator[tuple[Lake, Lease]]:
+    """The same, with the right to write it."""
     root = lake_of(options).root
-    if held(root) is not None:
-        yield lake_of(options)
-        return
     replicas = _replicas(root, options) if reads_input else []
     if reads_input:
         require_place(root)
@@ -56,9 +59,9 @@ def writing(options: Options, *, reads_input: bool = False) -> Iterator[Lake]:
         state_of(root)
     with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
-        mended = _made_whole(lake_of(options), lease, options, reads_input)
-        lake = lake_of(options)
-        yield lake
+        mended = _made_whole(Lake(root, lease.token, lease.opened), lease, options, reads_input)
+        lake = Lake(root, lease.token, lease.opened)
+        yield lake, lease
         _tell_lost(lake, mended.ids)
         publish(lake, lease, options, is_anew=mended.is_anew)
 
@@ -191,7 +194,8 @@ def expire_all(lake: Lake, lease: Lease) -> int:
     for name, version in lease.state.published[-1].versions.items():
         known = (one.versions[name] for one in lease.state.published if name in one.versions)
         count += expire(lake, name, min(known, default=version), lease.check)
-    expire_register(lake, REGISTER, lease.check)
+    # Of the register, which has no files, only the newest version counts.
+    expire(lake, REGISTER, lease.state.version, lease.check)
     return count
 
 

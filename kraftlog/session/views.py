@@ -9,10 +9,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from kraftlog.errors import LakeError, PlatformError
-from kraftlog.log.storage import absolute
-from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import state_of
+from kraftlog.errors import PlatformError
+from kraftlog.tables.place import published_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,10 +25,7 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
     """Make a view of every table; those of an earlier call are replaced.
 
     Raises LakeError where no run has finished, PlatformError where Spark cannot reach its store."""
-    found = Lake(absolute(lake))
-    published = state_of(found.root).published
-    if not published:
-        raise LakeError(f"{found.root}: no run has finished yet; run the pipeline first")
+    found, published = published_lake(lake)
 
     def view(table: tuple[str, int]) -> None:
         name, version = table
@@ -39,7 +34,7 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
 
     try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(view, published[-1].versions.items()))
+            list(pool.map(view, published.items()))
     except Exception as error:  # py4j's, which may not be imported here
         if not _NO_CLIENT.search(str(error)):
             raise

@@ -36,6 +36,11 @@ def quorum_of(
 ) -> Quorum:
     """The same of replicas that were found before."""
     collector = Collector(limits_of(options, redactor), redactor, only_controls=not decodes)
+    return quorum_by(collector, found, options)
+
+
+def quorum_by(collector: Collector, found: Sequence[Replica], options: Options) -> Quorum:
+    """The same as a collector reads them."""
     described, thresholds = described_of(options, found), thresholds_of(options)
     evidence = evidence_by(collector, found, described, thresholds)
     return Quorum(of_one_cluster(evidence, options))

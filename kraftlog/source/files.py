@@ -6,6 +6,7 @@ Runs on the driver: side files are small, and reading them is bounded.
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,17 +20,11 @@ from kraftlog.log.sidefiles import (
     INDEX_LIMIT,
     SIDE_FILE_LIMIT,
     TIME_INDEX_ENTRY,
-    Index,
-    QuorumState,
     read_index,
 )
 from kraftlog.log.storage import open_file
 from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
-
-
-def _quorum_state(state: QuorumState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in state.__slots__}
 
 
 def _server_properties(properties: dict[str, str]) -> dict[str, str]:
@@ -46,7 +41,7 @@ def _server_properties(properties: dict[str, str]) -> dict[str, str]:
 
 
 _SHOWN: dict[str, Callable[[Any], Any]] = {
-    names.QUORUM_STATE: _quorum_state,
+    names.QUORUM_STATE: asdict,
     names.SERVER_PROPERTIES: _server_properties,
 }
 """How a side file's value is shown, where it is not shown as it is."""
@@ -104,11 +99,8 @@ def _content(file: LogFile) -> dict[str, Any]:
         shown = _SHOWN.get(file.kind, lambda value: value)(read(raw))
         return {"content": json.dumps(shown, sort_keys=True)}
     index = read_index(raw, _INDEXES[file.kind])
-    return {"content": json.dumps(_summary(index)), "padding_bytes": index.padding_size_bytes}
-
-
-def _summary(index: Index) -> dict[str, int]:
-    return {"entries": len(index.entries), "surplus_size_bytes": index.surplus_size_bytes}
+    told = {"entries": len(index.entries), "surplus_size_bytes": index.surplus_size_bytes}
+    return {"content": json.dumps(told), "padding_bytes": index.padding_size_bytes}
 
 
 def _fault(kind: FaultKind, file: LogFile, detail: str) -> Fault:

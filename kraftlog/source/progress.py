@@ -105,7 +105,8 @@ def advanced(
     after: Progress = {}
     for replica in replicas:
         old = before.get(replica.label, {})
-        last = max((file.parsed.base_offset or 0 for file in _segments(replica)), default=0)
+        segments = (file.parsed for file in replica.files if file.kind == names.LOG)
+        last = max((one.base_offset or 0 for one in segments), default=0)
         files = after[replica.label] = {}
         for file in record_files([replica]):
             known = old.get(file.path)
@@ -117,10 +118,6 @@ def advanced(
             if found is not None:
                 files[file.path] = found
     return after
-
-
-def _segments(replica: Replica) -> Iterator[LogFile]:
-    return (file for file in replica.files if file.kind == names.LOG)
 
 
 def _is_done(known: Seen, file: LogFile, tells_tails: bool) -> bool:

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
+from math import inf
 from operator import and_
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,7 +29,6 @@ from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
-from kraftlog.tables.lake_table import LakeTable
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
 from kraftlog.tables.spec import TableSpec
@@ -55,13 +55,38 @@ class Mark:
     file_count: int
 
 
-class Replaced(Protocol):
-    """A file, or none, that takes the place of others."""
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One file, or none where no row is left, in place of others (paths below the table)."""
 
-    @property
-    def added(self) -> AddedFile | None: ...
-    @property
-    def removed(self) -> tuple[str, ...]: ...
+    added: AddedFile | None
+    removed: tuple[str, ...]
+
+
+class LakeTable(DeltaTable):
+    """One table of a lake, which remembers what its log says of those who have written it: delta-rs
+    reads the whole log for each such answer, commit by commit.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._told: dict[str, tuple[int, int | None]] = {}
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The newest number that an application has committed, read once per version of the table."""
+        version = self.version()
+        if app_id not in self._told or self._told[app_id][0] != version:
+            self._told[app_id] = version, super().transaction_version(app_id)
+        return self._told[app_id][1]
+
+    def take_in(self, numbers: Mapping[str, int]) -> None:
+        """Go on to the commit that was just made onto this version, with the numbers of some
+        applications.
+        """
+        version = self.version() + 1
+        self.update_incremental()
+        if self.version() == version:
+            self._told |= {one: (version, number) for one, number in numbers.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +174,28 @@ class Lake:
             filesystem=pafs.SubTreeFileSystem(folder, filesystem)
         )
 
+    def bare_dataset(self, name: str, texts_as_dictionaries: bool = False) -> ds.Dataset:
+        """The same without Delta's own statistics of its files: making expressions of them costs a
+        second for hundreds of files. For who wants all rows, or knows which files hold them.
+        """
+        filesystem, folder = filesystem_of(self.path(name))
+        files = pafs.SubTreeFileSystem(folder, filesystem)
+        schema = pa.schema(self.open(name).schema().to_arrow())
+        texts = [one.name for one in schema if texts_as_dictionaries and one.type == pa.string()]
+        form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=texts))
+        fragments = [
+            form.make_fragment(file["path"], files, partition_expression=_holds(values))
+            for file, values in self.files(name)
+        ]
+        coded = pa.dictionary(pa.int32(), pa.string())
+        kinds = [one.with_type(coded) if one.name in texts else one for one in schema]
+        return ds.FileSystemDataset(fragments, pa.schema(kinds), form, files)
+
     def files(self, name: str) -> list[tuple[Row, Row]]:
         """The files of a table: what Delta says of each (`path` below the table's folder,
         `size_bytes`, `min.…`, `max.…`), and its partition values.
         """
-        # Delta's log holds paths as URLs do; those of other writers have folders with odd names.
-        return [
-            ({**row, "path": unquote(row["path"])}, values)
-            for row, values in _files(self.open(name))
-        ]
+        return list(_files(self.open(name)))
 
     def sizes(self, name: str) -> dict[str, int]:
         """The files of a table, each with its size in bytes."""
@@ -314,7 +352,7 @@ class Lake:
         """What a commit tells of who made it."""
         return {_APPLICATION: run_number, _WRITER: self.token}
 
-    def replace(self, spec: TableSpec, done: Iterable[Replaced], *, is_data: bool = False) -> None:
+    def replace(self, spec: TableSpec, done: Iterable[Rewritten], *, is_data: bool = False) -> None:
         """Put files in place of others, in one commit that counts for the run before; `is_data`
         where rows are lost or gained.
         """
@@ -356,35 +394,27 @@ class Lake:
         self, spec: TableSpec, rows: pa.Table, run_number: int, *, overwrite: bool = False
     ) -> int:
         """Append Arrow rows from the driver (or put them in place of all others), once per run."""
-        table = self.ensure(spec)
-        if (table.transaction_version(_APPLICATION) or 0) >= run_number:
-            return int(table.version())
-        rows = _shaped(rows, spec.schema)
-        actions: list[AddAction | RemoveAction] = [
-            _add(write_file(self.path(spec.name), part, values))
-            for values, part in _parts(rows, spec.partition_by)
-        ]
-        return self._write(spec, table, actions, run_number, overwrite=overwrite)
+        shaped = _shaped(rows, spec.schema)
+        # Lazily: a table that this run has written already gets no file.
+        files = map(partial(write_file, self.path(spec.name)), [shaped] if rows.num_rows else [])
+        return self.commit(spec, files, run_number, overwrite=overwrite)
 
     def recover(self, specs: Iterable[TableSpec], finished_run: int) -> list[str]:
         """Take tables back that a run after `finished_run` wrote before it was killed; returns
         their names.
         """
-        undone = []
-        for spec in specs:
-            if self.run_number(spec.name) <= finished_run:
-                continue
-            self._restore(spec, finished_run)
-            undone.append(spec.name)
+        undone = [one.name for one in specs if self.run_number(one.name) > finished_run]
+        for name in undone:
+            self._restore(name, finished_run)
         return undone
 
-    def _restore(self, spec: TableSpec, finished_run: int) -> None:
+    def _restore(self, name: str, finished_run: int) -> None:
         """Back to the newest version that the finished run, or an earlier one, had written."""
-        path = self.path(spec.name)
-        for version in range(self.open(spec.name).version(), -1, -1):
+        path = self.path(name)
+        for version in range(self.open(name).version(), -1, -1):
             older = DeltaTable(path, version=version)
             if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
-                self._forget(spec.name)
+                self._forget(name)
                 table = DeltaTable(path)
                 with self._alone(table):
                     table.restore(version, commit_properties=self._properties(finished_run))
@@ -417,25 +447,15 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(pa.schema(shape))
 
 
-def _parts(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
-    """Rows by the values of their partition columns; all together where there are none."""
-    if not by:
-        yield from [({}, rows)] if rows.num_rows else []
-        return
-    for values in rows.select(list(by)).group_by(list(by)).aggregate([]).to_pylist():
-        chosen = reduce(and_, (ds.field(name) == value for name, value in values.items()))
-        yield as_text(values), rows.filter(chosen)
-
-
 def _removals(
     table: DeltaTable, chosen: Callable[[str, Row], bool], is_data: bool = True
 ) -> list[RemoveAction]:
     """The files that are chosen by their path, or by what holds of all of their rows."""
     now = int(time.time() * 1000)
     return [
-        RemoveAction(unquote(file["path"]), is_data, now, file["size_bytes"], as_text(values))
+        RemoveAction(file["path"], is_data, now, file["size_bytes"], as_text(values))
         for file, values in _files(table)
-        if chosen(unquote(file["path"]), held_by_all(file, values))
+        if chosen(file["path"], held_by_all(file, values))
     ]
 
 
@@ -447,7 +467,23 @@ def _files(table: DeltaTable) -> Iterator[tuple[Row, Row]]:
             for name, value in row.items()
             if name.startswith(_PARTITION)
         }
-        yield row, values
+        # Delta's log holds paths as URLs do; those of other writers have folders with odd names.
+        yield row | {"path": unquote(row["path"])}, values
+
+
+def _holds(values: Row) -> ds.Expression | None:
+    """What the values of its partition columns say of all rows of a file."""
+    each = [
+        ds.field(name).is_null() if value is None else ds.field(name) == value
+        for name, value in values.items()
+    ]
+    return reduce(and_, each) if each else None
+
+
+def bounds_of(file: Row, column: str) -> tuple[float, float]:
+    """Between which values a column of a file lies, as far as Delta knows."""
+    least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
+    return -inf if least is None else least, inf if most is None else most
 
 
 def held_by_all(file: Row, values: Row) -> Row:

@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,8 +28,6 @@ _LONG_AGO = 10
 _RENEWALS = 4
 """So many times within the lease's seconds an owner says that it lives."""
 _LOOKS_EVERY = 0.5
-
-_HELD: ContextVar[dict[str, "Lease"] | None] = ContextVar("held leases", default=None)
 
 
 @dataclass(slots=True)
@@ -95,11 +92,6 @@ def taken_over(root: str) -> LakeError:
     )
 
 
-def held(root: str) -> Lease | None:
-    """The lease of a lake that this thread holds."""
-    return (_HELD.get() or {}).get(root)
-
-
 @contextmanager
 def holding(
     root: str, lease_seconds: float, wait_seconds: float, tell: Callable[[str], None]
@@ -111,7 +103,6 @@ def holding(
     lease = _acquired(Register(root), lease_seconds, wait_seconds, tell)
     thread = threading.Thread(target=lease.renew_until_ended, daemon=True)
     thread.start()
-    reset = _HELD.set({**(_HELD.get() or {}), root: lease})
     try:
         yield lease
     except BaseException:
@@ -122,7 +113,6 @@ def holding(
     else:
         lease.release()
     finally:
-        _HELD.reset(reset)
         lease.opened.clear()
         thread.join(timeout=1)
 

@@ -7,18 +7,17 @@ more; tables of what is, and of what follows, are told anew; tables that hold ro
 those of earlier runs that are left.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from kraftlog.tables.damage import Damage
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, Rewritten
 from kraftlog.tables.parquet import filesystem_of, write_file
-from kraftlog.tables.rewrite import Rewritten, Without, without
+from kraftlog.tables.rewrite import Without, without
 from kraftlog.tables.spec import CONTENT, PER_RUN, TableSpec, decoded_tables
 
 CONTENTS = ("records", "control_records", "record_faults", "contents")
@@ -35,7 +34,8 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
         if not damage.has_log:
             lake.begin_again(spec, number if spec.mode == CONTENT or spec.name == "runs" else 0)
         elif spec.mode == CONTENT or spec.name == "runs":
-            _drop(lake, spec, damage.lost)
+            if damage.lost:
+                lake.replace(spec, [Rewritten(None, tuple(damage.lost))], is_data=True)
         elif spec.mode == PER_RUN:
             _keep_earlier_runs(lake, spec, damage.lost, number)
         else:
@@ -50,12 +50,6 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
         if lake.exists(name):
             lake.empty(decoded_tables()[name], number)
     return _forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS
-
-
-def _drop(lake: Lake, spec: TableSpec, lost: Iterable[str]) -> None:
-    gone = tuple(lost)
-    if gone:
-        lake.replace(spec, [Rewritten(None, gone)], is_data=True)
 
 
 def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number: int) -> None:
@@ -128,12 +122,4 @@ def _counted(lake: Lake, name: str) -> pa.Table:
 
 def _rows_of(lake: Lake, name: str, columns: list[str]) -> pa.Table:
     """Some columns of all files of a table."""
-    filesystem, folder = filesystem_of(lake.path(name))
-    schema = pa.schema([decoded_tables()[name].schema.field(one) for one in columns])
-    parts = [
-        pq.read_table(
-            f"{folder}/{file['path']}", columns=columns, filesystem=filesystem, partitioning=None
-        ).cast(schema)
-        for file, _ in lake.files(name)
-    ]
-    return pa.concat_tables([schema.empty_table(), *parts])
+    return lake.bare_dataset(name).to_table(columns=columns)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kraftlog.errors import LakeError
 from kraftlog.log import stores
 from kraftlog.log.stores import is_remote
 
@@ -189,6 +190,25 @@ def _leaves(field: pa.Field) -> Iterator[str]:
 def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a lake's path, and the path inside it."""
     return stores.filesystem_of(path) if is_remote(path) else (pafs.LocalFileSystem(), path)
+
+
+def open_parquet(path: str, read_dictionary: Sequence[str] | None = None) -> pq.ParquetFile:
+    """A Parquet file by its whole path; of some columns the texts stay codes of dictionaries."""
+    filesystem, inner = filesystem_of(path)
+    return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=read_dictionary)
+
+
+def read_columns(path: str, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a Parquet file that a task has written.
+
+    Raises LakeError where it is not there."""
+    try:
+        with open_parquet(path) as file:
+            return file.read(columns=list(columns))
+    except FileNotFoundError as error:
+        raise LakeError(
+            f"{path} is not there, although a task has written it; put the lake where every machine sees it under the same path"
+        ) from error
 
 
 def make_folder_of(filesystem: pafs.FileSystem, path: str) -> None:

@@ -4,6 +4,7 @@ In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies t
 """
 
 import re
+from collections.abc import Mapping
 
 from deltalake import DeltaTable
 
@@ -76,6 +77,17 @@ def lake_at(path: str) -> Lake:
     root = absolute(path)
     state_of(root)
     return Lake(root)
+
+
+def published_lake(path: str) -> tuple[Lake, Mapping[str, int]]:
+    """A lake, and which versions of its tables the newest whole run has published.
+
+    Raises LakeError where there is no lake, or no run has finished."""
+    lake = Lake(absolute(path))
+    published = state_of(lake.root).published
+    if not published:
+        raise LakeError(f"{lake.root}: no run has finished yet; run the pipeline first")
+    return lake, published[-1].versions
 
 
 def _listed(root: str) -> list[FolderEntry]:

@@ -14,10 +14,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from kraftlog.errors import LakeError, UsageError
-from kraftlog.log.storage import absolute
+from kraftlog.errors import UsageError
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import state_of
+from kraftlog.tables.place import published_lake
 
 _AT_ONCE = 8
 _ROWS_AT_A_TIME = 1000
@@ -32,14 +31,11 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
     Raises LakeError where there is no lake, UsageError where the statement is no query of it."""
     import duckdb
 
-    lake = Lake(absolute(root))
-    published = state_of(lake.root).published
-    if not published:
-        raise LakeError(f"{lake.root}: no run has finished yet; run the pipeline first")
+    lake, published = published_lake(root)
     with duckdb.connect(":memory:", config=_LOCKED) as database:
         # Kafka's times read the same on every machine.
         database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        versions = _named(statement, published[-1].versions)
+        versions = _named(statement, published)
         try:
             _require_query(database.extract_statements(statement))
             _register(database, lake, versions)

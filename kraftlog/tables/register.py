@@ -122,16 +122,10 @@ class Register:
                 description="what this lake is, and who is at work on it: see its history",
                 commit_properties=_properties(state),
             )
-        except OSError as error:
-            raise LakeError(
-                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
-            ) from error
-        except DeltaError as error:
-            if DeltaTable.is_deltatable(self.path):
+        except (DeltaError, OSError) as error:
+            if isinstance(error, DeltaError) and DeltaTable.is_deltatable(self.path):
                 return False
-            raise LakeError(
-                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
-            ) from error
+            raise self._refused(error) from error
         return True
 
     def advance(self, state: RegisterState) -> bool:
@@ -148,10 +142,11 @@ class Register:
         except CommitFailedError:
             return False
         except (DeltaError, OSError) as error:
-            raise LakeError(
-                f"{self.root}: the lake cannot be written ({why(self.root, error)})"
-            ) from error
+            raise self._refused(error) from error
         return True
+
+    def _refused(self, error: Exception) -> LakeError:
+        return LakeError(f"{self.root}: the lake cannot be written ({why(self.root, error)})")
 
 
 def _properties(state: RegisterState) -> CommitProperties:

@@ -146,6 +146,16 @@ FINDINGS = per_run(
     ),
 )
 
+JUDGED = per_run(
+    "judged",
+    "one row per thing that the records of main have shown, and run: the next run over grown input judges only what is new",
+    column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
+    column("shown", TEXT, "a check; or judged_until, past, deletions, snapshot_compared"),
+    column("message", TEXT, "what the check says; else a version, what, or a snapshot's hash"),
+    column("evidence", TEXT, "what goes with it, as JSON"),
+    column("more", LONG, "how many more of its kind there are that are not kept"),
+)
+
 CONTRACT_RESULTS = per_run(
     "contract_results",
     "one row per contract of a published table, or of a check, and run",
@@ -158,14 +168,4 @@ CONTRACT_RESULTS = per_run(
     column("observed", TEXT, "what was seen, as JSON"),
     column("reason", TEXT, "why the contract is there"),
     column("detail", TEXT, "why it was skipped, or what error it met"),
-)
-
-JUDGED = per_run(
-    "judged",
-    "one row per thing that the records of main have shown, and run: the next run over grown input judges only what is new",
-    column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
-    column("shown", TEXT, "a check; or judged_until, past, deletions, snapshot_compared"),
-    column("message", TEXT, "what the check says; else a version, what, or a snapshot's hash"),
-    column("evidence", TEXT, "what goes with it, as JSON"),
-    column("more", LONG, "how many more of its kind there are that are not kept"),
 )

@@ -8,23 +8,13 @@ on to (see `parquet.write_file`). Memory is that of one group.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from kraftlog.tables.lake import Row, as_text
-from kraftlog.tables.parquet import AddedFile, filesystem_of, slices_of, write_file
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """One file, or none where no row is left, in place of others (paths below the table)."""
-
-    added: AddedFile | None
-    removed: tuple[str, ...]
+from kraftlog.tables.lake import Rewritten, Row, as_text
+from kraftlog.tables.parquet import open_parquet, slices_of, write_file
 
 
 def merged(
@@ -68,10 +58,9 @@ def without(
     table_path: str, files: Iterable[tuple[Row, Row]], gone: Without
 ) -> Iterator[Rewritten]:
     """Each file that holds rows that are to go, without them."""
-    filesystem, folder = filesystem_of(table_path)
     for file, values in files:
-        path = f"{folder}/{file['path']}"
-        held = pq.read_table(path, columns=[gone.column], filesystem=filesystem, partitioning=None)
+        with open_parquet(f"{table_path}/{file['path']}") as source:
+            held = source.read(columns=[gone.column])
         if pc.any(gone.found_in(held), min_count=0).as_py():
             yield _rewritten(table_path, as_text(values), [file["path"]], gone)
 
@@ -81,22 +70,21 @@ _Group = tuple[tuple[tuple[str, str | None], ...], int]
 
 def _groups(table_path: str, files: Iterable[tuple[Row, Row]]) -> dict[_Group, list[str]]:
     """Paths by their partition values and their number of slices."""
-    filesystem, folder = filesystem_of(table_path)
     found: dict[_Group, list[str]] = defaultdict(list)
     for file, values in sorted(files, key=lambda one: one[0]["modification_time"]):
-        told = pq.read_metadata(f"{folder}/{file['path']}", filesystem=filesystem)
-        found[tuple(as_text(values).items()), slices_of(told)[0]].append(file["path"])
+        with open_parquet(f"{table_path}/{file['path']}") as source:
+            count, _ = slices_of(source.metadata)
+        found[tuple(as_text(values).items()), count].append(file["path"])
     return found
 
 
 def _rewritten(
     table_path: str, values: dict[str, str | None], paths: list[str], gone: Without | None
 ) -> Rewritten:
-    filesystem, folder = filesystem_of(table_path)
     slices: dict[int, list[pa.Table]] = defaultdict(list)
     count = 1
     for path in paths:
-        with pq.ParquetFile(f"{folder}/{path}", filesystem=filesystem) as file:
+        with open_parquet(f"{table_path}/{path}") as file:
             count, held = slices_of(file.metadata)
             for group, number in enumerate(held):
                 rows = file.read_row_group(group)

@@ -95,21 +95,6 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
     return len(paths)
 
 
-def expire_register(lake: Lake, register: str, check: Callable[[], None]) -> None:
-    """The same for the register, of which only the newest version counts."""
-    table = DeltaTable(f"{lake.root}/{register}")
-    filesystem, folder = filesystem_of(f"{lake.root}/{register}")
-    log = _log_entries(filesystem, folder)
-    if table.version() - max(log["checkpoint.parquet"], default=0) < _ENTRIES:
-        return
-    table.create_checkpoint()
-    check()
-    for kind in log.values():
-        for version, path in kind.items():
-            if version < table.version():
-                filesystem.delete_file(path)
-
-
 def _log_entries(filesystem: pafs.FileSystem, folder: str) -> dict[str, dict[int, str]]:
     """The paths of commits and checkpoints, by version."""
     found: dict[str, dict[int, str]] = {"json": {}, "checkpoint.parquet": {}}

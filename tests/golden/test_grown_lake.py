@@ -17,7 +17,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.run import Run, newest_run
-from kraftlog.pipeline.steps import STEPS, run_pipeline
+from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import state_tables
@@ -46,7 +46,7 @@ class Lab:
         bring_up(self.root, self.lake)
 
     def measure(self) -> None:
-        STEPS["metrics"](InProcess, self.options)
+        run_steps(InProcess, self.options, "metrics")
 
     def lives(self) -> ObjectLives:
         run = Run(self.options, self.lake, InProcess)
@@ -75,8 +75,7 @@ class Lab:
 
 def bring_up(root: Path, lake: Lake) -> None:
     options = load_options({"input": [str(root)], "lake": lake.root})
-    for step in ("decode", "materialize"):
-        STEPS[step](InProcess, options)
+    run_steps(InProcess, options, "decode", "materialize")
 
 
 def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
@@ -210,15 +209,15 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
 
 def test_no_step_judges_disks_by_what_older_ones_held(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
-    STEPS["decode"](InProcess, lab.options)
+    run_steps(InProcess, lab.options, "decode")
     lab.log("2").touch()
     for step in ("materialize", "audit", "metrics"):
         with pytest.raises(LakeError, match="has changed since run 1 read it; run again over the"):
-            STEPS[step](InProcess, load_options({"lake": lab.lake.root}))
+            run_steps(InProcess, load_options({"lake": lab.lake.root}), step)
     lab.bring_up()
-    assert STEPS["audit"](InProcess, lab.options) == 0
+    assert run_steps(InProcess, lab.options, "audit").exit_code == 0
     lab.log("2").touch()
-    assert STEPS["audit"](InProcess, lab.options) == 0, "nothing is left to judge"
+    assert run_steps(InProcess, lab.options, "audit").exit_code == 0, "nothing is left to judge"
 
 
 def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
@@ -228,7 +227,7 @@ def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
         shutil.copytree(DATA / "isolated" / "replicas" / "1", one / "1")
     for inputs in (roots[:1], roots):
         options = load_options({"input": list(map(str, inputs)), "lake": lake.root})
-        STEPS["decode"](InProcess, options)
+        run_steps(InProcess, options, "decode")
     for table in ("files", "batches"):
         assert {*lake.read(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
 
@@ -257,7 +256,7 @@ def test_another_describe_audits_again(tmp_path: Path, capsys: pytest.CaptureFix
     described.write_text("HighWatermark: 300\n")
     assert run_pipeline(InProcess, options).exit_code == 0
     described.write_text("HighWatermark: 400\n")
-    assert STEPS["audit"](InProcess, options) == 0
+    assert run_steps(InProcess, options, "audit").exit_code == 0
     assert "is told by another describe than that of now" in capsys.readouterr().err
     outcome = run_pipeline(InProcess, options)
     assert (outcome.exit_code, outcome.is_new) == (1, True)
@@ -296,10 +295,10 @@ def test_a_lake_keeps_its_masks(other: dict[str, Any], tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     first, second = replace(lab.options, **other), lab.options
     for one, another in ((first, second), (second, first)):
-        STEPS["decode"](InProcess, one)
+        run_steps(InProcess, one, "decode")
         for step in ("decode", "materialize", "audit"):
             with pytest.raises(LakeError, match="masked in another way"):
-                STEPS[step](InProcess, another)
+                run_steps(InProcess, another, step)
         assert run_pipeline(InProcess, one).exit_code == 0
-        assert STEPS["audit"](InProcess, another) == 0, "nothing is left to judge"
+        assert run_steps(InProcess, another, "audit").exit_code == 0, "nothing is left to judge"
         shutil.rmtree(lab.lake.root)

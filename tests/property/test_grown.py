@@ -23,8 +23,7 @@ from kraftlog.pipeline import decode, known_records, record_scan, run, shared_me
 from kraftlog.pipeline.keeping import compact_lake, expire_lake
 from kraftlog.pipeline.known_records import KEPT
 from kraftlog.pipeline.run import newest_run
-from kraftlog.pipeline.steps import STEPS, run_pipeline
-from kraftlog.pipeline.writing import writing
+from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 from tests.golden.cases import DATA
@@ -88,10 +87,7 @@ def measure(
     root: Path, lake: Path, start_spark: Callable[[], Any] = no_spark, **limits: int
 ) -> None:
     """Decode, materialize and measure, without Spark."""
-    chosen = options(root, lake, **limits)
-    with writing(chosen, reads_input=True):
-        for name in ("decode", "materialize", "metrics"):
-            STEPS[name](start_spark, chosen)
+    run_steps(start_spark, options(root, lake, **limits), "decode", "materialize", "metrics")
 
 
 UNDER_A_KEY = ["run_id", "batch_id", "log_digest"]

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
-from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
+from kraftlog.pipeline.steps import run_steps
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
 
@@ -24,8 +24,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.rmtree(root / "replicas", ignore_errors=True)
         shutil.copytree(DATA / case / "replicas", root / "replicas")
         options = load_options({"input": [str(root / "replicas")], "lake": str(root / "lake")})
-        for step in (decode_job, materialize_job, audit_job):
-            step(InProcess, options)
+        run_steps(InProcess, options, "decode", "materialize", "audit")
     return root / "lake"
 
 

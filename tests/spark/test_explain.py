@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
-from kraftlog.pipeline.steps import audit_job, decode_job, materialize_job
+from kraftlog.pipeline.steps import run_steps
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
 
@@ -47,8 +47,7 @@ def case(
     """A golden case, and a lake of it: what is proven not to be committed, the audit knows."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     options = load_options({"input": roots(request.param), "lake": str(lake)})
-    for step in (decode_job, materialize_job, audit_job):
-        step(InProcess, options)
+    run_steps(InProcess, options, "decode", "materialize", "audit")
     return request.param, lake
 
 

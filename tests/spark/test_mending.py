@@ -14,7 +14,7 @@ from kraftlog.config import load_options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
-from kraftlog.pipeline.steps import STEPS, Outcome, run_pipeline
+from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
@@ -185,7 +185,7 @@ def test_a_step_without_input_does_not_build_on_damage(lab: Lab) -> None:
     lab.again()
     lab.file_of("records").unlink()
     with pytest.raises(LakeError, match="run over the input, which rebuilds it"):
-        STEPS["audit"](InProcess, load_options({"lake": lab.lake.root}))
+        run_steps(InProcess, load_options({"lake": lab.lake.root}), "audit")
 
 
 def test_a_bit_that_was_turned_in_silence_is_found(

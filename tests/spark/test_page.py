@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.config import load_options
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.report import page as page_module
 from kraftlog.report.from_lake import page_of_lake
 from kraftlog.tables.lake import Lake
@@ -22,7 +22,7 @@ REPLICAS = str(DATA / "isolated" / "replicas")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     root = str(tmp_path_factory.mktemp("page") / "lake")
     options = load_options({"input": [REPLICAS], "lake": root})
-    assert STEPS["pipeline"](InProcess, options) == 0
+    assert run_pipeline(InProcess, options).exit_code == 0
     return Lake(root)
 
 
@@ -82,11 +82,11 @@ def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake) -> None:
     page = Path(lake.path("report.html"))
     options = load_options({"input": [REPLICAS], "lake": lake.root})
     written = page.stat()
-    assert STEPS["audit"](InProcess, options) == 0
+    assert run_steps(InProcess, options, "audit").exit_code == 0
     assert page.stat().st_mtime_ns == written.st_mtime_ns
     # One that is older than a table is told anew.
     os.utime(page, (0, 0))
-    assert STEPS["audit"](InProcess, options) == 0
+    assert run_steps(InProcess, options, "audit").exit_code == 0
     assert page.stat().st_mtime_ns >= written.st_mtime_ns
 
 
@@ -99,7 +99,7 @@ def test_a_broken_page_takes_no_result_with_it(
     Path(lake.path("report.html")).unlink()
     monkeypatch.setattr(page_module, "render_page", broken)
     options = load_options({"input": [REPLICAS], "lake": lake.root})
-    assert STEPS["audit"](InProcess, options) == 0
+    assert run_steps(InProcess, options, "audit").exit_code == 0
     told = capsys.readouterr().err
     assert "could not be written (ValueError in " in told
     assert "Traceback" not in told

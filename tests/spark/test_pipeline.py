@@ -13,7 +13,7 @@ from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, LakeError
 from kraftlog.pipeline import run, states
 from kraftlog.pipeline.every_table import derived_tables
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.golden.cases import DATA, Replica
@@ -36,12 +36,11 @@ class Lab:
         return load_options({"input": [str(self.root)], "lake": self.lake.root, **FOR_SPARK})
 
     def run(self) -> int:
-        return STEPS["pipeline"](lambda: self.spark.sparkContext, self.options)
+        return run_pipeline(lambda: self.spark.sparkContext, self.options).exit_code
 
     def bring_up(self) -> None:
         """The two steps that others build on."""
-        for step in ("decode", "materialize"):
-            STEPS[step](lambda: self.spark.sparkContext, self.options)
+        run_steps(lambda: self.spark.sparkContext, self.options, "decode", "materialize")
 
     def table(self, name: str) -> DataFrame:
         return self.spark.read.format("delta").load(self.lake.path(name))
@@ -78,7 +77,7 @@ def test_an_input_that_only_the_driver_sees(
     lab.root = Path("/proc/self/cwd/replicas")
 
     with pytest.raises(InputError, match="missing for the executors"):
-        STEPS["decode"](lambda: spark.sparkContext, lab.options)
+        run_steps(lambda: spark.sparkContext, lab.options, "decode")
     assert lab.versions() == {}
 
 
@@ -204,5 +203,5 @@ def test_steps_need_a_decoded_lake(spark: SparkSession, tmp_path: Path) -> None:
     options = load_options({"input": [str(ISOLATED)], "lake": str(tmp_path)})
     for name in ("materialize", "audit", "metrics"):
         with pytest.raises(LakeError, match="run the decode job first"):
-            STEPS[name](lambda: spark.sparkContext, options)
-    assert STEPS["decode"](lambda: spark.sparkContext, options) == 0
+            run_steps(lambda: spark.sparkContext, options, name)
+    assert run_steps(lambda: spark.sparkContext, options, "decode").exit_code == 0

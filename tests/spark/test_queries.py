@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.metrics import MEASURES
-from kraftlog.pipeline.steps import STEPS
+from kraftlog.pipeline.steps import run_steps
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.query import answer
@@ -53,8 +53,7 @@ class Runs:
 
     def measure(self) -> None:
         options = load_options({"input": [str(self.root)], "lake": self.lake.root})
-        for step in ("decode", "materialize", "audit", "metrics"):
-            STEPS[step](InProcess, options)
+        run_steps(InProcess, options, "decode", "materialize", "audit", "metrics")
 
     def ask(self, question: str) -> list[Row]:
         """What Spark answers; asked once, as nothing changes the lake but the last test."""
@@ -211,7 +210,7 @@ def test_views_show_whole_runs_only(runs: Runs) -> None:
     log = next((runs.root / "2" / "__cluster_metadata-0").glob("*.log"))
     log.write_bytes(log.read_bytes()[:20_000])
     options = load_options({"input": [str(runs.root)], "lake": runs.lake.root})
-    STEPS["decode"](InProcess, options)
+    run_steps(InProcess, options, "decode")
     lake_views(runs.spark, runs.lake.root)
     assert runs.spark.sql(count).collect() == [before]
     assert runs.lake.read("runs").num_rows == before.n + 1

@@ -9,7 +9,7 @@ import pytest
 from kraftlog.config import Options, load_options
 from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
-from kraftlog.pipeline.steps import audit_through_lake
+from kraftlog.pipeline.steps import run_steps
 from kraftlog.report.from_lake import recorded_rows, recorded_settings
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -29,7 +29,7 @@ def both(
     options: Options = load_options(
         {"input": [str(folder)], "lake": str(lake), "redaction_key": KEY, **cut}
     )
-    audit_through_lake(InProcess, options)
+    run_steps(InProcess, options, "decode", "materialize", "audit")
     found = Lake(str(lake))
     run_id, judged = newest_run(found)["run_id"], audit_input([str(folder)], options)
     assert recorded_settings(found, run_id) == judged.settings

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
+from kraftlog.pipeline.histories import write_history
 from kraftlog.pipeline.plans import replica_selection
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.epochs import EpochEnd
@@ -448,7 +449,11 @@ def test_the_lakes_current_objects_are_what_counts(tmp_path: Path) -> None:
     }
     for name, rows in given.items():
         spec = state_tables()[name]
-        lake.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
+        written = [
+            write_history(lake, name, row["lineage"], pa.Table.from_pylist([row], spec.schema))
+            for row in rows
+        ]
+        lake.commit(spec, [added for files in written for _, added in files], 1)
     found = replica_selection.rows(Run(load_options(), lake, pytest.fail))
     assert isinstance(found, pa.Table)
     assert [

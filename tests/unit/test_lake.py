@@ -16,8 +16,7 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import derived_tables
-from kraftlog.tables.lake import Lake
-from kraftlog.tables.lake_table import LakeTable
+from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
 from kraftlog.tables.spec import decoded_tables, state_tables
 

@@ -21,7 +21,7 @@ from kraftlog.tables.lease import holding
 from kraftlog.tables.parquet import slices_of, write_file
 from kraftlog.tables.register import REGISTER, Published, Register
 from kraftlog.tables.spec import TableSpec
-from kraftlog.tables.upkeep import compact, expire, expire_register, forget_runs
+from kraftlog.tables.upkeep import compact, expire, forget_runs
 
 TABLES = all_tables()
 SPECS = TABLES.values()
@@ -229,7 +229,7 @@ def test_the_registers_log_stays_short(tmp_path: Path) -> None:
     root = str(tmp_path)
     for _ in range(30):
         with holding(root, 60, 0, lambda _: None) as lease:
-            expire_register(Lake(root), REGISTER, lease.check)
+            expire(Lake(root), REGISTER, lease.state.version, lease.check)
     assert len(on_disk(Lake(root), REGISTER, ".json")) < 25
     known = Register(root).read()
     assert known is not None
