@@ -21,14 +21,13 @@ from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.epochs import consumer_epoch_end
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
     Consumer,
-    NoOffsetForPolicy,
     Offsets,
     Policy,
     classify,
+    consumer_epoch_end,
     fetch_error,
     next_step,
 )
@@ -57,7 +56,6 @@ from kraftlog.source.settings import redactor_of
 from kraftlog.state.image import Image
 
 Row = dict[str, Any]
-RAISES = "tells_the_application"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -307,8 +305,5 @@ def serving_rows(
         if vector is not None and epoch is not None:
             told = consumer_epoch_end(vector, epoch, lower)
         consumer = Consumer(offset, epoch, policy)
-        try:
-            step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)
-            yield row | {"reader": str(step), "goes_on_from": at}
-        except NoOffsetForPolicy:
-            yield row | {"reader": RAISES, "goes_on_from": None}
+        step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)
+        yield row | {"reader": str(step), "goes_on_from": at}
