@@ -19,8 +19,7 @@ from kraftlog.quorum.candidates import committed_holder
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.failover import TruncationRule
-from kraftlog.simulate.failover_rows import failover_rows
+from kraftlog.simulate.failover_rows import TruncationRule, failover_rows
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 

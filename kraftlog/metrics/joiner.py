@@ -16,7 +16,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.fetch import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
 Row = dict[str, Any]

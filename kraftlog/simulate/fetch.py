@@ -1,17 +1,28 @@
-"""What a leader answers to a fetch, in three dialects of KIP-630.
+"""What a leader answers to a fetch, in three dialects of KIP-630; what its follower then cuts off
+its own log, and in how many pieces the leader's goes over the wire.
 
 In: the leader's extent, a fetch offset and the epoch of the record before it. Out: an `Answer`.
 Pure; `fetch_pairs` asks for every ordered pair of a quorum. Source: KIP-630 "Fetch", "Overview",
-KIP-630 v19; KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted; Kafka
-4.3.1's KafkaRaftClient.tryCompleteFetchRequest and RaftLog.validateOffsetAndEpoch.
+KIP-630 v19; KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted;
+KAFKA-1211, KIP-1219; Kafka 4.3.1's KafkaRaftClient.tryCompleteFetchRequest and
+RaftLog.validateOffsetAndEpoch.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from kraftlog.quorum.epochs import EpochEnd, EpochVector, diverging_epoch, offset_for_leader_epoch
+import numpy as np
+
+from kraftlog.quorum.epochs import (
+    EpochEnd,
+    EpochVector,
+    diverging_epoch,
+    offset_for_leader_epoch,
+    truncated_to,
+)
+from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 
 RECORDS, DIVERGING, SNAPSHOT = "records", "diverging_epoch", "snapshot"
@@ -156,3 +167,53 @@ def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterat
                 row["next_fetch_offset"] = following.end_offset if following else None
                 row["next_fetch_epoch"] = following.epoch if following else None
             yield row
+
+
+class Cut(NamedTuple):
+    """Where the follower's log is cut, and what is left. `by_snapshot` is (end offset, epoch) of
+    the snapshot that the leader then sends instead of records; None where it sends none.
+    """
+
+    truncation_offset: int
+    extent: Extent
+    by_snapshot: tuple[int, int] | None
+
+
+def truncate(follower: Extent, leader: Extent, dialect: Dialect = Dialect.SHIPPED) -> Cut:
+    """The follower when it begins to fetch records, or when it has taken the leader's snapshot: it
+    fetches and cuts, until nothing diverges.
+
+    A snapshot replaces the whole log. What lies below its end is held in it, so that only the
+    offsets from there on count as cut.
+    """
+    while True:
+        end = follower.end_offset
+        answer = leader_fetch(leader, end, follower.last_fetched_epoch, dialect)
+        if answer.snapshot is not None:
+            after = follower.with_snapshot(answer.snapshot).truncated_to_latest_snapshot()
+            snapshot = (answer.snapshot.end_offset, answer.snapshot.epoch)
+            return Cut(min(end, snapshot[0]), after, snapshot)
+        cut = truncated_to(follower.vector, answer.diverging) if answer.diverging else end
+        if cut >= end:
+            return Cut(end, follower, None)
+        follower = follower.truncated(cut)
+
+
+class Span(NamedTuple):
+    """One response: bytes [position, position + size_bytes)."""
+
+    position: int
+    size_bytes: int
+
+
+def log_chunks(batch_sizes: Longs, max_bytes: int) -> Iterator[Span]:
+    """The responses to one Fetch after the other: whole batches, and always one, however large it
+    is, so that a fetch never comes back empty. Positions count from the first batch.
+    """
+    ends = np.cumsum(np.asarray(batch_sizes, np.int64))
+    row, begin = 0, 0
+    while row < len(ends):
+        after = max(int(np.searchsorted(ends, begin + max_bytes, "right")), row + 1)
+        end = int(ends[after - 1])
+        yield Span(begin, end - begin)
+        row, begin = after, end

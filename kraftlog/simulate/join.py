@@ -22,9 +22,17 @@ from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.simulate import follower as takeover
 from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
-from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
-from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
+from kraftlog.simulate.fetch import (
+    DIVERGING,
+    RECORDS,
+    SNAPSHOT,
+    Answer,
+    Dialect,
+    Span,
+    leader_fetch,
+    log_chunks,
+)
 from kraftlog.simulate.liveness import Link, least_bandwidth, recommended_chunk_bytes
 from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot, recovery
 

@@ -18,10 +18,9 @@ from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
-from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
+from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs, truncate
 from kraftlog.simulate.follower import DiskStep, crash_after
 from kraftlog.simulate.lost import TypeCounts, lost_types
-from kraftlog.simulate.truncation import truncate
 
 Row = dict[str, Any]
 

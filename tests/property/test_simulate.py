@@ -18,11 +18,10 @@ from kraftlog.quorum.epochs import EpochVector, offset_for_leader_epoch, truncat
 from kraftlog.simulate.boot import Disk, SnapshotFile, boot
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
-from kraftlog.simulate.fetch import Dialect, leader_fetch
+from kraftlog.simulate.fetch import Dialect, leader_fetch, truncate
 from kraftlog.simulate.follower import crash_after, fetch_snapshot
 from kraftlog.simulate.join import CAUGHT_UP, LeaderLog, Way, after_crash, join
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.truncation import truncate
 
 Record = tuple[int, int]
 """(epoch, number): no two writes have the same number."""

@@ -15,7 +15,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover import TruncationRule
+from kraftlog.simulate.failover_rows import TruncationRule
 from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,

@@ -13,9 +13,9 @@ from kraftlog.simulate.fetch import (
     Peer,
     fetch_pairs,
     leader_fetch,
+    truncate,
 )
 from kraftlog.simulate.follower import DiskStep, crash_after, fetch_snapshot
-from kraftlog.simulate.truncation import truncate
 
 V19, ADOPTED, SHIPPED = Dialect.V19, Dialect.ADOPTED, Dialect.SHIPPED
 OLDER, LATEST = SnapshotId(3, 100), SnapshotId(4, 150)

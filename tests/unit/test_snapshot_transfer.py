@@ -17,9 +17,8 @@ from kraftlog.pull.assembler import (
     transfer,
     why_invalid,
 )
-from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
-from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.fetch import Dialect, Span, log_chunks
 from kraftlog.simulate.snapshot_server import (
     ERROR_CODES,
     Ask,
