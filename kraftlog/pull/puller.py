@@ -54,7 +54,10 @@ class Puller:
             self._recognise()
             self._take_snapshot()
             requests = self._take_log(described.log_end_offset)
-            is_whole = self.folder.after == (self.folder.last_epoch, described.log_end_offset)
+            is_whole = self.folder.after == (
+                self.folder.vector.last_epoch,
+                described.log_end_offset,
+            )
             if not is_whole or described.leader != self.leader.leader:
                 time.sleep(PAUSE_SECONDS)
                 continue
@@ -81,7 +84,7 @@ class Puller:
         if self.folder.cluster_id is not None or not ours:
             return
         (offset,) = INT64.unpack_from(ours)
-        answer = self.leader.fetch(offset, self.folder.last_epoch)
+        answer = self.leader.fetch(offset, self.folder.vector.last_epoch)
         if answer.records and not answer.records.startswith(ours):
             raise PullError(
                 f"the leader holds another batch at offset {offset} than {self.folder.path}, in the same epoch: it is of another cluster; name a new folder as --out"
@@ -114,7 +117,7 @@ class Puller:
                 # What an earlier pull left may be of another leader's file.
                 self.folder.forget_parts()
                 continue
-            self.tell(f"snapshot {newest.end_offset}-{newest.epoch} has come")
+            self.tell(f"snapshot {newest.name} has come")
             return
         why = f"the last one: {problem}" if problem else "what comes is not a snapshot"
         raise PullError(
@@ -156,7 +159,7 @@ class Puller:
         while setbacks < ROUNDS:
             if self.folder.after is None and not self._begin(below):
                 return requests
-            answer = self.leader.fetch(self.folder.end_offset, self.folder.last_epoch)
+            answer = self.leader.fetch(self.folder.end_offset, self.folder.vector.last_epoch)
             requests += 1
             if answer.snapshot is not None or answer.diverging is not None:
                 setbacks += 1
