@@ -12,6 +12,7 @@ no file holds that: the rows say what is at stake in the moment after a batch ha
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import permutations
 from typing import Any
 
 from kraftlog.errors import InputError
@@ -61,17 +62,16 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
     acknowledged[TruncationRule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
-    for leader in left:
-        for follower in left:
-            if follower is leader or follower.evidence.node_id == leader.evidence.node_id:
-                continue
-            for rule in TruncationRule:
-                row = _row(plans, rule, leader, follower, acknowledged[rule])
-                if rule == TruncationRule.LEADER_EPOCH and not _leads_next(plans, row, gone):
-                    row["lost_if_leader_dies_too"] = 0
-                told = None if cost is None else round(cost[rule], 1)
-                can_lead = wins[leader.label]
-                yield {"dies": dead, **row, "can_lead": can_lead, "cost_ms_per_day": told}
+    for leader, follower in permutations(left, 2):
+        if follower.evidence.node_id == leader.evidence.node_id:
+            continue
+        for rule in TruncationRule:
+            row = _row(plans, rule, leader, follower, acknowledged[rule])
+            if rule == TruncationRule.LEADER_EPOCH and not _leads_next(plans, row, gone):
+                row["lost_if_leader_dies_too"] = 0
+            told = None if cost is None else round(cost[rule], 1)
+            can_lead = wins[leader.label]
+            yield {"dies": dead, **row, "can_lead": can_lead, "cost_ms_per_day": told}
 
 
 def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
