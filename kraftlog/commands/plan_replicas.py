@@ -172,21 +172,17 @@ def _run(chosen: argparse.Namespace) -> int:
     }
     options = load_options(given)
     others = _other_rows(chosen)
-    if others is not None or chosen.lake is None:
-        quorum = _quorum(options)
-        faults = tuple(fault_rows(quorum))
-    else:
-        quorum, faults = None, ()
+    quorum = None if others is None and chosen.lake is not None else _quorum(options)
+    faults = () if quorum is None else tuple(fault_rows(quorum))
     if others is not None and quorum is not None:
-        print_rows((*others(quorum), *faults), chosen.format)
-        return 0
-    cluster = _cluster(chosen, options, quorum)
-    traffic = _traffic(chosen, cluster)
-    if chosen.partitions:
-        rows = list(partition_rows(cluster, selector, traffic, chosen.price_per_gb))
+        rows = others(quorum)
     else:
-        found = select_all(cluster, selector, traffic)
-        rows = list(rack_rows(found, traffic, chosen.price_per_gb))
+        cluster = _cluster(chosen, options, quorum)
+        traffic, price = _traffic(chosen, cluster), chosen.price_per_gb
+        if chosen.partitions:
+            rows = partition_rows(cluster, selector, traffic, price)
+        else:
+            rows = rack_rows(select_all(cluster, selector, traffic), traffic, price)
     print_rows((*rows, *faults), chosen.format)
     return 0
 
@@ -228,7 +224,11 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
         image = furthest_image(quorum, options, chosen.at)
         tell(f"the state of {image.replica} at {image.end_offset}")
         cluster = cluster_of(image.state)
-    _tell_bare(cluster)
+    bare = cluster.without_rack
+    if bare:  # no consumer can be near to these
+        whole = len(bare) == len(cluster.brokers)
+        which = "no broker names" if whole else f"brokers {', '.join(map(str, bare))} do not name"
+        tell(f"{which} a rack; set broker.rack")
     return cluster
 
 
@@ -265,15 +265,6 @@ def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
         except InputError as error:
             first = first or error
     raise first or InputError("no replica holds a readable metadata log")
-
-
-def _tell_bare(cluster: Cluster) -> None:
-    """Brokers that no consumer can be near to."""
-    bare = cluster.without_rack
-    if bare:
-        whole = len(bare) == len(cluster.brokers)
-        which = "no broker names" if whole else f"brokers {', '.join(map(str, bare))} do not name"
-        tell(f"{which} a rack; set broker.rack")
 
 
 def serving_rows(
