@@ -13,6 +13,7 @@ from enum import StrEnum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -68,17 +69,14 @@ class OldBroker:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with. Below `proven` it is known to be committed;
-    `cluster_id` is the old quorum's, `brokers` are those that it knows.
+    `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows.
     """
 
     image: Image
     log_of: str
     snapshot_of: str | None
     proven: int
-    proven_why: str
-    upper: int | None
-    missing_voters: tuple[int, ...]
-    open_voters: tuple[int, ...]
+    bounds: Bounds
     left_out: tuple[LeftOut, ...]
     brokers: tuple[OldBroker, ...]
     cluster_id: str | None
@@ -99,10 +97,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         best.label,
         next((one.replica for one in best.snapshots if one.path == image.base), None),
         min(quorum.bounds.lower, image.end_offset),
-        quorum.bounds.lower_reason,
-        quorum.bounds.upper,
-        quorum.bounds.missing_voters,
-        quorum.bounds.open_voters,
+        quorum.bounds,
         tuple(_left_out(quorum, copies, image, at)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
@@ -176,13 +171,12 @@ def _left_out(
             continue
         cause = _cause(quorum, one.label, start, at)
         try:
-            held = image_at(one, end, CLEAR)
-            before = image_at(one, start, CLEAR)
+            held, before = image_at(one, end, CLEAR), image_at(one, start, CLEAR)
         except KraftlogError as error:
             yield LeftOut(one.label, start, end, cause, (), str(error))
-            continue
-        told = tuple(_changes(before.state, held.state))
-        yield LeftOut(one.label, start, end, cause, told)
+        else:
+            told = tuple(_changes(before.state, held.state))
+            yield LeftOut(one.label, start, end, cause, told)
 
 
 def _cause(quorum: Quorum, label: str, start: int, at: int | None) -> Cause:
