@@ -117,23 +117,18 @@ class ImageBuilder:
 
         Raises InputError where the state cannot be rebuilt, or nothing is known to be committed."""
         with waiting("state"):
-            return self._built(one_replica(path), path, place)
-
-    def _built(self, replica: Replica, path: str, place: Place) -> tuple[Image, Committed | None]:
-        if self.quorum is None:
-            quorum, label, committed = self._alone(replica), replica.label, None
-        else:
-            quorum, label = self.quorum, _label_in(self.quorum, replica, path)
-            committed = committed_in(quorum, label)
-        held = Held.by(quorum, quorum.by_label[label])
-        offset = _offset_of(held, place, committed)
-        bound = None if committed is None else committed.offset
-        return image_of(held, offset, place.at_ms, self.redactor, bound), committed
-
-    def _alone(self, replica: Replica) -> Quorum:
-        """What one replica says of itself."""
-        limits = limits_of(load_options({"input": [replica.folder]}), self.redactor)
-        return Quorum(evidence_by(Collector(limits, self.redactor), [replica], None))
+            replica, quorum, committed = one_replica(path), self.quorum, None
+            if quorum is None:  # what the replica says of itself
+                limits = limits_of(load_options({"input": [replica.folder]}), self.redactor)
+                quorum = Quorum(evidence_by(Collector(limits, self.redactor), [replica], None))
+                label = replica.label
+            else:
+                label = _label_in(quorum, replica, path)
+                committed = committed_in(quorum, label)
+            held = Held.by(quorum, quorum.by_label[label])
+            offset = _offset_of(held, place, committed)
+            bound = None if committed is None else committed.offset
+            return image_of(held, offset, place.at_ms, self.redactor, bound), committed
 
 
 def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
