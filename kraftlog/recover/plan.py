@@ -99,18 +99,13 @@ def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
 
 def lost_together(found: Recovered) -> list[Lacking]:
     """What is lost, once for copies that hold the same."""
-    groups: list[Lacking] = []
+    groups: dict[tuple[object, ...], Lacking] = {}
     for one in found.left_out:
-        if one.why_unknown is not None:
-            continue
-        told = [lost(one, found, moved=moved) for moved in (False, True)]
-        for group in groups:
-            if [group.objects, group.moved] == told and group.held[0].cause == one.cause:
-                group.held.append(one)
-                break
-        else:
-            groups.append(Lacking([one], *told))
-    return groups
+        if one.why_unknown is None:
+            told = [lost(one, found, moved=moved) for moved in (False, True)]
+            same = (one.cause, *map(tuple, told))
+            groups.setdefault(same, Lacking([], *told)).held.append(one)
+    return list(groups.values())
 
 
 def notes(found: Recovered) -> Iterator[str]:

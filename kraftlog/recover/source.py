@@ -123,21 +123,21 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 
 def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held, int]:
     """The copy that gives the newest state, and its offset."""
-    found: list[tuple[tuple[int, int], int, Held, int]] = []
-    for order, one in enumerate(copies):
+    found: list[tuple[tuple[int, int], Held]] = []
+    for one in copies:
         limit = _limit(quorum, one)
         ranges = [(low, min(high, limit)) for low, high in one.ranges if low <= limit]
         if at is not None:
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
         if ranges:
             offset = max(high for _, high in ranges)
-            found.append(((_epoch_before(one, offset), offset), -order, one, offset))
+            found.append(((_epoch_before(one, offset), offset), one))
     if not found:
         what = "no state" if at is None else f"no state at {at}"
         raise InputError(
             f"{what} that the quorum can have committed can be rebuilt from these copies; kraftlog restorable says what each of them gives"
         )
-    *_, best, offset = max(found, key=lambda one: one[:2])
+    (_, offset), best = max(found, key=lambda one: one[0])
     return best, offset
 
 
@@ -145,11 +145,8 @@ def _limit(quorum: Quorum, held: Held) -> int:
     """How far a copy counts: to where it leaves the others' history, and to what can be
     committed.
     """
-    ends = [quorum.leaves(held.label, held.end_offset)]
-    upper = quorum.bounds.upper
-    if upper is not None:
-        ends.append(max(upper, quorum.bounds.lower))
-    return min(ends)
+    end, upper = quorum.leaves(held.label, held.end_offset), quorum.bounds.upper
+    return end if upper is None else min(end, max(upper, quorum.bounds.lower))
 
 
 def _epoch_before(held: Held, offset: int) -> int:
