@@ -47,7 +47,6 @@ from kraftlog.simulate.traffic import (
     MOST,
     PRICE_PER_GB,
     Traffic,
-    by_topic,
     evenly,
     from_file,
 )
@@ -235,10 +234,8 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
 def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
     places = [(one.topic, one.partition) for one in cluster.partitions]
     total: float | None = chosen.bytes_per_day
-    if chosen.traffic == EVEN:
-        return evenly(places, cluster.racks, total)
-    if chosen.traffic == BY_TOPIC:
-        return by_topic(places, cluster.racks, total)
+    if chosen.traffic in (EVEN, BY_TOPIC):
+        return evenly(places, cluster.racks, total, by_topic=chosen.traffic == BY_TOPIC)
     traffic, unknown = from_file(chosen.traffic, places, cluster.racks)
     if unknown:
         count = counted(len(unknown), "line")
