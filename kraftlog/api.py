@@ -50,14 +50,13 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.liveness import Link
+from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.collected import quorum_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences

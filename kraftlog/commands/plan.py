@@ -20,6 +20,7 @@ from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.restart import Restart
 from kraftlog.simulate.restart_rows import apart_of, cut_of, judged_restarts, restart_row
@@ -30,7 +31,6 @@ from kraftlog.simulate.rows import (
     likely_leaders,
     truncation_rows,
 )
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 
