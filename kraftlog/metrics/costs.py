@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.relations import Row
-from kraftlog.simulate.failover import remedy_cost
+from kraftlog.simulate.failover_rows import TruncationRule, remedy_cost
 
 EXAMPLE, MEASURED = "kip_example", "measured"
 AMOUNT = "KIP-630 Amount of Data Replicated"
@@ -248,8 +248,8 @@ def _rejected(found: Measured) -> Iterator[Figure]:
     if elections is not None and writes is not None:
         cost = remedy_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
         for measure, value in (
-            ("request on becoming follower", cost.vector_ms),
-            ("round trip per write", cost.held_acknowledgement_ms),
+            ("request on becoming follower", cost[TruncationRule.LEADER_EPOCH]),
+            ("round trip per write", cost[TruncationRule.HELD_ACKNOWLEDGEMENTS]),
         ):
             yield Figure(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"

@@ -13,7 +13,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row
-from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.fetch import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
 CHUNKS = tuple(FORMER_FETCH_BYTES >> power for power in range(7, -1, -1))

@@ -20,10 +20,8 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import (
     BatchColumns,
     Content,
-    FileProblem,
     Longs,
     ReplicaEvidence,
-    SegmentEvidence,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -33,6 +31,15 @@ from kraftlog.simulate.extent import SnapshotId
 
 _NO_CUT = (FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE)
 """Faults of reading, not of the bytes: Kafka's recovery does not stop at them."""
+_SIDE_FILES = (
+    names.META_PROPERTIES,
+    names.QUORUM_STATE,
+    names.PARTITION_METADATA,
+    names.EPOCH_CHECKPOINT,
+)
+"""These stop a node where they were there and cannot be opened; segments and snapshots have their
+own evidence.
+"""
 
 
 def disk_of(quorum: Quorum, log: LogView) -> Disk:
@@ -46,7 +53,10 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     return Disk(
         start,
         _vector(log, start, end),
-        tuple(_snapshot_file(each) for each in shipped),
+        tuple(
+            SnapshotFile(SnapshotId(*each.id), _why_unloadable(each), each.is_complete)
+            for each in shipped
+        ),
         None if cut is None else cut[1],
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
         tuple(_bad_records(one.log, log.contents)),
@@ -95,11 +105,6 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
     return None
 
 
-def _snapshot_file(one: SnapshotView) -> SnapshotFile:
-    name = SnapshotId(one.epoch, one.end_offset)
-    return SnapshotFile(name, _why_unloadable(one), one.is_complete)
-
-
 def _why_unloadable(one: SnapshotView) -> str | None:
     """A torn or missing end is not noticed; anything else that cannot be read is."""
     if one.evidence.problem:
@@ -126,9 +131,12 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         if names.is_refused(name):
             yield f"{name} is not a name that Kafka can parse"
     for problem in one.problems:
-        if _refuses(problem):
+        if problem.kind in _SIDE_FILES and not problem.vanished:
             yield f"{_base(problem.path)} cannot be read: {problem.text}"
-    yield from (f"{segment.name} cannot be read: {segment.problem}" for segment in _unread(one))
+    found = [fault.kind for segment in one.segments for fault in segment.faults]
+    for segment in one.segments if FaultKind.UNREADABLE in found else ():
+        if segment.problem:
+            yield f"{segment.name} cannot be read: {segment.problem}"
     for name, file in (
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
@@ -139,9 +147,9 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     state = one.state_file
     if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
-    found = one.partition_metadata.value if one.partition_metadata is not None else None
-    if found and found["topic_id"] != names.METADATA_TOPIC_ID:
-        yield f"partition.metadata names another topic id, {found['topic_id']}"
+    named = one.partition_metadata.value if one.partition_metadata is not None else None
+    if named and named["topic_id"] != names.METADATA_TOPIC_ID:
+        yield f"partition.metadata names another topic id, {named['topic_id']}"
 
 
 def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
@@ -164,25 +172,6 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
         yield f"Kafka does not take meta.properties: {refused}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
-
-
-def _refuses(problem: FileProblem) -> bool:
-    """Segments and snapshots have their own evidence; side files that were there and cannot be
-    opened stop a node."""
-    kinds = (
-        names.META_PROPERTIES,
-        names.QUORUM_STATE,
-        names.PARTITION_METADATA,
-        names.EPOCH_CHECKPOINT,
-    )
-    return problem.kind in kinds and not problem.vanished
-
-
-def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
-    found = [fault for segment in one.segments for fault in segment.faults]
-    if not any(fault.kind == FaultKind.UNREADABLE for fault in found):
-        return []
-    return [segment for segment in one.segments if segment.problem]
 
 
 def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:

@@ -9,7 +9,7 @@ Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -66,11 +66,8 @@ def restarts(quorum: Quorum) -> list[Restart]:
     judge = _Judge(quorum, Plans(quorum))
     found = [judge.of(log) for log in quorum.logs if not log.evidence.is_pulled]
     able = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
-    able.sort(key=lambda one: judge.place(one))
-    numbered = [
-        Restart(one.replica, one.node_id, one.safety, one.reason, one.lost_from, one.needs, place)
-        for place, one in enumerate(able, 1)
-    ]
+    able.sort(key=judge.place)
+    numbered = (replace(one, order=place) for place, one in enumerate(able, 1))
     return [*numbered, *(one for one in found if one not in able)]
 
 
@@ -91,13 +88,9 @@ class _Judge:
             why = "nothing tells whose copy it is, or it is of another cluster"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         for safety, reason, start in self._troubles(log, role == "voter"):
-            needs = self._missing if safety == Safety.UNKNOWN else ()
+            needs = self.quorum.bounds.missing_voters if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
-
-    @property
-    def _missing(self) -> tuple[int, ...]:
-        return self.quorum.bounds.missing_voters
 
     def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What speaks against a restart, the worst first."""
@@ -260,7 +253,7 @@ class _Judge:
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
-                elif run.start < lower and self._is_odd(log, run.start):
+                elif run.start < lower and log not in (quorum.majority_at(run.start) or ()):
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
                     yield Safety.UNSAFE, why, None
@@ -272,10 +265,6 @@ class _Judge:
             else:
                 why = f"records from offset {start} on are cut, and may have been committed"
                 yield Safety.UNKNOWN, why, start
-
-    def _is_odd(self, log: LogView, offset: int) -> bool:
-        usual = self.quorum.majority_at(offset)
-        return usual is None or log not in usual
 
     def _discarded(
         self, log: LogView, votes: bool, cut: int, reason: str

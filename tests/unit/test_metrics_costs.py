@@ -25,7 +25,7 @@ from kraftlog.metrics.costs import (
 from kraftlog.metrics.joiner import CHUNKS, LINKS
 from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.growth import DAY_MS, days_to_fill, per_day, write_amplification
-from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.fetch import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
 SLOW = Link(500_000, 200)

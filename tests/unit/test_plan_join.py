@@ -10,12 +10,12 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import NOTHING
 from kraftlog.cli import main
-from kraftlog.commands.plan_failover import at_risk_words
+from kraftlog.commands.plan_join import at_risk_words
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover import TruncationRule
+from kraftlog.simulate.failover_rows import TruncationRule
 from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,
@@ -316,14 +316,8 @@ def test_what_is_at_risk_is_named(tmp_path: Path) -> None:
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     records = FileRecords(Redactor(None), LIMITS)
 
-    def words(lost: int) -> str:
-        common = {"can_lead": True, "acknowledged_end_offset": 12}
-        rows = [{"rule": "leader_epoch", "lost_if_leader_dies_too": lost, **common}]
-        return at_risk_words(found, rows, records)
-
-    assert words(0) == ""
-    assert words(1) == f". {NOTHING}"
-    assert words(2) == ". Lost: topic c."
+    words = [at_risk_words(found, 12, lost, records) for lost in range(3)]
+    assert words == ["", f". {NOTHING}", ". Lost: topic c."]
 
 
 def test_failover_costs_what_elections_and_writes_cost_a_day(

@@ -33,8 +33,8 @@ from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.thresholds import Thresholds
-from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.transfer_rows import (
+from kraftlog.simulate.liveness import (
+    Link,
     count_to_keep,
     outlives_chance,
     snapshot_transfer_rows,
