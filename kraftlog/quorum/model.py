@@ -584,11 +584,15 @@ class Quorum:
         return groups
 
     def majority_at(self, offset: int) -> list[LogView] | None:
-        """The copies that agree at an offset and are more than all others; None where nobody is."""
-        groups = sorted(self.holding_at(offset).values(), key=len, reverse=True)
-        if not groups or (len(groups) > 1 and len(groups[0]) <= sum(map(len, groups[1:]))):
-            return None
-        return groups[0]
+        """The copies that agree at an offset and are more than all others; None where nobody is. One
+        that has left the history before has no say, however often its tail was copied.
+        """
+        held = [
+            [one for one in copies if offset < self.leaves(one.label, one.end_offset or 0)]
+            for copies in self.holding_at(offset).values()
+        ]
+        most = max(held, key=len, default=[])
+        return most if 2 * len(most) > sum(map(len, held)) else None
 
     def node_id(self, label: str | None) -> int | None:
         """node.id of a replica."""

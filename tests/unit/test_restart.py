@@ -114,6 +114,18 @@ def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
     assert [one for one in found if found[one].order is not None] == ["3", "2", "1"]
 
 
+def test_a_tail_has_no_say_however_often_it_was_copied(tmp_path: Path) -> None:
+    """Four of seven copies hold it, and three what is committed."""
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", root)
+    for label in ("13", "14"):
+        shutil.copytree(root / "12", root / label)
+    committed = {"1": Safety.SAFE, "3": Safety.SAFE, "11": Safety.SAFE}
+    assert {label: one.safety for label, one in answers(root).items()} == {
+        **committed, **dict.fromkeys(("2", "12", "13", "14"), Safety.LOSES),
+    }  # fmt: skip
+
+
 def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     for node in nodes[1:]:
