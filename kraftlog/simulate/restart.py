@@ -195,7 +195,7 @@ class _Judge:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
         for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
-            if copied_first(self.quorum, log):
+            if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None
             else:

@@ -522,6 +522,27 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
     assert Safety.SAFE not in {one.safety for one in found.values()}
 
 
+@pytest.mark.parametrize(("age_ms", "safety"), [(500, Safety.SAFE), (120_000, Safety.UNSAFE)])
+def test_voters_that_were_set_back_are_not_excused_by_what_came_a_moment_later(
+    age_ms: int, safety: Safety, tmp_path: Path
+) -> None:
+    """What follows their last record was written half a second later, and the rest up to now."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(
+        Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER + age_ms)
+    )
+    state = snapshot(healthy_state(), 2, LATER + age_ms)
+    nodes[2].checkpoint(14, 2).write_bytes(state)
+    for node in nodes[:2]:
+        copied_at(node, LATER - 500)
+    found = answers(tmp_path)
+    assert {found["1"].safety, found["2"].safety} == {safety}
+    # The same of the files beside a log that alone was set back.
+    nodes[0].epochs([(1, 0), (2, 8), (3, 13)])
+    beside = Safety.UNKNOWN if safety == Safety.SAFE else Safety.UNSAFE
+    assert answers(tmp_path)["1"].safety == beside
+
+
 # --- Copies of a quorum that runs ----------------------------------------------------------------
 
 
