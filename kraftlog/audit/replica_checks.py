@@ -27,7 +27,7 @@ from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
-from kraftlog.quorum.shortfalls import led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import forgotten_vote, led_beyond, too_few_hold
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
@@ -505,11 +505,13 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
     "each voter's directory has a readable quorum-state not older than its log",
     action="identity", over=coverage.voters,
+    goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
-    know, or older than its log. A voter that
-    has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
+    know, or older than its log or than an election in which its node had a part, by the log of
+    another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
     voter set names another disk of it, a missing file is told too, as information.""",
-    advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
+    advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
+    that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is
     whole. Do not write the file by hand.""",
 )  # fmt: skip
@@ -536,6 +538,9 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             problem = f"has data_version {replica.state_file.data_version}, which Kafka refuses to start with"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
+        elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:
+            elected = f"by the log of replica {vote.replica} the node had a part in the election of epoch {vote.epoch}"
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but {elected}: it was set back, or copied before"
         else:
             continue
         yield BadRow(

@@ -505,12 +505,29 @@ class Quorum:
         standings = [self._standing(log) for log in self.peers]
         return Voting(members, standings, self._agree)
 
+    def later_vote(self, log: LogView) -> "LaterVote | None":
+        """The newest election above all that a voter's copy has heard of in which the node had a
+        part, by the log of another copy; None where there is none.
+        """
+        if not self.is_voter(log.evidence):
+            return None
+        node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
+        found = [
+            LaterVote(start.epoch, start.start_offset, one.label)
+            for one in self.peers
+            for start in one.epoch_starts
+            if start.epoch > known
+            and (elected := one.elections.get(start.epoch)) is not None
+            and node in {elected.leader_id, *elected.granted}
+        ]
+        return max(found, default=None)
+
     def _agree(self, one: str, other: str) -> int:
         return self.surely_agree(self.by_label[one], self.by_label[other])
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
-        proven = end_is_proven(log, self.snapshots_of(log.label))
+        proven = end_is_proven(log, self.snapshots_of(log.label)) and not self.later_vote(log)
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
@@ -606,6 +623,16 @@ class Quorum:
         """
         named = sorted(self.replicas, key=lambda one: natural(one.label))
         return Counter(name for one in named for name in dict(cluster_names(one)))
+
+
+class LaterVote(NamedTuple):
+    """An election of which a voter's copy knows nothing, though the node led or granted its vote:
+    where its epoch begins in the log of another copy.
+    """
+
+    epoch: int
+    offset: int
+    replica: str
 
 
 class _Majority(NamedTuple):

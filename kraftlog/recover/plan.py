@@ -193,7 +193,8 @@ def plan_text(
     lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
     lines += ["", "## Unknown", "", *(f"- {one}" for one in unknown(found))]
     if not list(unknown(found)):
-        lines.append("Nothing: all voters are at hand, and agree.")
+        agree = "" if found.left_out else ", and agree"
+        lines.append(f"Nothing: all voters are at hand{agree}.")
     problems = [*notes(found), *_combined(found, voters)]
     if problems:
         lines += ["", "## Settle this first", "", *(f"- {one}" for one in problems)]

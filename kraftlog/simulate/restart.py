@@ -22,7 +22,7 @@ from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms_of
-from kraftlog.quorum.shortfalls import beyond_voters, led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import beyond_voters, forgotten_vote, led_beyond, too_few_hold
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -123,6 +123,10 @@ class _Judge:
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What voters must have held, and do not hold: it is lost, or they were copied too early."""
         again = "lost, or the voters were copied too early: copy them again"
+        vote = forgotten_vote(self.quorum, log)
+        if vote is not None:
+            why = f"it had a part in the election of epoch {vote.epoch}, of which its copy knows nothing: that is {again}"
+            yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:
             held = offsets_text(end, led.end)
@@ -173,6 +177,7 @@ class _Judge:
         return any(
             witnesses(one, self.quorum.snapshots_of(one.label))
             or led_beyond(self.quorum, one) is not None
+            or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
             for one in copies
         )

@@ -31,6 +31,8 @@ from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
+from kraftlog.recover.plan import unknown
+from kraftlog.recover.source import recovered
 from tests.unit.audit_logs import (
     CLUSTER,
     HEADER_SIZE,
@@ -77,18 +79,30 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
 
 def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
-    stopped(nodes[0], 13)
+    stopped(nodes[0], 12)
     stopped(nodes[1], 12)
     bounds = quorum_of(tmp_path).bounds
-    # Voter 3, killed, may have held as much as voter 1, and made a majority with it.
-    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 13, (3,))
+    # Voter 3, killed, may have held more, but made no majority by itself.
+    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 12, (3,))
     stopped(nodes[2], 12)
-    bounds = quorum_of(tmp_path).bounds
-    assert bounds.lower == bounds.upper
+    assert quorum_of(tmp_path).bounds.open_voters == ()
     # A file that was allocated ahead is that of a node which was running.
     nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(80))
     assert quorum_of(tmp_path).bounds.open_voters == (3,)
+
+
+def test_a_stop_proves_an_end_for_the_moment_of_the_copy(tmp_path: Path) -> None:
+    """Voters 1 and 2 may run again while voter 3 is stopped: its copy goes on from theirs."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (topic("d", 9),), None, LATER))
+    for node, end in zip(nodes, (12, 12, 13), strict=True):
+        stopped(node, end)
+    found = quorum_of(tmp_path)
+    assert (found.bounds.lower, found.bounds.upper, found.bounds.open_voters) == (12, None, (1, 2))
+    assert recovered(found).image.end_offset == 13
+    assert "Whether offset 12 was committed: nothing at hand proves it." in " ".join(
+        unknown(recovered(found))
+    )
 
 
 def test_without_quorum_states_an_unseen_leader_is_not_ruled_out(tmp_path: Path) -> None:

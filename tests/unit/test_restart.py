@@ -44,6 +44,7 @@ from tests.unit.audit_logs import (
     remove_topic,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     uuid_text,
     voters_batch,
@@ -520,6 +521,29 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
         "too few voters hold what is committed below offset 12: that is lost, or the voters were copied too early: copy them again"
     )
     assert Safety.SAFE not in {one.safety for one in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("granted", "is_live", "safety"),
+    [((1, 3), False, Safety.UNKNOWN), ((1, 3), True, Safety.SAFE), ((1, 2), False, Safety.SAFE)],
+)
+def test_a_voter_whose_copy_knows_nothing_of_its_vote(
+    granted: tuple[int, ...], is_live: bool, safety: Safety, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER, granted))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    stopped(nodes[2], 12)
+    if is_live:
+        copied_at(nodes[2], LATER - 500)
+    why = "it had a part in the election of epoch 3, of which its copy knows nothing: that is lost, or the voters were copied too early: copy them again"
+    said = told(tmp_path, "3")
+    assert (said[0], said[1] == why) == (safety, safety == Safety.UNKNOWN)
+    words = [one.row.message for one in found(audit(tmp_path), "quorum_state_present")]
+    assert len(words) == (safety == Safety.UNKNOWN)
+    assert all("the node had a part in the election of epoch 3" in one for one in words)
 
 
 @pytest.mark.parametrize(("age_ms", "safety"), [(500, Safety.SAFE), (120_000, Safety.UNSAFE)])
