@@ -64,10 +64,17 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _at_risk(rows: list[dict[str, Any]]) -> int:
-    """How many offsets KRaft's own rule may lose."""
+    """How many offsets KRaft's own rule may lose: the next leader lacks them, or its follower does
+    when it dies too.
+    """
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
-    able = [row["lost_if_leader_dies_too"] for row in own if row["can_lead"] is not False]
-    return max(able, default=0)
+    able = [row for row in own if row["can_lead"] is not False]
+    lacking = [
+        row["acknowledged_end_offset"] - row["leader_lacks_from_offset"]
+        for row in able
+        if row["leader_lacks_from_offset"] is not None
+    ]
+    return max([*lacking, *(row["lost_if_leader_dies_too"] for row in able)], default=0)
 
 
 def at_risk_words(quorum: Quorum, rows: list[dict[str, Any]], records: Records) -> str:

@@ -316,14 +316,17 @@ def test_what_is_at_risk_is_named(tmp_path: Path) -> None:
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     records = FileRecords(Redactor(None), LIMITS)
 
-    def words(lost: int) -> str:
-        common = {"can_lead": True, "acknowledged_end_offset": 12}
-        rows = [{"rule": "leader_epoch", "lost_if_leader_dies_too": lost, **common}]
-        return at_risk_words(found, rows, records)
+    def words(lost: int, lacks_from: int | None = None, can_lead: bool = True) -> str:
+        row = {"lost_if_leader_dies_too": lost, "leader_lacks_from_offset": lacks_from}
+        common = {"rule": "leader_epoch", "can_lead": can_lead, "acknowledged_end_offset": 12}
+        return at_risk_words(found, [row | common], records)
 
     assert words(0) == ""
     assert words(1) == f". {NOTHING}"
     assert words(2) == ". Lost: topic c."
+    # What the next leader lacks is lost at once.
+    assert words(0, 10) == ". Lost: topic c."
+    assert words(0, 10, can_lead=False) == ""
 
 
 def test_failover_costs_what_elections_and_writes_cost_a_day(
