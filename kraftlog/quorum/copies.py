@@ -52,11 +52,12 @@ def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
     that names the same disk.
     """
     described, node = quorum.evidence.described, log.evidence.node_id
-    fetch = None if described is None or node is None else described.fetches.get(node)
-    if fetch is None or fetch.end_offset <= offset:
-        return None
     own = log.evidence.meta("directory.id")
-    return fetch.fetched_ms if own in (None, fetch.directory_id or own) else None
+    disks = [one for one in (described.fetches if described else ()) if one.node_id == node]
+    named = [one for one in disks if own in (None, one.directory_id or own)]
+    # Of two disks of a node, nothing says which is that of a copy without a directory id.
+    asked = [one.fetched_ms for one in named if len(named) == 1 and one.end_offset > offset]
+    return next(iter(asked), None)
 
 
 def copied_first(quorum: Quorum, log: LogView, until: int) -> bool:

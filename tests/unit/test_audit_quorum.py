@@ -24,7 +24,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.describe import of_one_cluster, read_described
+from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.lineages import lineages
@@ -352,16 +352,37 @@ def test_the_table_of_a_describe_tells_who_fetched_what() -> None:
         "1     \tAAAAAAAAAAAAAAAAAAAAAA\t-1          \t10  \t-1                \t-1                   \tFollower",
         "2     \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t1795625673480     \t1795625673452        \tFollower",
         "11    \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t5 ms ago          \t5 ms ago             \tObserver",
+        "2     \tDmhVAByDzAsoIMGOut7ABg\t8           \t1   \t1795625673480     \t1795625673452        \tObserver",
         "cut",
     )
     fetches = read_described("\n".join(["HighWatermark: 8", "", head, *rows])).fetches
-    assert fetches == {
-        3: LastFetch(9, 1795625673487, 1795625673487),
-        2: LastFetch(8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
-    }
+    assert fetches == (
+        LastFetch(3, 9, 1795625673487, 1795625673487),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "DmhVAByDzAsoIMGOut7ABg", False),
+    )
     # Kafka before 3.9 names no directories.
     older = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\n2\t8\t1\t70\t70\tFollower"
-    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70, 70)}
+    assert read_described(f"HighWatermark: 8\n{older}").fetches == (LastFetch(2, 8, 70, 70),)
+
+
+@pytest.mark.parametrize(("case", "up"), [("voter-replaced", {1, 3}), ("voter-readded", {1, 2, 3})])
+def test_of_two_disks_of_a_node_the_one_keeps_up_that_votes_and_runs(
+    case: str, up: set[int]
+) -> None:
+    """Node 2 runs with a new disk, by the describes of two golden quorums: as an observer at first,
+    while the old one had fetched two seconds before, then as the voter.
+    """
+    is_voter = case == "voter-readded"
+    rows = (
+        LastFetch(1, 111, 1795301738045, 1795301738045, "ZvndzylOThCts_agrw5GAA"),
+        LastFetch(2, 72, 1795301736301, 1795301736233, "yD7wSNglQZe1f8nw8v9c1Q", not is_voter),
+        LastFetch(3, 111, 1795301737897, 1795301737897, "dURSr3cnQiWwq5Lvvgu7zQ"),
+        LastFetch(11, 111, 1795301737897, 1795301737897, "wAsiFcM_bd_CMs3Xs3wBzg", False),
+        LastFetch(2, 111, 1795301737897, 1795301737897, "DmhVAByDzAsoIMGOut7ABg", is_voter),
+    )
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows)) == up
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows[::-1])) == up
 
 
 def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:

@@ -624,7 +624,8 @@ def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(
 ) -> None:
     """Its files were written to a moment after what they lack, by the clocks; it had it later."""
     copied_at(copied_live(tmp_path)[2], NOW - 1)
-    described(tmp_path, (3, directory, end, fetched_ms, fetched_ms))
+    old = (3, uuid_text(4), 9, NOW - 60_000, NOW - 60_000)
+    described(tmp_path, (3, directory, end, fetched_ms, fetched_ms), old)
     assert beside_the_leader(tmp_path)["3"].safety == safety
 
 
