@@ -249,9 +249,10 @@ def interval(
     `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
     them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
     a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
-    may have been committed after that moment; None where voters that are missing may have gone on
-    since. `earlier` has the voters before each change of them, and its offset: while a change is
-    not known to be committed, those may have gone on by themselves.
+    may have been committed after that moment; None where the quorum may have gone on for long, or
+    with voters that are missing. A watermark below what the copies prove bounds nothing. `earlier`
+    has the voters before each change of them, and its offset: while a change is not known to be
+    committed, those may have gone on by themselves.
     """
     lower, reason = 0, NOTHING_AT_HAND
     newest = max(snapshots, key=lambda name: snapshots[name], default=None)
@@ -264,14 +265,12 @@ def interval(
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
     upper, upper_reason = _upper(voting, [one for one in earlier if one[0] >= lower])
-    if watermark is not None and furthest is not None and upper is None:
+    if watermark == lower and furthest is not None and upper is None:
         upper = furthest
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:
-        upper, upper_reason = (
-            None,
-            "what is committed goes on behind the ends of the copies at hand",
-        )
+        upper = None
+        upper_reason = "what is committed goes on behind the ends of the copies at hand"
     return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
 
 

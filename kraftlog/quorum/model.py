@@ -17,6 +17,7 @@ from kraftlog.plain import natural
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.divergence import (
     Comparison,
     DifferingRun,
@@ -542,7 +543,8 @@ class Quorum:
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
         # A pulled copy is of the moment of its describe; a saved describe may be long past.
-        is_told_all = self.pulled is not None or not self.voting.missing
+        is_of_now = not (self.voting.missing or self.describe_is_outdated)
+        is_told_all = self.pulled is not None or is_of_now
         ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
         furthest = ends_at if is_told_all else None
         described = self.evidence.described
@@ -581,6 +583,17 @@ class Quorum:
             if log.evidence.is_pulled and not log.holes and (log.end_offset or 0) >= mark > 0
         )
         return next(whole, None)
+
+    @property
+    def describe_is_outdated(self) -> bool:
+        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
+        described, newest = self.evidence.described, self.newest_log
+        if described is None or newest is None:
+            return False
+        epoch, told = described.leader_epoch, told_ms(described)
+        if epoch is not None and (newest.last_epoch or 0) > epoch:
+            return True
+        return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
 
     @property
     def committed_by_describe(self) -> int:

@@ -321,6 +321,12 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     assert (bounds.lower, bounds.upper) == (9, 12)
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
+    for older in (
+        Described(12, 2, 1),
+        Described(12, 2, 2, fetches=(LastFetch(2, 12, START_MS - 60_000),)),
+    ):
+        bounds = Quorum(replace(evidence, described=older)).bounds
+        assert (bounds.lower, bounds.upper) == (12, None)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
     evidence = evidence_of(tmp_path)

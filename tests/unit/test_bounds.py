@@ -302,7 +302,7 @@ def test_a_describe_raises_the_lower_end_and_bounds_the_upper_one() -> None:
     )
     # One that is older than a snapshot tells nothing new.
     found = copies.bounds(watermark=2, furthest=3, old=3)
-    assert (found.lower, found.upper) == (3, 3)
+    assert (found.lower, found.upper) == (3, None)
     assert found.lower_reason == "the complete snapshot old ends there"
     # What the copies prove is not replaced.
     closed = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1, 3, 3])
