@@ -22,7 +22,7 @@ from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_propertie
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
-from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.copies import copied_before, untimed_from
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -116,8 +116,11 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     nodes hold is not known.
     """
     found = coverage.committed_voters(quorum)
+    why = "its files were copied before the newest committed records; copy it again"
+    if untimed_from(quorum) is not None:
+        why = "it was copied before the describe, or has lost what that tells of; copy it again, and describe with --replication, which tells when"
     early = [
-        (one.log.label, "its files were copied before the newest committed records; copy it again")
+        (one.log.label, why)
         for one in candidates(quorum)
         if one.lacks_from is not None
         and one.wins
@@ -162,6 +165,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
             text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} First start a voter that holds {them}."
+        elif explained and untimed_from(quorum) is not None:
+            text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += " What is missing came after its files were copied."
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):

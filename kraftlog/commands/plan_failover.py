@@ -16,6 +16,7 @@ from kraftlog.commands.plan_input import fault_rows
 from kraftlog.commands.values import at_least
 from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
@@ -88,11 +89,14 @@ def at_risk_words(quorum: Quorum, rows: list[dict[str, Any]], records: Records) 
 
 
 def _later(quorum: Quorum, rows: list[dict[str, Any]]) -> str:
-    """What a pulled leader has committed since the disks were copied."""
+    """What the leader has committed since the disks were copied, by a pulled log or a describe."""
     end = max((row["acknowledged_end_offset"] for row in rows), default=quorum.bounds.lower)
     if end >= quorum.bounds.lower:
         return ""
-    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but written after the copies were made: copy again to know of them"
+    where = "written after the copies were made"
+    if untimed_from(quorum) is not None:
+        where = "held by no copy at hand"
+    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
 
 
 def _summary(quorum: Quorum, rows: list[dict[str, Any]]) -> str:

@@ -4,6 +4,7 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
+from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -24,8 +25,12 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
 
 def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """Whether all that a copy lacks from an offset on was written after its files were copied, or
-    its node held it then: by what it asked the leader for next.
+    its node held it then: by what it asked the leader for next. Nothing is held against a copy
+    where nothing tells when that was written.
     """
+    untimed = untimed_from(quorum)
+    if untimed is not None and lacks_from >= untimed:
+        return True
     asked = _asked_beyond(quorum, log, lacks_from)
     if asked is not None and copy_explains(quorum, log, asked):
         return True
@@ -40,6 +45,17 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     # A running leader writes twice a second: what comes first is always a moment away.
     newest = [_ms(one, -1) for one in beyond]
     return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
+
+
+def untimed_from(quorum: Quorum) -> int | None:
+    """Where the part of what is committed begins that no copy at hand holds, and of which only a
+    describe tells, without its time; None where there is none.
+    """
+    described, ends = quorum.evidence.described, [log.end_offset or 0 for log in quorum.peers]
+    reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
+    if described is None or told_ms(described) is not None or reached >= quorum.bounds.lower:
+        return None
+    return reached
 
 
 def _ms(log: LogView, index: int) -> int:

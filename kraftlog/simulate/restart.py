@@ -15,7 +15,7 @@ from functools import cached_property
 
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text
-from kraftlog.quorum.copies import copied_before, copied_first
+from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.logview import LogView
@@ -121,6 +121,11 @@ class _Judge:
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What voters must have held, and do not hold: it is lost, or they were copied too early."""
         again = "lost, or the voters were copied too early: copy them again"
+        untimed = untimed_from(self.quorum)
+        if votes and untimed is not None:
+            told = offsets_text(untimed, self.quorum.bounds.lower)
+            why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
+            yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:
             held = offsets_text(end, led.end)

@@ -653,6 +653,33 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
 
 
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_what_a_describe_alone_tells_is_lost_only_where_it_tells_when(
+    is_timed: bool, tmp_path: Path
+) -> None:
+    """All voters end before its high watermark: they were copied before it, or lost their ends."""
+    nodes = quorum(tmp_path)
+    status = "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
+    (nodes[1].home / "quorum-describe").write_text(status)
+    if is_timed:
+        described(tmp_path, *((one, ZERO_UUID, 15, NOW, NOW) for one in (1, 2, 3)))
+        for node in nodes:
+            copied_at(node, NOW + 1)
+    found = beside_the_leader(tmp_path)
+    why = "no copy at hand holds offsets 12 to 14, which the describe tells to be committed, and not when"
+    safety = Safety.UNSAFE if is_timed else Safety.UNKNOWN
+    assert {one.safety for one in found.values()} == {safety}
+    assert {one.reason.startswith(why) for one in found.values()} == {not is_timed}
+    replicas = find_replicas([str(tmp_path)])
+    evidence = collect(replicas, LIMITS, Redactor(None), described_beside(replicas))
+    result = audit_of(Quorum(evidence))
+    severities = {
+        one.severity for one in result.findings if one.check == "voter_holds_committed_data"
+    }
+    assert severities == {"critical" if is_timed else "info"}
+    assert result.verdict.grade == ("critical" if is_timed else "incomplete")
+
+
 @pytest.mark.parametrize("told_ms", [START_MS + 11_000 - 60_000, START_MS + 11_000 - 60_001])
 @pytest.mark.parametrize("epoch", [2, 1])
 def test_a_describe_from_long_before_says_nothing_of_who_keeps_up(
