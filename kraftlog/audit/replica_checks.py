@@ -301,7 +301,8 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     action="identity", over=coverage.copies,
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
     clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
-    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. Or a folder
+    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. At level
+    warning the voter set names a disk of a node that is behind another one of it. Or a folder
     names another node than the voter set does for its directory: its meta.properties was edited, or
     is that of another node.""",
     advice="""Find out which one runs, and put the other away. Correct a node.id before the node
@@ -328,8 +329,32 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=twin.label,
             evidence={"node_id": node, "directory_id": directory},
         )
+    yield from _disks_left_behind(quorum)
     yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
+
+
+def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
+    """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
+    for log in (one for copies in quorum.holders.values() for one in copies):
+        node, directory = log.evidence.node_id, log.evidence.meta("directory.id")
+        for one in quorum.peers:
+            same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
+            if not same or one.newness <= log.newness:
+                continue
+            ends = (
+                f"which ends at offset {log.end_offset}, but {one.label} ends at {one.end_offset}"
+            )
+            yield BadRow(
+                log.label,
+                f"Replicas {log.label} and {one.label} are two disks of node {node}. "
+                f"The voter set names that of {log.label}, {ends}: the node runs with a disk that has no vote. "
+                f"Start it with one of both only. If the new disk stays, remove voter {node} with directory {directory}, and add it again.",
+                log.evidence.meta_properties.path if log.evidence.meta_properties else None,
+                other_replica=one.label,
+                severity="warning",
+                evidence={"node_id": node, "directory_id": directory},
+            )
 
 
 def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:

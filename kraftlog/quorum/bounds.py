@@ -100,7 +100,7 @@ class Voting:
         for one in self.standings:
             if one.voter is not None and one.voter in self.voters:
                 found.setdefault(one.voter, []).append(one)
-        return found
+        return dict(sorted(found.items()))
 
     @property
     def missing(self) -> tuple[int, ...]:
