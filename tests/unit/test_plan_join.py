@@ -296,6 +296,19 @@ def test_failover_says_what_each_rule_loses_of_the_last_batch(
     assert "replicas 1 and 3 can take over" in told
 
 
+def test_a_voter_whose_removal_may_not_be_committed_takes_over_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leader 2 has written that 3 is no voter any more, and nobody else has heard of it."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3))
+    nodes[1].append(voters_batch(13, 2, 1, 2))
+    rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
+    assert {(row["leader"], row["can_lead"]) for row in rows} == {("1", True), ("3", True)}
+    assert "replicas 1 and 3 can take over" in told
+
+
 def test_who_needs_votes_of_voters_without_a_copy_may_take_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
