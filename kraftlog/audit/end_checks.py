@@ -58,9 +58,9 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     the node holds is not known then.
     """
     found, end = witnesses(log, quorum.snapshots_of(log.label)), log.end_offset or 0
-    return (
-        bool(found) and copied_first(quorum, log) and not _may_be_unwritten(quorum, log, end, found)
-    )
+    if not found or _may_be_unwritten(quorum, log, end, found):
+        return False
+    return copied_first(quorum, log, found[0].end_offset)
 
 
 @check(
@@ -114,7 +114,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
     role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
-    explained = copied_first(quorum, log)
+    explained = copied_first(quorum, log, until)
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,

@@ -18,6 +18,7 @@ from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import forgotten_vote
 
 T = TypeVar("T")
 
@@ -91,6 +92,7 @@ def _is_whole(quorum: Quorum, log: LogView) -> bool:
     return (
         state is not None
         and (log.last_epoch or 0) <= state.leader_epoch
+        and forgotten_vote(quorum, log) is None
         and (log.end_offset or 0) >= quorum.bounds.lower
         and not is_damaged
         and bool(log.evidence.log.crc_valid.all())

@@ -5,7 +5,7 @@ In: parsed arguments. Out: rows on stdout, one per step or rule, the answer on s
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kraftlog.commands.values import at_least
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
 from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.joining import FetchSettings, fetch_settings
 from kraftlog.quorum.model import Quorum
@@ -162,7 +163,7 @@ def _failover(chosen: argparse.Namespace) -> int:
     records = FileRecords(redactor_of(options), quorum.evidence.limits)
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
-    lost = max((row["lost_if_leader_dies_too"] for row in own if _can_lead(row)), default=0)
+    lost = at_risk(own)
     end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
     summary = _summary(quorum, own, end, lost)
     tell(summary + _later(quorum, end) + at_risk_words(quorum, end, lost, records))
@@ -175,6 +176,19 @@ def _can_lead(row: Row) -> bool:
     return row["can_lead"] is not False
 
 
+def at_risk(own: Sequence[Row]) -> int:
+    """How many offsets may be lost: the next leader lacks them, or its follower does when it dies
+    too.
+    """
+    able = [row for row in own if _can_lead(row)]
+    lacking = [
+        row["acknowledged_end_offset"] - row["leader_lacks_from_offset"]
+        for row in able
+        if row["leader_lacks_from_offset"] is not None
+    ]
+    return max([*lacking, *(row["lost_if_leader_dies_too"] for row in able)], default=0)
+
+
 def at_risk_words(quorum: Quorum, end: int, lost: int, records: Records) -> str:
     """A sentence with the objects that are at risk below an offset, where any are."""
     holder = committed_holder(quorum, end - lost) if lost else None
@@ -185,10 +199,13 @@ def at_risk_words(quorum: Quorum, end: int, lost: int, records: Records) -> str:
 
 
 def _later(quorum: Quorum, end: int) -> str:
-    """What a pulled leader has committed since the disks were copied."""
+    """What the leader has committed since the disks were copied, by a pulled log or a describe."""
     if end >= quorum.bounds.lower:
         return ""
-    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but written after the copies were made: copy again to know of them"
+    where = "written after the copies were made"
+    if untimed_from(quorum) is not None:
+        where = "held by no copy at hand"
+    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
 
 
 def _summary(quorum: Quorum, own: list[Row], end: int, lost: int) -> str:
@@ -201,7 +218,15 @@ def _summary(quorum: Quorum, own: list[Row], end: int, lost: int) -> str:
         at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {at_risk}"
     who = _who_can(quorum, {row["leader"]: row["can_lead"] for row in own})
-    return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once"
+    return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
+
+
+def _stands_still(quorum: Quorum) -> str:
+    """What two deaths do to a quorum in which the others are no majority."""
+    voters = quorum.voter_set.ids if quorum.voter_set else ()
+    if len(voters) - 2 >= quorum.bounds.majority:
+        return ""
+    return ". The quorum then stands still until one of the two is back with its disk"
 
 
 def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:

@@ -22,7 +22,7 @@ from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import newest_ms, newest_ms_of
+from kraftlog.quorum.retention import newest_ms
 from kraftlog.relations import Row
 
 HORIZONS: dict[str, int | None] = {"never": None, "after one day": DAY_MS, "at once": 0}
@@ -177,7 +177,7 @@ def horizon_rows(quorum: Quorum, every: Iterable[Lives]) -> Iterator[Row]:
             continue
         horizon = horizon_of(gone, now, age, leader.end_offset or 0)
         for log in quorum.peers:
-            newest, end = newest_ms_of(log), log.end_offset or 0
+            newest, end = log.newest_ms, log.end_offset or 0
             own = horizon_of(gone, now if newest is None else newest, age, end)
             kept = sum(one.kept_for_ever(one.gone(now, age), end) for one in gone)
             yield _horizon_row(words, log.label, end, horizon, own) | {"kept_for_ever_count": kept}

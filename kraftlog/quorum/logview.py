@@ -202,6 +202,11 @@ class LogView:
         return self.last_epoch or 0, self.end_offset or 0
 
     @cached_property
+    def newest_ms(self) -> int | None:
+        """Time of the newest batch."""
+        return None if self.is_empty else int(self.evidence.log.max_timestamps[self.rows].max())
+
+    @cached_property
     def last_epoch(self) -> int | None:
         return int(self.epochs[-1]) if len(self.rows) else None
 

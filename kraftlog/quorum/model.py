@@ -17,6 +17,7 @@ from kraftlog.plain import natural
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.divergence import (
     Comparison,
     DifferingRun,
@@ -505,12 +506,29 @@ class Quorum:
         standings = [self._standing(log) for log in self.peers]
         return Voting(members, standings, self._agree)
 
+    def later_vote(self, log: LogView) -> "LaterVote | None":
+        """The newest election above all that a voter's copy has heard of in which the node had a
+        part, by the log of another copy; None where there is none.
+        """
+        if not self.is_voter(log.evidence):
+            return None
+        node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
+        found = [
+            LaterVote(start.epoch, start.start_offset, one.label)
+            for one in self.peers
+            for start in one.epoch_starts
+            if start.epoch > known
+            and (elected := one.elections.get(start.epoch)) is not None
+            and node in {elected.leader_id, *elected.granted}
+        ]
+        return max(found, default=None)
+
     def _agree(self, one: str, other: str) -> int:
         return self.surely_agree(self.by_label[one], self.by_label[other])
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
-        proven = end_is_proven(log, self.snapshots_of(log.label))
+        proven = end_is_proven(log, self.snapshots_of(log.label)) and not self.later_vote(log)
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
@@ -525,7 +543,8 @@ class Quorum:
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
         # A pulled copy is of the moment of its describe; a saved describe may be long past.
-        is_told_all = self.pulled is not None or not self.voting.missing
+        is_of_now = not (self.voting.missing or self.describe_is_outdated)
+        is_told_all = self.pulled is not None or is_of_now
         ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
         furthest = ends_at if is_told_all else None
         described = self.evidence.described
@@ -566,6 +585,17 @@ class Quorum:
         return next(whole, None)
 
     @property
+    def describe_is_outdated(self) -> bool:
+        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
+        described, newest = self.evidence.described, self.newest_log
+        if described is None or newest is None:
+            return False
+        epoch, told = described.leader_epoch, told_ms(described)
+        if epoch is not None and (newest.last_epoch or 0) > epoch:
+            return True
+        return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
+
+    @property
     def committed_by_describe(self) -> int:
         """The high watermark of a describe; 0 without one."""
         described = self.evidence.described
@@ -584,11 +614,15 @@ class Quorum:
         return groups
 
     def majority_at(self, offset: int) -> list[LogView] | None:
-        """The copies that agree at an offset and are more than all others; None where nobody is."""
-        groups = sorted(self.holding_at(offset).values(), key=len, reverse=True)
-        if not groups or (len(groups) > 1 and len(groups[0]) <= sum(map(len, groups[1:]))):
-            return None
-        return groups[0]
+        """The copies that agree at an offset and are more than all others; None where nobody is. One
+        that has left the history before has no say, however often its tail was copied.
+        """
+        held = [
+            [one for one in copies if offset < self.leaves(one.label, one.end_offset or 0)]
+            for copies in self.holding_at(offset).values()
+        ]
+        most = max(held, key=len, default=[])
+        return most if 2 * len(most) > sum(map(len, held)) else None
 
     def node_id(self, label: str | None) -> int | None:
         """node.id of a replica."""
@@ -602,6 +636,16 @@ class Quorum:
         """
         named = sorted(self.replicas, key=lambda one: natural(one.label))
         return Counter(name for one in named for name in dict(cluster_names(one)))
+
+
+class LaterVote(NamedTuple):
+    """An election of which a voter's copy knows nothing, though the node led or granted its vote:
+    where its epoch begins in the log of another copy.
+    """
+
+    epoch: int
+    offset: int
+    replica: str
 
 
 class _Majority(NamedTuple):

@@ -187,7 +187,9 @@ def plan_text(
     """The plan as Markdown."""
     lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
     open_ = [f"- {one}" for one in unknown(found)]
-    lines += ["", "## Unknown", "", *(open_ or ["Nothing: all voters are at hand, and agree."])]
+    agree = "" if found.left_out else ", and agree"
+    nothing = [f"Nothing: all voters are at hand{agree}."]
+    lines += ["", "## Unknown", "", *(open_ or nothing)]
     problems = [*notes(found), *_combined(found, voters)]
     if problems:
         lines += ["", "## Settle this first", "", *(f"- {one}" for one in problems)]

@@ -12,7 +12,6 @@ import pyarrow.dataset as ds
 
 from kraftlog.log.names import CHECKPOINT, LOG, classify
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import newest_ms_of
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.snapshots import HEADER
 from kraftlog.relations import Row
@@ -40,7 +39,7 @@ def watched_in_files(quorum: Quorum, rows: list[Row], verdict: Row, exit_code: i
     """Of an audit without a lake."""
     newest, snapshots = dict[str, int](), dict[str, int]()
     for log in quorum.logs:
-        if (stamp := newest_ms_of(log)) is not None:
+        if (stamp := log.newest_ms) is not None:
             newest[log.label] = stamp
         for one in quorum.snapshots_of(log.label):
             if one.is_complete and (stamp := one.last_contained_timestamp) is not None:

@@ -46,8 +46,8 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     Raises InputError for a name that is no voter's copy, and where nobody knows who votes.
     """
     plans = Plans(quorum)
-    logs = {log.label: log for held in quorum.holders.values() for log in held}
-    if not logs:
+    logs = {log.label: log for log in quorum.electors}
+    if not quorum.holders:
         raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
     dead = dying if dying is not None else min(likely_leaders(quorum))
     log = named(quorum, dead)
@@ -58,7 +58,7 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     left = [log for log in logs.values() if log.evidence.node_id != gone]
     wins = _wins(plans, plans.voters, {gone})
     cost = _cost(logs[dead], len(left), round_trip_ms)
-    proven = _acknowledged(plans, logs.values())
+    proven = _acknowledged(plans, [log for held in quorum.holders.values() for log in held])
     acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
     acknowledged[TruncationRule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])

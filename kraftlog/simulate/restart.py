@@ -15,14 +15,12 @@ from functools import cached_property
 
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text
-from kraftlog.quorum.copies import copied_before, copied_first
-from kraftlog.quorum.describe import keeping_up, told_ms
+from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
+from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import witnesses
-from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import newest_ms_of
-from kraftlog.quorum.shortfalls import beyond_voters, led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import beyond_voters, forgotten_vote, led_beyond, too_few_hold
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -116,6 +114,11 @@ class _Judge:
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What voters must have held, and do not hold: it is lost, or they were copied too early."""
         again = "lost, or the voters were copied too early: copy them again"
+        untimed = untimed_from(self.quorum)
+        if votes and untimed is not None:
+            told = offsets_text(untimed, self.quorum.bounds.lower)
+            why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
+            yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:
             held = offsets_text(end, led.end)
@@ -134,6 +137,10 @@ class _Judge:
             held = offsets_text(self._beyond[furthest], self.quorum.by_label[furthest].end_offset)
             who = called(self.quorum, self.quorum.by_label[furthest])
             why = f"{who} holds {held}, which no voter at hand does: that is {again}"
+            yield Safety.UNKNOWN, why, None
+        vote = forgotten_vote(self.quorum, log)
+        if vote is not None:
+            why = f"it had a part in the election of epoch {vote.epoch}, of which its copy knows nothing: that is {again}"
             yield Safety.UNKNOWN, why, None
 
     @cached_property
@@ -166,6 +173,7 @@ class _Judge:
         return any(
             witnesses(one, self.quorum.snapshots_of(one.label))
             or led_beyond(self.quorum, one) is not None
+            or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
             for one in copies
         )
@@ -188,7 +196,7 @@ class _Judge:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
         for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
-            if copied_first(self.quorum, log):
+            if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None
             else:
@@ -337,19 +345,10 @@ class _Judge:
         told, or was told long before the disks were copied.
         """
         described = self.quorum.evidence.described
-        if described is None or self._is_outdated(described):
+        if described is None or self.quorum.describe_is_outdated:
             return None
         up = keeping_up(described)
         return up if up is None else up & self._voters
-
-    def _is_outdated(self, described: Described) -> bool:
-        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
-        newest, told = self.quorum.newest_log, told_ms(described)
-        if newest is None or told is None:
-            return False
-        written = newest_ms_of(newest) or 0
-        is_later = written > told + self.quorum.thresholds.copy_skew_ms
-        return is_later or (newest.last_epoch or 0) > (described.leader_epoch or 0)
 
     @cached_property
     def _voters(self) -> frozenset[int]:

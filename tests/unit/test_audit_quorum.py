@@ -24,13 +24,15 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.describe import of_one_cluster, read_described
+from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
+from kraftlog.recover.plan import unknown
+from kraftlog.recover.source import recovered
 from tests.unit.audit_logs import (
     CLUSTER,
     HEADER_SIZE,
@@ -77,18 +79,30 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
 
 def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
-    stopped(nodes[0], 13)
+    stopped(nodes[0], 12)
     stopped(nodes[1], 12)
     bounds = quorum_of(tmp_path).bounds
-    # Voter 3, killed, may have held as much as voter 1, and made a majority with it.
-    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 13, (3,))
+    # Voter 3, killed, may have held more, but made no majority by itself.
+    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 12, (3,))
     stopped(nodes[2], 12)
-    bounds = quorum_of(tmp_path).bounds
-    assert bounds.lower == bounds.upper
+    assert quorum_of(tmp_path).bounds.open_voters == ()
     # A file that was allocated ahead is that of a node which was running.
     nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(80))
     assert quorum_of(tmp_path).bounds.open_voters == (3,)
+
+
+def test_a_stop_proves_an_end_for_the_moment_of_the_copy(tmp_path: Path) -> None:
+    """Voters 1 and 2 may run again while voter 3 is stopped: its copy goes on from theirs."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (topic("d", 9),), None, LATER))
+    for node, end in zip(nodes, (12, 12, 13), strict=True):
+        stopped(node, end)
+    found = quorum_of(tmp_path)
+    assert (found.bounds.lower, found.bounds.upper, found.bounds.open_voters) == (12, None, (1, 2))
+    assert recovered(found).image.end_offset == 13
+    assert "Whether offset 12 was committed: nothing at hand proves it." in " ".join(
+        unknown(recovered(found))
+    )
 
 
 def test_without_quorum_states_an_unseen_leader_is_not_ruled_out(tmp_path: Path) -> None:
@@ -307,6 +321,12 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     assert (bounds.lower, bounds.upper) == (9, 12)
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
+    for older in (
+        Described(12, 2, 1),
+        Described(12, 2, 2, fetches=(LastFetch(2, 12, START_MS - 60_000),)),
+    ):
+        bounds = Quorum(replace(evidence, described=older)).bounds
+        assert (bounds.lower, bounds.upper) == (12, None)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
     evidence = evidence_of(tmp_path)
@@ -338,16 +358,37 @@ def test_the_table_of_a_describe_tells_who_fetched_what() -> None:
         "1     \tAAAAAAAAAAAAAAAAAAAAAA\t-1          \t10  \t-1                \t-1                   \tFollower",
         "2     \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t1795625673480     \t1795625673452        \tFollower",
         "11    \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t5 ms ago          \t5 ms ago             \tObserver",
+        "2     \tDmhVAByDzAsoIMGOut7ABg\t8           \t1   \t1795625673480     \t1795625673452        \tObserver",
         "cut",
     )
     fetches = read_described("\n".join(["HighWatermark: 8", "", head, *rows])).fetches
-    assert fetches == {
-        3: LastFetch(9, 1795625673487, 1795625673487),
-        2: LastFetch(8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
-    }
+    assert fetches == (
+        LastFetch(3, 9, 1795625673487, 1795625673487),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "DmhVAByDzAsoIMGOut7ABg", False),
+    )
     # Kafka before 3.9 names no directories.
     older = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\n2\t8\t1\t70\t70\tFollower"
-    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70, 70)}
+    assert read_described(f"HighWatermark: 8\n{older}").fetches == (LastFetch(2, 8, 70, 70),)
+
+
+@pytest.mark.parametrize(("case", "up"), [("voter-replaced", {1, 3}), ("voter-readded", {1, 2, 3})])
+def test_of_two_disks_of_a_node_the_one_keeps_up_that_votes_and_runs(
+    case: str, up: set[int]
+) -> None:
+    """Node 2 runs with a new disk, by the describes of two golden quorums: as an observer at first,
+    while the old one had fetched two seconds before, then as the voter.
+    """
+    is_voter = case == "voter-readded"
+    rows = (
+        LastFetch(1, 111, 1795301738045, 1795301738045, "ZvndzylOThCts_agrw5GAA"),
+        LastFetch(2, 72, 1795301736301, 1795301736233, "yD7wSNglQZe1f8nw8v9c1Q", not is_voter),
+        LastFetch(3, 111, 1795301737897, 1795301737897, "dURSr3cnQiWwq5Lvvgu7zQ"),
+        LastFetch(11, 111, 1795301737897, 1795301737897, "wAsiFcM_bd_CMs3Xs3wBzg", False),
+        LastFetch(2, 111, 1795301737897, 1795301737897, "DmhVAByDzAsoIMGOut7ABg", is_voter),
+    )
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows)) == up
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows[::-1])) == up
 
 
 def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_what_the_pulled_leader_wrote_after_the_copies_is_not_at_risk(
     assert main(["plan", "failover", "--input", str(tmp_path)]) == 0
     told = capsys.readouterr().err
     if is_late:
-        assert "(below offset 15) is kept" in told
+        assert "(below offset 15), 2 offsets are at risk" in told
         assert "written after" not in told
         return
     assert "All that the copies prove committed (below offset 13) is kept" in told
