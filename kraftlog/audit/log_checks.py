@@ -351,11 +351,15 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
                 if segment.reaches(int(columns.last_offsets[row]))
                 else "Kafka refuses to start over it"
             )
+            why = (
+                "The batches around it fit each other, so its base offset is damaged (no CRC covers it)."
+                if row < len(columns) - 1
+                else "Its base offset is damaged (no CRC covers it), or batches before it are gone: no other copy of it is at hand."
+            )
             yield BadRow(
                 log.label,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
-                "The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
-                f"{does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
+                f"{why} {does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
                 log.path(row),
                 position,
                 expected,
