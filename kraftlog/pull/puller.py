@@ -139,7 +139,9 @@ class Puller:
                 raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
             found = self.leader.leader.node_id, piece.size_bytes
             if known not in (None, found):
-                raise _SnapshotGone(f"snapshot {snapshot.name}: it is of another leader or size now")
+                raise _SnapshotGone(
+                    f"snapshot {snapshot.name}: it is of another leader or size now"
+                )
             known = found
             return piece
 

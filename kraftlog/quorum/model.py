@@ -56,7 +56,7 @@ class Quorum:
     @cached_property
     def logs(self) -> tuple[LogView, ...]:
         """One view per replica, in the evidence's order."""
-        return tuple(LogView(one, self.evidence.contents) for one in self.replicas)
+        return tuple(LogView(one, self.evidence.contents, self.replicas) for one in self.replicas)
 
     @cached_property
     def foreign(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.fault import FaultKind
+from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
@@ -29,8 +29,6 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 
-_NO_CUT = (FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE)
-"""Faults of reading, not of the bytes: Kafka's recovery does not stop at them."""
 _SIDE_FILES = (
     names.META_PROPERTIES,
     names.QUORUM_STATE,
@@ -94,7 +92,7 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
         found = [
             (int(one.log.positions[r]), int(r), "a batch whose CRC is wrong") for r in rows[:1]
         ]
-        faults = [fault for fault in segment.faults if fault.kind not in _NO_CUT]
+        faults = [fault for fault in segment.faults if fault.kind not in READING_KINDS]
         for fault in faults[:1]:
             positions = one.log.positions[segment.first_row : segment.end_row]
             row = segment.first_row + int(np.searchsorted(positions, fault.position))
@@ -109,15 +107,9 @@ def _why_unloadable(one: SnapshotView) -> str | None:
     """A torn or missing end is not noticed; anything else that cannot be read is."""
     if one.evidence.problem:
         return one.evidence.problem
+    if one.noticed_damage is not None:
+        return one.noticed_damage
     batches = one.evidence.batches
-    if not batches.crc_valid.all():
-        return "a batch's CRC is wrong"
-    end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
-    for fault in one.evidence.faults:
-        if fault.kind == FaultKind.TORN_BATCH and fault.position >= end:
-            continue
-        if fault.kind not in _NO_CUT:
-            return fault.detail
     if len(batches) and not one.starts_with_header:
         return "its first record is not a snapshot header"
     bad = next(_bad_records(batches, one.contents), None)

@@ -5,8 +5,10 @@ histories under one name.
 import json
 import shutil
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 
+from kraftlog.log.batch import HEADER_SIZE
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -229,26 +231,65 @@ def blanked(node: Node, position: int) -> None:
     path.write_bytes(raw[:position] + bytes(len(raw) - position))
 
 
-def _after_a_clean_stop(node: Node, position: int) -> None:
-    _closed(node, 12)
-    blanked(node, position)
+def torn(node: Node, position: int) -> None:
+    """The batch at a place lacks its end."""
+    cut(node, position + HEADER_SIZE + 5)
+
+
+def _unfinished_after_a_stop(damage: Callable[[Node, int], None]) -> Damage:
+    """Node 3 stopped cleanly at offset 11; what it appended then was not finished."""
+
+    def apply(nodes: list[Node]) -> None:
+        _closed(nodes[2], 11)
+        damage(nodes[2], AT[11])
+
+    return apply
 
 
 @fault(
-    LOST, "critical", "3", 9, says="producer snapshot of offset 12, where its log once",
-    sound=lambda nodes: _after_a_clean_stop(nodes[2], AT[11]),
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    sound=_unfinished_after_a_stop(blanked),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    """Zeros are the trace of an append that was not finished; of several batches they are not."""
-    _after_a_clean_stop(nodes[2], AT[9])
+    """The batch under the zeros was whole once: a clean stop notes the end behind it."""
+    _closed(nodes[2], 12)
+    blanked(nodes[2], AT[11])
+
+
+def _torn_after_a_clean_stop(nodes: list[Node]) -> None:
+    _closed(nodes[2], 12)
+    torn(nodes[2], AT[11])
+
+
+fault(
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    sound=_unfinished_after_a_stop(torn),
+)(_torn_after_a_clean_stop)  # fmt: skip
 
 
 @fault(
-    "log_tail_complete", "warning", "3", 9, AT[9], "More is lost than a copy of a running",
+    LOST, "critical", "3", 7, says="lists a batch of offset 11",
+    sound=lambda nodes: torn(nodes[2], AT[7]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A torn batch explains one append, however many records its bytes have room for. Its twin
+    fetched offset 7 and the first of epoch 2 together, and noted the epoch before it wrote.
+    """
+    _index(nodes[2], (11, AT[11]))
+    torn(nodes[2], AT[7])
+
+
+fault(
+    "log_tail_complete", "warning", "3", 11, AT[11], "More is lost than a copy of a running",
     also=LOST,
-)  # fmt: skip
+)(_torn_after_a_clean_stop)  # fmt: skip
+
+
+@fault("log_tail_complete", "warning", "3", 11, AT[11], "usual in a copy of a node that runs")
 def _(nodes: list[Node]) -> None:
-    _after_a_clean_stop(nodes[2], AT[9])
+    """It was copied while offset 11 was written, and what is beside it after the stop."""
+    _torn_after_a_clean_stop(nodes)
+    copied_at(nodes[2], START_MS + 8500)
 
 
 def _closed(node: Node, end: int) -> None:
