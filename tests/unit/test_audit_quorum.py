@@ -774,6 +774,19 @@ def test_a_quorum_goes_on_with_new_disks_one_after_the_other(tmp_path: Path) -> 
     assert seen.voter_set.ids == (21, 22, 23)
 
 
+def test_a_snapshot_that_replaces_a_tail_goes_by_other_voters(tmp_path: Path) -> None:
+    """The tail had added a voter, and the newer leader's quorum has not."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    nodes[0].append(voters_batch(13, 2, 1, 2, 3, 4, ms=LATER), Batch(14, 2, (NO_OP,), None, LATER))
+    for node in nodes[1:]:
+        node.append(leader_change(13, 3, 2, LATER), Batch(14, 3, (NO_OP,), None, LATER))
+    raw = snapshot([healthy_log()[1]], 3, LATER, voters=(1, 2, 3))
+    nodes[0].checkpoint(15, 3).write_bytes(raw)
+    assert quorum_of(tmp_path).stray_snapshots == {}
+
+
 @pytest.mark.parametrize("end, why", [
     (40, "the directories of its voters are on no disk at hand and in no other copy"),
     (13, "it names other voters than the KRaftVoters record at offset 12 of 1"),
