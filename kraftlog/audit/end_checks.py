@@ -273,6 +273,10 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         nodes = "Node" if len(moved) == 1 else "Nodes"
         be = "is" if len(moved) == 1 else "are"
         advice += f" {nodes} {numbers(moved)} {be} here with another disk: see the finding of voter_directories_agree."
+    strays = sorted(one for one in quorum.strays if quorum.is_voter(quorum.by_label[one].evidence))
+    if strays:
+        holds = "holds" if len(strays) == 1 else "hold"
+        advice += f" {sentence(replicas_text(strays))} {holds} the log of another quorum: see the finding of committed_data_consistent."
     count = len(members.ids)
     told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} by {members.place}."
     all_moved = set(moved) == set(bounds.missing_voters)

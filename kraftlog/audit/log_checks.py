@@ -310,9 +310,10 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
+    found = witnesses(log, quorum.snapshots_of(log.label))
     usual = (
         "More is lost than a copy of a running node or a crash explains: see log_end_lost."
-        if witnesses(log, quorum.snapshots_of(log.label)) and not copied_first(quorum, log)
+        if found and not copied_first(quorum, log, found[0].end_offset)
         else "This is usual in a copy of a node that runs or was killed."
     )
     return BadRow(

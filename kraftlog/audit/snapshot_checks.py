@@ -326,7 +326,7 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     # A log that does not contradict it makes a snapshot itself evidence of what is committed.
     upper = bounds.upper if bounds.upper is not None else max(ends, default=None)
     for one in quorum.own_snapshots:
-        against = quorum.contradiction(one)
+        against = quorum.stray_snapshots.get(one.path) or quorum.contradiction(one)
         if upper is None or one.end_offset <= upper:
             continue
         if against is None and bounds.upper is None:

@@ -40,7 +40,7 @@ def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | No
 def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
     """The other replicas whose logs hold offsets [start, end) without damage."""
     end = start + 1 if end is None or end <= start else end
-    found = [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
+    found = [one.label for one in quorum.peers if one.label != label and one.covers(start, end)]
     return sorted(found, key=natural)
 
 

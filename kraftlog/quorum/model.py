@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
+from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
@@ -60,8 +61,15 @@ class Quorum:
 
     @cached_property
     def foreign(self) -> frozenset[str]:
-        """Replicas of another cluster: by their id, where their logs share no batch with the others'
-        (with one, somebody edited the file). They are checked by themselves and compared with nobody.
+        """Replicas of another cluster, by its name or by what they hold. They are checked by
+        themselves and compared with nobody.
+        """
+        return self.otherwise_named | self.strays
+
+    @cached_property
+    def otherwise_named(self) -> frozenset[str]:
+        """Replicas that name another cluster, where their logs share no batch with the others' (with
+        one, somebody edited the file): Kafka itself keeps them apart.
         """
         if len(self.cluster_ids) < 2:
             return frozenset()
@@ -73,8 +81,19 @@ class Quorum:
         }
         own = [log for log in self.logs if log.label not in other]
         return frozenset(
-            label for label in other if not any(_share(self.by_label[label], one) for one in own)
+            label
+            for label in other
+            if not any(strays.share(compare(self.by_label[label], one)) for one in own)
         )
+
+    @cached_property
+    def strays(self) -> frozenset[str]:
+        """Replicas that name this cluster, and hold what is of another quorum: Kafka does not
+        notice.
+        """
+        logs = [one for one in self.logs if one.label not in self.otherwise_named]
+        held = [one for one in self.snapshots if one.replica not in self.otherwise_named]
+        return strays.strays(logs, self._compared, held)
 
     @cached_property
     def peers(self) -> tuple[LogView, ...]:
@@ -105,6 +124,20 @@ class Quorum:
         """The snapshots of this cluster's replicas."""
         return [one for one in self.snapshots if one.replica not in self.foreign]
 
+    def directories_named(self, log: LogView) -> frozenset[str]:
+        """The voters' directories by which a log is told from those of other quorums."""
+        return strays.named(log, self.snapshots_of(log.label))
+
+    @cached_property
+    def stray_snapshots(self) -> dict[str, str]:
+        """Why some of them are of another quorum, by their voters and by path."""
+        return strays.stray_snapshots(self.peers, self.own_snapshots)
+
+    @cached_property
+    def _voters_snapshots(self) -> list[SnapshotView]:
+        """The snapshots that tell who votes here."""
+        return [one for one in self.own_snapshots if one.path not in self.stray_snapshots]
+
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""
         return self._snapshots_of.get(label, [])
@@ -134,10 +167,17 @@ class Quorum:
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Every ordered pair of logs."""
+        compared = self._compared.items()
+        return {pair: found for pair, found in compared if self.strays.isdisjoint(pair)}
+
+    @cached_property
+    def _compared(self) -> dict[tuple[str, str], Comparison]:
+        """The same, with those whose content alone tells that they are of another quorum."""
+        logs = [one for one in self.logs if one.label not in self.otherwise_named]
         return {
             (one.label, other.label): compare(one, other)
-            for one in self.peers
-            for other in self.peers
+            for one in logs
+            for other in logs
             if one is not other
         }
 
@@ -316,19 +356,21 @@ class Quorum:
     @cached_property
     def recorded_voters(self) -> VoterSet | None:
         """The voters by KRaftVoters records, which a dynamic quorum has."""
-        return voter_sources.current(voter_sources.by_records(self.peers, self.own_snapshots))
+        return voter_sources.current(voter_sources.by_records(self.peers, self._voters_snapshots))
 
     @cached_property
     def controller_ids(self) -> frozenset[int]:
         """The nodes that are voters, or once were: controllers, whatever they are now."""
         logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
-        snapshots = (one.voters for one in self.own_snapshots if one.voters)
+        snapshots = (one.voters for one in self._voters_snapshots if one.voters)
         ids = {node for members in (*logs, *snapshots) for node, _ in members}
         return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
-        """None where the voters or the node's identity are not known, or it is of another cluster."""
-        if replica.label in self.foreign:
+        """Of the node, whatever its log; None where the voters or its identity are not known, or it
+        names another cluster.
+        """
+        if replica.label in self.otherwise_named:
             return None
         if replica.is_pulled:
             return False
@@ -486,13 +528,15 @@ class Quorum:
 
     @cached_property
     def credible_snapshots(self) -> list[SnapshotView]:
-        """Complete snapshots whose ids the logs do not contradict."""
-        return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
+        """Complete snapshots of this quorum whose ids the logs do not contradict."""
+        return [one for one in self.own_snapshots if self.why_no_base(one) is None]
 
     def why_no_base(self, snapshot: SnapshotView) -> str | None:
         """Why a replay cannot begin with a snapshot; None where it can."""
-        is_foreign = snapshot.replica in self.foreign
-        return snapshot.why_incomplete or (None if is_foreign else self.contradiction(snapshot))
+        why = snapshot.why_incomplete
+        if why is not None or snapshot.replica in self.foreign:
+            return why
+        return self.stray_snapshots.get(snapshot.path) or self.contradiction(snapshot)
 
     def bases_of(self, label: str) -> list[SnapshotView]:
         """The snapshots of a replica that a replay of its log can begin with, by end offset."""
@@ -557,7 +601,7 @@ class Quorum:
         if self.recorded_voters is None:
             return []
         log = self.by_label[self.recorded_voters.replica]
-        replaced = voter_sources.replaced_sets(log, self.own_snapshots)
+        replaced = voter_sources.replaced_sets(log, self._voters_snapshots)
         return [(offset, self._among(members, voting)) for offset, members in replaced]
 
     def _among(self, members: Members, voting: Voting) -> Voting:
@@ -654,12 +698,6 @@ class _Majority(NamedTuple):
     epoch: int
     voters: frozenset[int]
     holders: frozenset[int | None]
-
-
-def _share(one: LogView, other: LogView) -> bool:
-    """Whether two logs hold some batch in common."""
-    found = compare(one, other)
-    return found.begins_alike or any(run.equal_after for run in found.runs)
 
 
 def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:

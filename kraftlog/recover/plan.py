@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import counted, host_port, offsets_text
+from kraftlog.plain import counted, host_port, offsets_text, some
 from kraftlog.recover.kit import node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
@@ -115,6 +115,11 @@ def notes(found: Recovered) -> Iterator[str]:
         yield (
             f"The quorum has two histories, and voters have committed both: this plan goes on with that of {found.log_of}, and leaves out that of {' and '.join(second)}. "
             "Find out which one the brokers follow. To build on the other one, give only its copies as --input."
+        )
+    if found.apart:
+        yield (
+            f"Of another quorum, and no part of this plan: {some(list(found.apart), 9)}. "
+            "If what was lost is there, give only that as --input."
         )
     level = found.image.state.get("features", (METADATA_VERSION,))
     if level is None:

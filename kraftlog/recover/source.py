@@ -13,6 +13,7 @@ from enum import StrEnum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
@@ -69,7 +70,8 @@ class OldBroker:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with. Below `proven` it is known to be committed;
-    `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows.
+    `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows. `apart` are the
+    copies and snapshots of other quorums, in words.
     """
 
     image: Image
@@ -80,6 +82,7 @@ class Recovered:
     left_out: tuple[LeftOut, ...]
     brokers: tuple[OldBroker, ...]
     cluster_id: str | None
+    apart: tuple[str, ...] = ()
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -101,7 +104,17 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_left_out(quorum, copies, image, at)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
+        tuple(_apart(quorum)),
     )
+
+
+def _apart(quorum: Quorum) -> Iterator[str]:
+    """What is of another quorum."""
+    for label in sorted(quorum.foreign, key=natural):
+        yield f"replica {label}"
+    for one in quorum.own_snapshots:
+        if one.path in quorum.stray_snapshots:
+            yield f"{one.evidence.name} of replica {one.replica}"
 
 
 def _brokers(quorum: Quorum, image: Image) -> Iterator[OldBroker]:

@@ -135,7 +135,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     if one is not None and one is other:
         raise InputError(f"replica {follower} cannot follow itself")
     joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader)
-    foreign = [log.label in quorum.foreign for log in (one, other) if log is not None]
+    foreign = [log.label in quorum.otherwise_named for log in (one, other) if log is not None]
     if len(set(foreign)) > 1:
         raise InputError(
             f"replicas {follower} and {leader} are of two clusters: the leader answers INCONSISTENT_CLUSTER_ID to every fetch"

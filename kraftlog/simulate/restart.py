@@ -82,7 +82,10 @@ class _Judge:
         if not log.evidence.segments:
             return Restart(log.label, node, Safety.UNKNOWN, "no segment of its log was copied")
         role = self.quorum.role(log.evidence)
-        if role == "unknown" or log.label in self.quorum.foreign:
+        if log.label in self.quorum.strays:
+            why = "its log is of another quorum, and Kafka does not notice"
+            return Restart(log.label, node, Safety.UNSAFE, why)
+        if role == "unknown":
             why = "nothing tells whose copy it is, or it is of another cluster"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         for safety, reason, start in self._troubles(log, role == "voter"):

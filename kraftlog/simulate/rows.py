@@ -135,7 +135,8 @@ def boot_rows(quorum: Quorum) -> Iterator[Row]:
 def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
     """One row per ordered pair: the follower's next fetch, and that leader's answer."""
     plans = Plans(quorum)
-    peers = [Peer(log.label, plans.extent(log), log.label in quorum.foreign) for log in quorum.logs]
+    apart = quorum.otherwise_named
+    peers = [Peer(log.label, plans.extent(log), log.label in apart) for log in quorum.logs]
     return fetch_pairs(peers, dialect)
 
 

@@ -33,6 +33,8 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
 from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import recovered
+from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.rows import fetch_rows
 from tests.unit.audit_logs import (
     CLUSTER,
     HEADER_SIZE,
@@ -52,10 +54,11 @@ from tests.unit.audit_logs import (
     snapshot,
     stopped,
     topic,
+    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.cases import led_by
-from tests.unit.faults.ends import ends_inside, rhythm, went_on_from_backups
+from tests.unit.faults.ends import ends_inside, of_another_quorum, rhythm, went_on_from_backups
 
 LATER = START_MS + 60_000
 
@@ -736,3 +739,114 @@ def test_two_histories_are_one_finding_of_the_logs(tmp_path: Path) -> None:
 def test_a_log_that_ends_in_another_epoch_is_cut_before_anything_is_sent(tmp_path: Path) -> None:
     ends_inside(quorum(tmp_path), 3)
     assert not found(audit(tmp_path), "log_ends_on_batch")
+
+
+def test_the_log_of_another_quorum_says_nothing_of_this_one(tmp_path: Path) -> None:
+    """Whatever cluster its meta.properties names; its node is a voter all the same."""
+    of_another_quorum(quorum(tmp_path), 3, 20, 5)
+    seen = quorum_of(tmp_path)
+    assert seen.strays == seen.foreign == {"3"}
+    assert seen.voter_set is not None
+    assert dict(seen.voter_set.members) == {one: uuid_text(one) for one in (1, 2, 3)}
+    assert (seen.bounds.lower, seen.bounds.missing_voters) == (13, (3,))
+    assert seen.newest_log is not None
+    assert seen.newest_log.label in {"1", "2"}
+    assert seen.is_voter(seen.by_label["3"].evidence)
+    told = {one.replica: (one.safety, one.reason) for one in restarts(seen)}
+    assert told["3"] == (Safety.UNSAFE, "its log is of another quorum, and Kafka does not notice")
+    assert told["1"][0] == Safety.SAFE
+    answers = {(one["follower"], one["leader"]): one["answer"] for one in fetch_rows(seen)}
+    assert answers["1", "3"] != "INCONSISTENT_CLUSTER_ID"
+
+
+@pytest.mark.parametrize("begins, found", [(0, {"9"}), (6, set())])
+def test_without_directories_two_quorums_differ_from_their_first_offset_on(
+    tmp_path: Path, begins: int, found: set[str]
+) -> None:
+    """A log whose beginning is gone may have shared it: voters may have gone on from older copies."""
+    quorum(tmp_path)
+    theirs = [replace(one, ms=one.ms + 7) for one in healthy_log() if one.base >= begins]
+    Node(tmp_path, 9).write(theirs)
+    assert quorum_of(tmp_path).strays == found
+
+
+def test_a_first_leader_whose_records_were_replaced_is_of_the_same_quorum(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    cut_off = Node(tmp_path, 9)
+    cut_off.write([Batch(0, 0, (NO_OP,), None, START_MS), Batch(1, 0, (NO_OP,), None, START_MS)])
+    cut_off.checkpoint(6, 1).unlink()
+    seen = quorum_of(tmp_path)
+    assert (seen.strays, seen.tail_starts) == (set(), {"9": 0})
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_the_last_copy_of_a_quorum_whose_voters_lost_all_is_believed(
+    tmp_path: Path, bootstrap: bool
+) -> None:
+    """New disks of the old voters, be they formatted for a new quorum or not, hold nothing that
+    speaks against it.
+    """
+    for number in (1, 2, 3):
+        node = Node(tmp_path, number)
+        node.segment(0).touch()
+        node.meta(directory=30 + number)
+        if bootstrap:
+            node.checkpoint(0, 0).write_bytes(snapshot([], 0, LATER, voters=(31, 32, 33)))
+    witness = Node(tmp_path, 9)
+    witness.meta()
+    witness.checkpoint(40, 4).write_bytes(snapshot([healthy_log()[1]], 4, LATER, voters=(1, 2, 3)))
+    seen = quorum_of(tmp_path)
+    assert (seen.foreign, seen.stray_snapshots, seen.bounds.lower) == (set(), {}, 40)
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (1, 2, 3)
+
+
+def test_a_quorum_goes_on_with_new_disks_one_after_the_other(tmp_path: Path) -> None:
+    """Whose log names one of the old disks and one of the new ones is of both."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    newer = Node(tmp_path, 9)
+    newer.write([Batch(40, 5, (NO_OP,), None, LATER), voters_batch(41, 5, 3, 21, 22, ms=LATER)], 40)
+    newest = Node(tmp_path, 8)
+    newest.write([voters_batch(60, 6, 21, 22, 23, ms=LATER)], 60)
+    seen = quorum_of(tmp_path)
+    assert seen.strays == set()
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (21, 22, 23)
+
+
+def test_a_snapshot_that_replaces_a_tail_goes_by_other_voters(tmp_path: Path) -> None:
+    """The tail had added a voter, and the newer leader's quorum has not."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    nodes[0].append(voters_batch(13, 2, 1, 2, 3, 4, ms=LATER), Batch(14, 2, (NO_OP,), None, LATER))
+    for node in nodes[1:]:
+        node.append(leader_change(13, 3, 2, LATER), Batch(14, 3, (NO_OP,), None, LATER))
+    raw = snapshot([healthy_log()[1]], 3, LATER, voters=(1, 2, 3))
+    nodes[0].checkpoint(15, 3).write_bytes(raw)
+    assert quorum_of(tmp_path).stray_snapshots == {}
+
+
+@pytest.mark.parametrize("end, why", [
+    (40, "the directories of its voters are on no disk at hand and in no other copy"),
+    (13, "it names other voters than the KRaftVoters record at offset 12 of 1"),
+])  # fmt: skip
+def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
+    tmp_path: Path, end: int, why: str
+) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+        stopped(node, 13)
+    raw = snapshot([healthy_log()[1]], 2, LATER, voters=(21, 22, 23))
+    path = nodes[0].checkpoint(end, 2)
+    path.write_bytes(raw)
+    seen = quorum_of(tmp_path)
+    (told,) = seen.stray_snapshots.values()
+    assert told == why
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (1, 2, 3)
+    assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
+    assert [one.end_offset for one in seen.bases_of("1")] == [6]
+    assert seen.strays == set()

@@ -18,10 +18,13 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    partition,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     uvarint,
+    voters_batch,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, fault
 
@@ -460,6 +463,61 @@ fault(
     "committed_data_consistent", "critical", "9", 12, says="Only replica 9 has: topic theirs."
 )(lambda nodes: went_on_without(nodes, snapshotted=True))  # fmt: skip
 """A snapshot is only made of what is committed: without one, the broker's end is a tail."""
+
+
+def of_another_quorum(nodes: list[Node], node_id: int, first: int, epoch: int) -> Node:
+    """The voters name their directories; the log of one node is another cluster's, whose files begin
+    at an offset, and say nothing of that in meta.properties.
+    """
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    root = nodes[0].home.parent
+    shutil.rmtree(root / str(node_id), ignore_errors=True)
+    node = Node(root, node_id)
+    theirs = (topic("theirs", 77), partition(77, [21], [21], 21))
+    log = [
+        leader_change(first, epoch, 2, LATER),
+        voters_batch(first + 1, epoch, 21, 22, 23, ms=LATER),
+        Batch(first + 2, epoch, theirs, None, LATER),
+        *(Batch(first + at, epoch, (NO_OP,), None, LATER) for at in range(4, 9)),
+    ]
+    node.write(log, cut=first)
+    node.epochs([(epoch, first)])
+    node.quorum_state(leaderId=2, leaderEpoch=epoch)
+    node.checkpoint(6, 1).unlink()
+    if first:
+        raw = snapshot([log[2]], 1, START_MS, voters=(21, 22, 23))
+        node.checkpoint(first, 1).write_bytes(raw)
+    return node
+
+
+def _another_clusters_snapshot(nodes: list[Node]) -> None:
+    """It ends far behind the log of the broker that it lies beside."""
+    for node in (*nodes, broker := Node(nodes[0].home.parent, 9)):
+        if node is broker:
+            node.write(healthy_log())
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+        stopped(node, 13)
+    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
+    broker.checkpoint(40, 4).write_bytes(raw)
+
+
+fault(
+    "committed_data_consistent", "critical", "9", 0,
+    says="holds the log of another quorum: it shares no batch with the other copies, and no disk",
+)(lambda nodes: of_another_quorum(nodes, 9, 0, 1))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "3", 20,
+    says="the other voters would elect this node, and cut their logs to its own",
+)(lambda nodes: of_another_quorum(nodes, 3, 20, 5))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "9", 20,
+    says="have to cut its log at offset 8, below its start, where Kafka stops",
+)(lambda nodes: of_another_quorum(nodes, 9, 20, 1))  # fmt: skip
+fault(
+    "snapshot_within_committed", "critical", "9", 40,
+    says="It is not of this log: the directories of its voters are on no disk at hand",
+)(_another_clusters_snapshot)  # fmt: skip
 
 
 def went_on_from_backups(nodes: list[Node]) -> None:
