@@ -9,7 +9,7 @@ from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
-from kraftlog.audit.run import ERRORED, AuditResult, audit_of
+from kraftlog.audit.run import ERRORED, FAILED, AuditResult, audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.derive import of_run
@@ -124,13 +124,18 @@ def recorded(lake: Lake, run_id: str, exit_code: int) -> Judged:
 
 def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:
     """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check could not be run.
-    `strict` counts critical checks that could not judge everything.
+    `strict` counts critical checks that could not judge everything. A check that failed counts where
+    its findings are lost.
     """
-    findings = lake.rows_of_run(FINDINGS.name, run_id, ["severity"])
-    checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, ["severity", "is_gap", "result"])
+    findings = lake.rows_of_run(FINDINGS.name, run_id, ["check", "severity"])
+    columns = ["check", "severity", "is_gap", "result"]
+    checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, columns)
     if options.fail_on != "never":
         gaps = [one for one in checks if one["is_gap"] and one["severity"] == "critical"]
         worst = RANK[options.fail_on]
-        if any(RANK[one["severity"]] <= worst for one in findings) or (options.strict and gaps):
+        told = {one["check"] for one in findings}
+        lost = [one for one in checks if one["result"] == FAILED and one["check"] not in told]
+        failed = any(RANK[one["severity"]] <= worst for one in [*findings, *lost])
+        if failed or (options.strict and gaps):
             return 1
     return 2 if any(one["result"] == ERRORED for one in checks) else 0
