@@ -58,15 +58,16 @@ def audit(run: Run, told: Told | None = None) -> int:
 def _tell_otherwise(run: Run) -> None:
     """A run is audited once: say so where it went by something else than what is asked for."""
     rows = run.lake.rows_of_run(SETTINGS.name, run.run_id, ["setting", "value"])
-    then = {row["setting"]: row["value"] for row in rows if row["setting"] in THRESHOLDS}
+    then = {row["setting"]: row["value"] for row in rows}
+    now = {name: getattr(run.options, name) for name in (*THRESHOLDS, *_MEASURED_BY)}
     other = [
-        f"{name} {value}"
-        for name, value in then.items()
-        if value != str(getattr(run.options, name))
+        f"{name} {then[name] or 'unset'}"
+        for name, value in now.items()
+        if name in then and then[name] != (None if value is None else str(value))
     ]
     if other:
         tell(
-            f"this run was audited before, with {', '.join(other)}: what was found then is told. Limits of now count from the next new input on, or in an audit without --lake"
+            f"this run was audited before, with {', '.join(other)}: what was found then is told. What is set now counts from the next new input on, or in another lake"
         )
     asked = {name: value for name, value in run.goes_by.items() if value is not None}
     if different := [name for name, value in asked.items() if run.row[name] != value]:
@@ -75,6 +76,8 @@ def _tell_otherwise(run: Run) -> None:
         )
 
 
+_MEASURED_BY = ("disk_capacity_bytes", "load_bytes_per_second")
+"""Options that measures are reckoned by."""
 _IN_WORDS = {"kraftlog_version": "version of kraftlog", "describe_hash": "describe"} | {
     name: name for name in READING_LIMITS
 }
