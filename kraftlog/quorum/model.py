@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
@@ -132,15 +133,20 @@ class Quorum:
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        """Every ordered pair of logs."""
-        return {
-            (one.label, other.label): compare(one, other)
-            for one in self.peers
-            for other in self.peers
-            if one is not other
-        }
+        """Every ordered pair of logs; equal logs are compared once, and logs that agree one way."""
+        known: dict[tuple[str, str], Comparison] = {}
+        found = {}
+        for one, other in permutations(self.peers, 2):
+            pair = one.batches, other.batches
+            if pair not in known:
+                known[pair] = compare(one, other)
+                if not known[pair].runs:
+                    known[pair[::-1]] = known[pair]
+            same = known[pair]
+            found[one.label, other.label] = Comparison(one, other, same.common_end, same.runs)
+        return found
 
-    @property
+    @cached_property
     def differing(self) -> list[Comparison]:
         """The ordered pairs that differ somewhere."""
         return [one for one in self.comparisons.values() if one.runs]
