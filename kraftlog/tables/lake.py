@@ -31,7 +31,7 @@ from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
 from kraftlog.tables.lease import taken_over
-from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
+from kraftlog.tables.parquet import AddedFile, filesystem_of, unwritable, write_file
 from kraftlog.tables.spec import TableSpec
 from kraftlog.tables.torn import cut_broken_end
 
@@ -284,7 +284,7 @@ class Lake:
                 configuration=_CONFIGURATION,
             )
         except OSError as error:
-            raise _refused(path, error) from error
+            raise unwritable(path, error) from error
         # It says that it makes a plain DeltaTable, and makes one of the class that it is asked of.
         created = cast("LakeTable", table)
         if self.opened is not None:
@@ -350,7 +350,7 @@ class Lake:
                 f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
             ) from error
         except OSError as error:
-            raise _refused(table.table_uri, error) from error
+            raise unwritable(table.table_uri, error) from error
 
     def _properties(self, run_number: int) -> CommitProperties:
         marks = [Transaction(*one) for one in self._numbers(run_number).items()]
@@ -445,10 +445,6 @@ class Lake:
             table.restore(
                 version, ignore_missing_files=ignore_missing_files, commit_properties=properties
             )
-
-
-def _refused(path: str, error: OSError) -> LakeError:
-    return LakeError(f"{path}: it cannot be written ({why(path, error)})")
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:
