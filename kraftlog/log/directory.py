@@ -72,11 +72,12 @@ class Replica:
 
 
 def find_replicas(roots: Iterable[str]) -> list[Replica]:
-    """Every replica below the roots, each once, with unique labels.
+    """Every replica below the roots, each once, with unique labels; in the order of their paths,
+    however the roots are ordered.
 
     Raises InputError where a root is missing, or no metadata log lies below it."""
     found: list[Replica] = []
-    for root in roots:
+    for root in sorted(roots, key=lambda one: absolute(one).split("/")):
         if (shown := as_text(root)) != root:
             raise InputError(f"{shown}: its name is not UTF-8; give it another one")
         below = list(_below(root))

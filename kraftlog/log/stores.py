@@ -55,6 +55,8 @@ _REFUSED_WITHOUT_A_WORD = "(HTTP status 400)"
 """
 _OF_A_STORE = re.compile(r"Generic \w+ error|necessary privileges|Error performing [A-Z]+ http")
 """How delta-rs's client begins what a store, and nothing in a table, has kept it from."""
+_BY_SYSTEM = re.compile(r"[([](?:os error|[Ee]rrno) (\d+)[)\]]")
+"""Where delta-rs's client, or Arrow's, has met a refusal of the disk."""
 _NOT_OURS = re.compile(
     r"When getting information for key '[^']*' in bucket '[^']*': | error_info=.*"
 )
@@ -120,7 +122,11 @@ def asked(uri: str, ask: Callable[[], Any]) -> Any:
 
 def why(path: str, error: Exception) -> str:
     """What kept a file below a path from being written: of a store, and where to look."""
-    return _why(_kind(path), error) if is_remote(path) else in_line(error)
+    if is_remote(path):
+        return _why(_kind(path), error)
+    if found := _BY_SYSTEM.search(str(error)):
+        return os.strerror(int(found[1]))
+    return in_line(error)
 
 
 def refusal(path: str, error: Exception) -> StoreError | None:

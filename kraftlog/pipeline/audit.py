@@ -9,7 +9,7 @@ from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
-from kraftlog.audit.run import ERRORED, AuditResult, audit_of
+from kraftlog.audit.run import ERRORED, FAILED, AuditResult, audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import Options
 from kraftlog.pipeline.derive import of_run
@@ -58,15 +58,16 @@ def audit(run: Run, told: Told | None = None) -> int:
 def _tell_otherwise(run: Run) -> None:
     """A run is audited once: say so where it went by something else than what is asked for."""
     rows = run.lake.rows_of_run(SETTINGS.name, run.run_id, ["setting", "value"])
-    then = {row["setting"]: row["value"] for row in rows if row["setting"] in THRESHOLDS}
+    then = {row["setting"]: row["value"] for row in rows}
+    now = {name: getattr(run.options, name) for name in (*THRESHOLDS, *_MEASURED_BY)}
     other = [
-        f"{name} {value}"
-        for name, value in then.items()
-        if value != str(getattr(run.options, name))
+        f"{name} {then[name] or 'unset'}"
+        for name, value in now.items()
+        if name in then and then[name] != (None if value is None else str(value))
     ]
     if other:
         tell(
-            f"this run was audited before, with {', '.join(other)}: what was found then is told. Limits of now count from the next new input on, or in an audit without --lake"
+            f"this run was audited before, with {', '.join(other)}: what was found then is told. What is set now counts from the next new input on, or in another lake"
         )
     asked = {name: value for name, value in run.goes_by.items() if value is not None}
     if different := [name for name, value in asked.items() if run.row[name] != value]:
@@ -75,6 +76,8 @@ def _tell_otherwise(run: Run) -> None:
         )
 
 
+_MEASURED_BY = ("disk_capacity_bytes", "load_bytes_per_second")
+"""Options that measures are reckoned by."""
 _IN_WORDS = {"kraftlog_version": "version of kraftlog", "describe_hash": "describe"} | {
     name: name for name in READING_LIMITS
 }
@@ -124,13 +127,18 @@ def recorded(lake: Lake, run_id: str, exit_code: int) -> Judged:
 
 def recorded_exit_code(lake: Lake, run_id: str, options: Options) -> int:
     """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check could not be run.
-    `strict` counts critical checks that could not judge everything.
+    `strict` counts critical checks that could not judge everything. A check that failed counts where
+    its findings are lost.
     """
-    findings = lake.rows_of_run(FINDINGS.name, run_id, ["severity"])
-    checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, ["severity", "is_gap", "result"])
+    findings = lake.rows_of_run(FINDINGS.name, run_id, ["check", "severity"])
+    columns = ["check", "severity", "is_gap", "result"]
+    checks = lake.rows_of_run(CHECK_RESULTS.name, run_id, columns)
     if options.fail_on != "never":
         gaps = [one for one in checks if one["is_gap"] and one["severity"] == "critical"]
         worst = RANK[options.fail_on]
-        if any(RANK[one["severity"]] <= worst for one in findings) or (options.strict and gaps):
+        told = {one["check"] for one in findings}
+        lost = [one for one in checks if one["result"] == FAILED and one["check"] not in told]
+        failed = any(RANK[one["severity"]] <= worst for one in [*findings, *lost])
+        if failed or (options.strict and gaps):
             return 1
     return 2 if any(one["result"] == ERRORED for one in checks) else 0

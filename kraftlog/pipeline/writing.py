@@ -129,7 +129,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
             f"{lake.path(one.table)} is damaged: {one.what}; run over the input, which rebuilds it"
         )
     for one in found:
-        tell(f"{lake.path(one.table)} is damaged: {one.what}; it is rebuilt from the input")
+        tell(f"{lake.path(one.table)} is damaged: {one.what}; this run makes it whole")
     finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
     ids = mend(lake, found, max(finished, last.run if last else 0))
     return _Mended(ids, is_anew=True)

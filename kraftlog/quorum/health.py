@@ -368,7 +368,7 @@ class _Columns:
 
 
 def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-    return tuple(sorted(partitions, key=lambda one: (one.topic, one.number)))
+    return tuple(sorted(partitions, key=lambda one: (one.topic, one.number, one.topic_id)))
 
 
 def _partition(topic: str, key: Key, value: Data, minimum: "_MinIsr", past: Past) -> Partition:

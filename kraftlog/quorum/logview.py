@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE
+from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE, content_hash
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
@@ -149,6 +149,11 @@ class LogView:
         fresh = np.concatenate([np.ones(1, np.bool_), log.base_offsets[rows][1:] > reached[:-1]])
         kept: Longs = rows[fresh]
         return kept
+
+    @cached_property
+    def batches(self) -> str:
+        """Names the usable batches and their rows: equal logs have one name."""
+        return content_hash(self.evidence.log.ids[self.rows].tobytes() + self.rows.tobytes())
 
     @cached_property
     def base(self) -> Longs:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
@@ -172,16 +173,23 @@ class Quorum:
 
     @cached_property
     def _compared(self) -> dict[tuple[str, str], Comparison]:
-        """The same, with those whose content alone tells that they are of another quorum."""
+        """The same, with those whose content alone tells that they are of another quorum. Equal logs
+        are compared once, and logs that agree one way.
+        """
+        known: dict[tuple[str, str], Comparison] = {}
+        found = {}
         logs = [one for one in self.logs if one.label not in self.otherwise_named]
-        return {
-            (one.label, other.label): compare(one, other)
-            for one in logs
-            for other in logs
-            if one is not other
-        }
+        for one, other in permutations(logs, 2):
+            pair = one.batches, other.batches
+            if pair not in known:
+                known[pair] = compare(one, other)
+                if not known[pair].runs:
+                    known[pair[::-1]] = known[pair]
+            same = known[pair]
+            found[one.label, other.label] = Comparison(one, other, same.common_end, same.runs)
+        return found
 
-    @property
+    @cached_property
     def differing(self) -> list[Comparison]:
         """The ordered pairs that differ somewhere."""
         return [one for one in self.comparisons.values() if one.runs]

@@ -1,9 +1,9 @@
 """What is missing or broken in a lake: whole tables, their logs, Parquet files that are gone, cut,
-or no longer hold what was written.
+or no longer hold what was written; and what others have written into it.
 
 In: a lake, and what its register has published last. Out: `Damage`s. Files are listed and compared
 with Delta's log; only where it is asked for is every page of them read, against the checksum that
-it was written with.
+it was written with. Source: the Delta protocol, "Add File and Remove File" (`dataChange`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
 from kraftlog.plain import in_line
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import WRITER, Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import TableSpec
@@ -27,13 +27,15 @@ GONE, UNREADABLE = "it is gone", "its log cannot be read"
 @dataclass(frozen=True, slots=True)
 class Damage:
     """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
-    be read any more. Without a log nothing of a table can be read.
+    be read any more. Without a log nothing of a table can be read. `whole` is the last version
+    before another writer changed its rows; None where nobody has.
     """
 
     spec: TableSpec
     what: str
     lost: frozenset[str] = frozenset()
     has_log: bool = True
+    whole: int | None = None
 
     @property
     def table(self) -> str:
@@ -62,7 +64,7 @@ def _damage(
         return None if version is None else Damage(spec, GONE, has_log=False)
     try:
         now = int(lake.open(name).version())
-        files = lake.sizes(name)
+        files, whole = lake.sizes(name), None
         if version is not None and published is not None:
             if now < version:
                 return Damage(spec, "its log has lost its newest entries")
@@ -71,14 +73,32 @@ def _damage(
                 then = len(DeltaTable(lake.path(name), version=version).file_uris())
             if then != published.files.get(name):
                 return Damage(spec, "its log has lost entries")
+            whole = _before_others(lake, name, version, now)
+            files = files if whole is None else lake.sizes(name, whole)
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
         return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
     lost = _lost_files(lake, name, files, deep)
+    if whole is not None:
+        what = f"another writer has changed its rows after version {whole}"
+        return Damage(spec, what, frozenset(lost), whole=whole)
     if not lost:
         return None
     kinds = ", ".join(sorted(set(lost.values())))
     return Damage(spec, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
+
+
+def _before_others(lake: Lake, name: str, published: int, now: int) -> int | None:
+    """The version before the first commit since then by which another writer has changed rows; one
+    that only gathers files, or deletes old ones, changes none. Before we change rows, we undo that.
+    """
+    whole = None
+    for version in range(published + 1, now + 1):
+        commit = lake.actions(name, version)
+        if any(value.get("dataChange") for one in commit for value in one.values()):
+            is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
+            whole = None if is_ours else version - 1 if whole is None else whole
+    return whole
 
 
 def _lost_files(lake: Lake, name: str, files: Mapping[str, int], deep: bool) -> dict[str, str]:

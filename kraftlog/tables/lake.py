@@ -7,6 +7,7 @@ over writes nothing at all. Tables of a decode step are committed in a fixed ord
 table that is ahead of `runs` was left by a killed run, and is taken back to where it was.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,12 +31,13 @@ from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
 from kraftlog.tables.lease import taken_over
-from kraftlog.tables.parquet import AddedFile, filesystem_of, write_file
+from kraftlog.tables.parquet import AddedFile, filesystem_of, unwritable, write_file
 from kraftlog.tables.spec import TableSpec
 from kraftlog.tables.torn import cut_broken_end
 
 _APPLICATION = "kraftlog"
-_WRITER = "kraftlog.writer"
+WRITER = "kraftlog.writer"
+"""Who writes a table, in Delta's application transactions: every commit of ours has its number."""
 _CONFIGURATION: Mapping[str, str | None] = {
     # Delta's own clients clean up by time; `upkeep` does by runs, and writes its checkpoints.
     "delta.logRetentionDuration": "interval 30 days",
@@ -197,11 +199,19 @@ class Lake:
         """
         return list(_files(self.open(name)))
 
-    def sizes(self, name: str) -> dict[str, int]:
+    def sizes(self, name: str, version: int | None = None) -> dict[str, int]:
         """The files of a table, each with its size in bytes."""
-        found = pa.table(self.open(name).get_add_actions(flatten=True))
+        found = pa.table(self.open(name, version).get_add_actions(flatten=True))
         paths = map(unquote, found.column("path").to_pylist())
         return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
+
+    def actions(self, name: str, version: int) -> list[Row]:
+        """What one commit of a table says.
+
+        Raises FileNotFoundError where it is not there."""
+        filesystem, folder = filesystem_of(self.path(name))
+        with filesystem.open_input_stream(f"{folder}/_delta_log/{version:020d}.json") as stream:
+            return [json.loads(line) for line in stream.read().splitlines()]
 
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
@@ -221,9 +231,7 @@ class Lake:
 
     def newest_token(self, names: Iterable[str]) -> int:
         """The highest token of those who have written some tables; 0 for nobody's."""
-        found = (
-            self.open(name).transaction_version(_WRITER) for name in names if self.exists(name)
-        )
+        found = (self.open(name).transaction_version(WRITER) for name in names if self.exists(name))
         return max((one or 0 for one in found), default=0)
 
     def cut_broken_end(self, name: str) -> bool:
@@ -276,7 +284,7 @@ class Lake:
                 configuration=_CONFIGURATION,
             )
         except OSError as error:
-            raise _refused(path, error) from error
+            raise unwritable(path, error) from error
         # It says that it makes a plain DeltaTable, and makes one of the class that it is asked of.
         created = cast("LakeTable", table)
         if self.opened is not None:
@@ -329,20 +337,20 @@ class Lake:
     @contextmanager
     def _alone(self, table: DeltaTable) -> Iterator[None]:
         """Raise LakeError where the lake has been taken over: before, or within the commit."""
-        if (table.transaction_version(_WRITER) or 0) > self.token:
+        if (table.transaction_version(WRITER) or 0) > self.token:
             raise taken_over(self.root)
         try:
             yield
         except CommitFailedError as error:
             if self.opened is not None:
                 self.opened.clear()
-            if (DeltaTable(table.table_uri).transaction_version(_WRITER) or 0) > self.token:
+            if (DeltaTable(table.table_uri).transaction_version(WRITER) or 0) > self.token:
                 raise taken_over(self.root) from error
             raise LakeError(
                 f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
             ) from error
         except OSError as error:
-            raise _refused(table.table_uri, error) from error
+            raise unwritable(table.table_uri, error) from error
 
     def _properties(self, run_number: int) -> CommitProperties:
         marks = [Transaction(*one) for one in self._numbers(run_number).items()]
@@ -350,7 +358,7 @@ class Lake:
 
     def _numbers(self, run_number: int) -> dict[str, int]:
         """What a commit tells of who made it."""
-        return {_APPLICATION: run_number, _WRITER: self.token}
+        return {_APPLICATION: run_number, WRITER: self.token}
 
     def replace(self, spec: TableSpec, done: Iterable[Rewritten], *, is_data: bool = False) -> None:
         """Put files in place of others, in one commit that counts for the run before; `is_data`
@@ -414,18 +422,29 @@ class Lake:
         for version in range(self.open(name).version(), -1, -1):
             older = DeltaTable(path, version=version)
             if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
-                self._forget(name)
-                table = DeltaTable(path)
-                with self._alone(table):
-                    table.restore(version, commit_properties=self._properties(finished_run))
+                self._set_back(name, version, finished_run)
                 return
         raise LakeError(
             f"{path}: a killed run left it, and its earlier version has been vacuumed away; delete the lake and run again"
         )
 
+    def undo_others(self, name: str, whole: int) -> None:
+        """Back to a version of ours that another writer has gone on from; without those of its files
+        that are gone.
+        """
+        run_number = self.open(name, whole).transaction_version(_APPLICATION) or 0
+        self._set_back(name, whole, run_number, ignore_missing_files=True)
 
-def _refused(path: str, error: OSError) -> LakeError:
-    return LakeError(f"{path}: it cannot be written ({why(path, error)})")
+    def _set_back(
+        self, name: str, version: int, run_number: int, *, ignore_missing_files: bool = False
+    ) -> None:
+        self._forget(name)
+        table = DeltaTable(self.path(name))
+        with self._alone(table):
+            properties = self._properties(run_number)
+            table.restore(
+                version, ignore_missing_files=ignore_missing_files, commit_properties=properties
+            )
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:

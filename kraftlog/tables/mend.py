@@ -1,5 +1,5 @@
-"""A damaged lake → one that the next steps make whole: what is broken is taken out of the tables,
-and whatever is not there is written again from the input.
+"""A damaged lake → one that the next steps make whole: what others have written into it is undone,
+what is broken is taken out of the tables, and whatever is not there is written again from the input.
 
 In: `Damage`s, under our lease. Out: the ids of the record batches that are to be decoded again.
 Tables of contents keep every batch that they still hold in full, as the disks may not hold it any
@@ -29,6 +29,10 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
     """Take out what is broken; `number` is that of the last run. The ids of the contents that are
     no longer stored in full.
     """
+    for one in found:
+        if one.whole is not None:
+            lake.undo_others(one.table, one.whole)
+    found = [one for one in found if one.whole is None or one.lost]
     for damage in found:
         spec = damage.spec
         if not damage.has_log:

@@ -57,7 +57,8 @@ def write_file(
     read as null.
 
     Where the rows lie by slices, `slices` has the number of rows of each: every slice that has any
-    is a row group of its own, and `slices_of` tells which.
+    is a row group of its own, and `slices_of` tells which. Raises LakeError where it cannot be
+    written.
     """
     values = dict(partition_values or {})
     data = data.drop_columns([name for name in values if name in data.column_names])
@@ -66,11 +67,19 @@ def write_file(
     name = f"{_folders(values)}part-{uuid.uuid4()}.zstd.parquet"
     filesystem, folder = filesystem_of(table_path)
     path = f"{folder}/{name}"
-    make_folder_of(filesystem, path)
-    with filesystem.open_output_stream(path) as stream:
-        _write(stream, data, slices)
-        size = int(stream.tell())
+    try:
+        make_folder_of(filesystem, path)
+        with filesystem.open_output_stream(path) as stream:
+            _write(stream, data, slices)
+            size = int(stream.tell())
+    except OSError as error:
+        raise unwritable(table_path, error) from error
     return AddedFile(name, size, int(time.time() * 1000), values, json.dumps(statistics(data)))
+
+
+def unwritable(path: str, error: OSError) -> LakeError:
+    """The error of what could not be written below a path."""
+    return LakeError(f"{path}: it cannot be written ({stores.why(path, error)})")
 
 
 def _write(stream: pa.NativeFile, data: pa.Table, slices: Sequence[int]) -> None:

@@ -7,9 +7,8 @@ time, and a lake that is run every minute would keep a week of files of each min
 Delta protocol, "Checkpoints" and "Delta Log Entries".
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
@@ -82,8 +81,8 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
         log["checkpoint.parquet"][oldest] = ""
     try:
         needed = set(lake.sizes(name))
-        needed |= set(_removed_since(filesystem, log["json"], oldest, int(table.version())))
-    except LookupError:
+        needed |= set(_removed_since(lake, name, oldest, int(table.version())))
+    except FileNotFoundError:
         return 0  # a part of the log is missing: the damage is told elsewhere
     floor = max((one for one in log["checkpoint.parquet"] if one <= oldest), default=0)
     gone = [path for path in _data_files(filesystem, folder) if path not in needed]
@@ -104,17 +103,14 @@ def _log_entries(filesystem: pafs.FileSystem, folder: str) -> dict[str, dict[int
     return found
 
 
-def _removed_since(
-    filesystem: pafs.FileSystem, commits: Mapping[int, str], oldest: int, newest: int
-) -> Iterator[str]:
+def _removed_since(lake: Lake, name: str, oldest: int, newest: int) -> Iterator[str]:
     """The files that commits after a version have removed: that version needs them.
 
-    Raises KeyError where such a commit is missing."""
+    Raises FileNotFoundError where such a commit is missing."""
     for version in range(oldest + 1, newest + 1):
-        with filesystem.open_input_stream(commits[version]) as stream:
-            for line in stream.read().decode("utf-8").splitlines():
-                if removed := json.loads(line).get("remove"):
-                    yield unquote(removed["path"])
+        for action in lake.actions(name, version):
+            if removed := action.get("remove"):
+                yield unquote(removed["path"])
 
 
 def _data_files(filesystem: pafs.FileSystem, folder: str) -> Iterator[str]:

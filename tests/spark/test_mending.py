@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from kraftlog.config import load_options
 from kraftlog.errors import LakeError
+from kraftlog.pipeline.audit import recorded_exit_code
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
+from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.register import Register
@@ -107,6 +110,27 @@ def tear(*names: str) -> Callable[[Lab], None]:
     return harm
 
 
+def empty(*names: str, is_for_good: bool = False) -> Callable[[Lab], None]:
+    """Another writer's doing, which takes the files away too where it is for good."""
+
+    def harm(lab: Lab) -> None:
+        for name in names:
+            DeltaTable(lab.lake.path(name)).delete()
+            if is_for_good:
+                DeltaTable(lab.lake.path(name)).vacuum(0, False, enforce_retention_duration=False)
+
+    return harm
+
+
+def rewrite(name: str, column: str) -> Callable[[Lab], None]:
+    """As many rows as before, by another writer."""
+
+    def harm(lab: Lab) -> None:
+        DeltaTable(lab.lake.path(name)).update({column: "0"})
+
+    return harm
+
+
 HARM: dict[str, Callable[[Lab], None]] = {
     "records": remove_table("records"),
     "records file": remove_file("records", "TOPIC_RECORD"),
@@ -118,6 +142,9 @@ HARM: dict[str, Callable[[Lab], None]] = {
     "verdict": remove_file("verdicts"),
     "what an audit writes": remove_every("verdicts", "settings", "restart_plan", "judged"),
     "torn logs": tear("records", "contents", "batches", "runs", "partitions", "growth"),
+    "rows of tables": empty("records", "contents", "batches", "runs", "partitions", "findings"),
+    "rows with their files": empty("records", "files", "runs", "findings", is_for_good=True),
+    "other rows": rewrite("contents", "record_count"),
     "derived files": remove_file("contract_results"),
 }
 
@@ -186,6 +213,16 @@ def test_a_step_without_input_does_not_build_on_damage(lab: Lab) -> None:
     lab.file_of("records").unlink()
     with pytest.raises(LakeError, match="run over the input, which rebuilds it"):
         run_steps(InProcess, load_options({"lake": lab.lake.root}), "audit")
+
+
+def test_a_failed_check_without_its_findings_counts(lab: Lab) -> None:
+    """Of what is read where another client has just set the table back."""
+    lab.again()
+    options = load_options({"lake": lab.lake.root, "fail_on": "warning"})
+    run_id = newest_run(lab.lake)["run_id"]
+    assert recorded_exit_code(lab.lake, run_id, options) == 1
+    empty("findings")(lab)
+    assert recorded_exit_code(lab.lake, run_id, options) == 1
 
 
 def test_a_bit_that_was_turned_in_silence_is_found(

@@ -25,7 +25,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
-from kraftlog.quorum.divergence import truncation_offset
+from kraftlog.quorum.divergence import compare, truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
@@ -455,6 +455,27 @@ def test_the_busiest_hour_begins_where_its_first_leader_does_in_the_log(tmp_path
         most, at = busiest_hour(quorum_of(tmp_path / name).by_label["1"])
         assert at is not None
         assert (most, at.start_offset) == busiest, name
+
+
+def test_equal_logs_are_compared_once(tmp_path: Path) -> None:
+    """Logs that end earlier, differ within or lack a batch in their middle are none."""
+    quorum(tmp_path)
+    nodes = [Node(tmp_path, number) for number in range(4, 9)]
+    for node in nodes:
+        node.write(healthy_log()[:8])
+    for node in nodes[:2]:
+        node.append(Batch(10, 9, (NO_OP,)))
+    overwrite(nodes[4].segment(6), HEADER_SIZE, b"\xff")
+    seen = quorum_of(tmp_path)
+    assert len({one.batches for one in seen.logs}) == 4
+    for (one, other), pair in seen.comparisons.items():
+        direct = compare(seen.by_label[one], seen.by_label[other])
+        assert (pair.one, pair.other) == (direct.one, direct.other)
+        assert pair.common_end == direct.common_end
+        for mine, theirs in zip(pair.runs, direct.runs, strict=True):
+            assert repr(mine) == repr(theirs)
+    assert len({id(one.runs) for one in seen.differing}) < len(seen.differing)
+    assert seen.differing is seen.differing
 
 
 def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> None:

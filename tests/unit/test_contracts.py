@@ -248,13 +248,21 @@ def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
 def test_a_run_that_was_audited_with_other_limits_says_so(
     small: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judged_by = {"run_id": RUN, "setting": "lag_offsets", "value": "5", "source": "argument"}
+    of: Row = {"run_id": RUN, "source": "argument"}
+    judged_by = [
+        {**of, "setting": "lag_offsets", "value": "5"},
+        {**of, "setting": "disk_capacity_bytes", "value": None},
+        {**of, "setting": "load_bytes_per_second", "value": "7"},
+        {**of, "setting": "lease_seconds", "value": "1"},
+    ]
     row = RUN_ROW | Run(load_options(), small, pytest.fail).goes_by
-    publish(small, runs=[row], settings=[judged_by], verdicts=[], restart_plan=[], judged=[])
-    assert audit(Run(load_options({"lag_offsets": 5}), small, pytest.fail)) == 0
+    publish(small, runs=[row], settings=judged_by, verdicts=[], restart_plan=[], judged=[])
+    same = {"lag_offsets": 5, "load_bytes_per_second": 7}
+    assert audit(Run(load_options(same), small, pytest.fail)) == 0
     assert capsys.readouterr().err == ""
-    assert audit(Run(load_options(), small, pytest.fail)) == 0
-    assert "was audited before, with lag_offsets 5: what was found" in capsys.readouterr().err
+    assert audit(Run(load_options({"disk_capacity_bytes": 9}), small, pytest.fail)) == 0
+    told = "lag_offsets 5, disk_capacity_bytes unset, load_bytes_per_second 7"
+    assert f"was audited before, with {told}: what was found" in capsys.readouterr().err
 
 
 def test_a_setting_from_nowhere_or_twice_breaks_its_contract(small: Lake) -> None:

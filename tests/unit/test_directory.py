@@ -82,6 +82,16 @@ def test_two_roots_with_the_same_name_and_labels(tmp_path: Path) -> None:
     assert all(file.replica == one.label for one in replicas for file in one.files)
 
 
+def test_the_order_of_roots_decides_nothing(tmp_path: Path) -> None:
+    for holder in ("a/copy/3", "a/copy/1", "a-b/2", "b/copy/1", "b/copy/12"):
+        make_log(tmp_path / holder)
+    roots = [str(tmp_path / one) for one in ("a/copy", "a/copy/3", "a-b", "b/copy")]
+    found = find_replicas(roots)
+    assert find_replicas(roots[::-1]) == found
+    folders = [one.folder for one in find_replicas([str(tmp_path)])]
+    assert [one.folder for one in found] == folders, "that of one root that holds all"
+
+
 def test_names_of_all_the_world(tmp_path: Path) -> None:
     holders = ["knoten 1", "узел", "節點", "a'b\"c", "per%20cent", "new\nline", "tab\t", "-x", "#1"]
     for holder in holders:

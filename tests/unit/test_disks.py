@@ -56,6 +56,13 @@ def test_a_full_disk_is_one_sentence(name: str, tmp_path: Path) -> None:
     assert not [one for one in left if one.suffix in (".part", ".html", ".checkpoint")]
 
 
+def test_a_table_that_a_disk_has_no_room_for_is_named(tmp_path: Path) -> None:
+    """A file of rows is larger than what a register or a commit says."""
+    done = deprived("9000", COMMANDS["run"](tmp_path))
+    assert_told(done, tmp_path / "lake" / "batches")
+    assert done.stderr.endswith(": it cannot be written (File too large)\n")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_folder_that_is_read_only_is_one_sentence(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"

@@ -130,6 +130,15 @@ def test_a_topic_of_no_name_is_called_by_its_id() -> None:
     assert (found.single, found.is_committed, found.doubt) == (("X-3",), False, "why")
 
 
+def test_topics_of_one_name_are_told_in_the_order_of_their_ids() -> None:
+    """However the state was come by: from files, or from the tables of a lake that has grown."""
+    twice, value = state(RACKS), partition([1, 2], leader=-1)
+    twice.set("topics", ("S",), {"name": "t", "topicId": "S"})
+    for keys in ([("T", 0), ("S", 0)], [("S", 0), ("T", 0)]):
+        told = health_of(twice, versions(dict.fromkeys(keys, value)), Past(), 9, True, None)
+        assert [one.topic_id for one in told.leaderless] == ["S", "T"]
+
+
 @pytest.mark.parametrize(
     ("racks", "replicas", "named"),
     [

@@ -38,6 +38,23 @@ KINDS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OSError(
+                "Generic LocalFileSystem error: Unable to open file /l/6.json#1: R (os error 30)"
+            ),
+            "Read-only file system",
+        ),
+        (OSError(28, "Error writing bytes. Detail: [errno 28] No"), "No space left on device"),
+        (OSError("no number"), "no number"),
+    ],
+)
+def test_what_a_disk_refuses_is_told_in_the_systems_words(error: OSError, told: str) -> None:
+    assert stores.why("/l", error) == told
+
+
 @pytest.mark.parametrize(("said", "sentence"), KINDS)
 def test_what_a_store_says_becomes_one_sentence(said: str, sentence: str) -> None:
     def refuse() -> None:

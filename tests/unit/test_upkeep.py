@@ -18,6 +18,7 @@ from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import holding
+from kraftlog.tables.mend import mend
 from kraftlog.tables.parquet import slices_of, write_file
 from kraftlog.tables.register import REGISTER, Published, Register
 from kraftlog.tables.spec import TableSpec
@@ -249,6 +250,11 @@ def log(lake: Lake, at: int) -> Path:
     return on_disk(lake, "findings", ".json")[at]
 
 
+def others(lake: Lake) -> DeltaTable:
+    """The table as another writer opens it."""
+    return DeltaTable(lake.path("findings"))
+
+
 def one_file(lake: Lake) -> Path:
     return on_disk(lake, "findings", ".zstd.parquet")[3]
 
@@ -269,6 +275,7 @@ HARM: dict[str, Callable[[Lake], object]] = {
     "1 of its 20 files: with broken content": lambda lake: flip(one_file(lake)),
     "its log has lost its newest entries": lambda lake: log(lake, -1).unlink(),
     "its log has lost entries": lambda lake: log(lake, 7).write_text(""),
+    "another writer has changed its rows after version 20": lambda lake: others(lake).restore(7),
     "its log cannot be read (Kernel error: Gen": lambda lake: log(lake, 7).unlink(),
     "its log cannot be read (Kernel error: Jso": lambda lake: log(lake, 7).write_text("{"),
 }
@@ -291,12 +298,26 @@ def test_bits_are_compared_only_where_it_is_asked_for(lake: Lake) -> None:
 
 
 def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
-    """With runs after the published one, and small files in one."""
+    """With runs after the published one, and small files in one, also by other hands."""
     known = published(lake)
+    others(lake).optimize.compact()
     run(lake, 21)
-    compact(lake, FINDINGS, 8)
+    compact(lake, FINDINGS, 2)
     assert list(damages(lake, SPECS, known, deep=True)) == []
     assert list(damages(lake, SPECS, None, deep=True)) == []
+
+
+def test_what_others_changed_is_undone_once(lake: Lake) -> None:
+    """A run may be killed right after that: what it has written by then stays."""
+    known, before = published(lake), rows(lake)
+    others(lake).delete("offset = 1")
+    others(lake).restore(7)
+    (found,) = damages(lake, SPECS, known)
+    mend(lake, [found], 20)
+    assert rows(lake) == before
+    assert lake.run_number("findings") == 20, "the step has been done, still"
+    run(lake, 21)
+    assert list(damages(lake, SPECS, known, deep=True)) == []
 
 
 def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
