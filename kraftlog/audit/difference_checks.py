@@ -20,7 +20,7 @@ from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
-from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET
+from kraftlog.quorum.settings import LOWER, ROLES, UPPER, VOTER_SET
 
 _TOLD_RECORDS = 8
 """So many records of each side stand in a finding's evidence."""
@@ -75,7 +75,7 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
     "KIP-630 Consistent Log and Snapshots, KAFKA-1211",
     "below the lower committed bound no two replicas differ, but for an uncommitted tail",
     action="stop", over=coverage.pairs,
-    goes_by=(VOTER_SET, LOWER, UPPER),
+    goes_by=(VOTER_SET, LOWER, UPPER, ROLES),
     meaning="""Two replicas hold different records at an offset that is committed. Raft rules
     this out: a disk has lost writes, a folder was edited or mixed, or a voter was started with
     an older copy of its log. The finding names the replica that stands alone, and the first

@@ -293,7 +293,7 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
 @check(
     "log_tail_complete", "warning", "log", "KIP-630 Design, copies of running nodes",
     "the last segment ends at a batch's end",
-    action="restart",
+    action="restart", goes_by=("copy_skew_ms",),
     meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch. This
     is usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
     tail when it starts and fetches the rest again.""",
