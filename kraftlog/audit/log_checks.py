@@ -237,7 +237,7 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
         unread = {one.path for one in replica.segments if one.problem is not None}
-        for problem in replica.problems:
+        for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
@@ -249,8 +249,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             )
             yield BadRow(
                 replica.label,
-                f"The file {problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}). "
-                f"Nothing is known of what it holds. {action}",
+                f"The file {problem.words}. Nothing is known of what it holds. {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},

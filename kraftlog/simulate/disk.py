@@ -20,10 +20,10 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import (
     BatchColumns,
     Content,
-    FileProblem,
     Longs,
     ReplicaEvidence,
     SegmentEvidence,
+    SideFile,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -125,17 +125,14 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     for name in map(_base, one.foreign_names):
         if names.is_refused(name):
             yield f"{name} is not a name that Kafka can parse"
-    for problem in one.problems:
-        if _refuses(problem):
-            yield f"{_base(problem.path)} cannot be read: {problem.text}"
     yield from (f"{segment.name} cannot be read: {segment.problem}" for segment in _unread(one))
     for name, file in (
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
         ("partition.metadata", one.partition_metadata),
     ):
-        if file is not None and file.problem:
-            yield f"{name} cannot be read: {file.problem}"
+        if file is not None and (why := _why_unread(file)):
+            yield f"{name} cannot be read: {why}"
     state = one.state_file
     if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
@@ -158,24 +155,20 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
     """meta.properties is asked for where the file beside it shows that the node's folder was copied
     whole; a log folder by itself says nothing of it."""
     meta = one.meta_properties
-    if meta is not None and meta.problem:
-        yield f"meta.properties cannot be read: {meta.problem}"
+    if meta is not None and meta.value is None:
+        if why := _why_unread(meta):
+            yield f"meta.properties cannot be read: {why}"
     elif meta is not None and (refused := refused_meta_properties(meta.value)):
         yield f"Kafka does not take meta.properties: {refused}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
 
 
-def _refuses(problem: FileProblem) -> bool:
-    """Segments and snapshots have their own evidence; side files that were there and cannot be
-    opened stop a node."""
-    kinds = (
-        names.META_PROPERTIES,
-        names.QUORUM_STATE,
-        names.PARTITION_METADATA,
-        names.EPOCH_CHECKPOINT,
-    )
-    return problem.kind in kinds and not problem.vanished
+def _why_unread(file: SideFile) -> str | None:
+    """Why a node could not read a file either; of one that vanished nobody knows."""
+    if file.unread is None:
+        return file.problem
+    return None if file.unread.vanished else file.unread.text
 
 
 def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
