@@ -88,12 +88,12 @@ def files(quorum: Quorum) -> Coverage:
 
 def snapshots(quorum: Quorum) -> Coverage:
     """The snapshots of nodes' logs."""
-    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.snapshots])
+    return _snapshots([(one.replica, one.not_read) for one in quorum.snapshots])
 
 
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
-    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.every_snapshot])
+    return _snapshots([(one.replica, one.not_read) for one in quorum.every_snapshot])
 
 
 def _snapshots(found: list[tuple[str, str | None]]) -> Coverage:

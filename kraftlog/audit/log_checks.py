@@ -5,11 +5,13 @@ Each function is a query over a `Quorum`; declared above it. Source: KIP-630 "De
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -21,7 +23,7 @@ from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.ends import witnesses
-from kraftlog.quorum.evidence import SegmentEvidence
+from kraftlog.quorum.evidence import BatchColumns, SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -325,10 +327,22 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     )
 
 
+def _but_for_large_batches(quorum: Quorum) -> Coverage:
+    """Logs. Of a batch over the limit the offsets are not read, and so no hole beside it is seen."""
+    found = coverage.logs(quorum)
+    large = [(log.label, len(over)) for log in quorum.logs if (over := _over_limit(log))]
+    gaps = [
+        (label, f"batches over batch_limit_bytes ({count:,}) were not read: raise it")
+        for label, count in large
+    ]
+    judged = tuple(label for label in found.judged if label not in dict(large))
+    return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
+
+
 @check(
     "offsets_contiguous", "critical", "log", "KIP-630 Design",
     "each batch begins at the offset after the one before it, across segments too",
-    action="refetch",
+    action="refetch", over=_but_for_large_batches,
     meaning="""Offsets are missing, or batches go back behind others: a segment was deleted or
     not copied, files of two copies were mixed, or a base offset in a header is damaged. What a
     replica's state was after a hole is not known, so state checks are skipped from there
@@ -381,6 +395,20 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         )
 
 
+def _over_limit(log: LogView) -> list[tuple[int, int]]:
+    """The places of the batches that were not read because of their size."""
+    return [
+        (index, fault.position)
+        for index, segment in enumerate(log.evidence.segments)
+        for fault in segment.faults
+        if fault.kind == FaultKind.BATCH_TOO_LARGE
+    ]
+
+
+def _at(columns: BatchColumns, row: int) -> tuple[int, int]:
+    return int(columns.file[row]), int(columns.positions[row])
+
+
 _KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
 
 
@@ -406,6 +434,7 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
     """
     columns = log.evidence.log
     unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
+    over = _over_limit(log)
     if log.missing_start is not None and _begins_empty(log):
         yield log.missing_start
     bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
@@ -414,6 +443,7 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
         files = range(int(columns.file[before]), int(columns.file[hole.row]) + 1)
         following = int(np.searchsorted(bad, before, "right"))
         is_told = following < len(bad) and int(bad[following]) < hole.row
+        is_told |= any(_at(columns, before) < one < _at(columns, hole.row) for one in over)
         if not is_told and not (unread and unread.intersection(files)):
             yield hole
 

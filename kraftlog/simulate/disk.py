@@ -97,7 +97,7 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
 
 def _snapshot_file(one: SnapshotView) -> SnapshotFile:
     name = SnapshotId(one.epoch, one.end_offset)
-    return SnapshotFile(name, _why_unloadable(one), one.is_complete)
+    return SnapshotFile(name, _why_unloadable(one), one.is_complete or one.not_read is not None)
 
 
 def _why_unloadable(one: SnapshotView) -> str | None:

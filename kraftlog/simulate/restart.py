@@ -80,12 +80,6 @@ _OF_THE_END = (names.INDEX, names.TIME_INDEX)
 """Files that tell whether a log once held more than it does."""
 
 
-def _unread(log: LogView, votes: bool) -> str | None:
-    """Which file could not be read on which the answer depends, and why."""
-    kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
-    return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
-
-
 @dataclass(frozen=True)
 class _Judge:
     quorum: Quorum
@@ -107,6 +101,15 @@ class _Judge:
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
 
+    def _unread(self, log: LogView, votes: bool) -> str | None:
+        """Which file could not be read on which the answer depends, and why."""
+        kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
+        held = self.quorum.snapshots_of(log.label)
+        newest = max(held, key=lambda one: one.id, default=None)
+        if newest is not None and newest.evidence.problem:
+            return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
+        return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
+
     @property
     def _missing(self) -> tuple[int, ...]:
         return self.quorum.bounds.missing_voters
@@ -115,7 +118,7 @@ class _Judge:
         """What speaks against a restart, the worst first."""
         if votes:
             yield from self._forgotten(log)
-        if (unread := _unread(log, votes)) is not None:
+        if (unread := self._unread(log, votes)) is not None:
             yield Safety.UNKNOWN, f"{unread}: make it readable or copy it again", None
         boot = self.plans.boots[log.label]
         if not boot.boots:
@@ -219,7 +222,7 @@ class _Judge:
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         state = log.evidence.state_file
-        if state is None and _unread(log, votes=True) is None:
+        if state is None and self._unread(log, votes=True) is None:
             yield "its quorum-state is missing or unreadable, so it could vote twice", None
         elif state is not None and (log.last_epoch or 0) > state.leader_epoch:
             yield "its quorum-state is older than its log, so it could vote twice", None
@@ -349,7 +352,7 @@ class _Judge:
 
     def _falls_short(self, log: LogView) -> str | None:
         quorum, end = self.quorum, log.end_offset or 0
-        if _unread(log, votes=True) or any(one.problem for one in log.evidence.segments):
+        if self._unread(log, votes=True) or any(one.problem for one in log.evidence.segments):
             return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"

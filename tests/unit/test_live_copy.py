@@ -172,3 +172,21 @@ def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
     may = {one.replica: one for one in restarts(found)}
     assert may["3"].safety == Safety.UNKNOWN
     assert "only with voter 3, of which a file could not be read" in may["1"].reason
+
+
+def test_a_snapshot_that_cannot_be_read_may_reach_the_start_of_its_log(tmp_path: Path) -> None:
+    """Nothing is lost that it may hold, and nobody knows whether the node starts."""
+    node = quorum(tmp_path)[2]
+    node.segment(0).unlink()
+    replicas, path = find_replicas([str(tmp_path)]), node.checkpoint(6, 1)
+    shut(path)
+    found = Quorum(collect(replicas, LIMITS, Redactor(None)))
+    result = audit_of(found)
+    (one,) = [one for one in result.findings if one.severity != "info"]
+    assert (one.check, one.severity, one.row.replica) == ("file_readable", "warning", "3")
+    unread = f"3: {path.name} cannot be read (it is not a regular file)"
+    assert dict(result.verdict.not_judged)["log_start_covered"] == unread
+    assert dict(result.verdict.not_judged)["snapshot_equals_replay"] == unread
+    may = {one.replica: one for one in restarts(found)}
+    again = f"{path.name} {SHUT}: make it readable or copy it again"
+    assert may["3"] == Restart("3", 3, Safety.UNKNOWN, again)
