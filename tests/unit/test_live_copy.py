@@ -2,6 +2,7 @@
 those of a live node do.
 """
 
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,11 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.tables.lake import Lake
+from tests.in_process import run_of
 from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
 from tests.unit.faults.table import AT, END_POSITION, LATER
 from tests.unit.test_directory import as_nobody
@@ -190,3 +194,21 @@ def test_a_snapshot_that_cannot_be_read_may_reach_the_start_of_its_log(tmp_path:
     may = {one.replica: one for one in restarts(found)}
     again = f"{path.name} {SHUT}: make it readable or copy it again"
     assert may["3"] == Restart("3", 3, Safety.UNKNOWN, again)
+
+
+@pytest.mark.parametrize("name", ["00000000000000000006.log", "quorum-state"])
+def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, name: str) -> None:
+    """Its size and time are as they were."""
+    path = quorum(tmp_path / "in")[2].folder / name
+    raw, times = path.read_bytes(), path.stat().st_mtime_ns
+    first, second, third = (run_of(tmp_path / "in", tmp_path / "lake") for _ in range(3))
+    assert first.replicas
+    shut(path)
+    assert decode(first)
+    path.rmdir()
+    path.write_bytes(raw)
+    os.utime(path, ns=(times, times))
+    assert decode(second)
+    faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
+    assert faults.num_rows == 0
+    assert not decode(third)
