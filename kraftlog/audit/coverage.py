@@ -76,9 +76,7 @@ def logs(quorum: Quorum) -> Coverage:
 
 def _unread(log: LogView) -> str:
     """Why a log could not be read at all; empty where some of it could."""
-    problems = [one.problem for one in log.evidence.segments if one.problem]
-    some = len(problems) < len(log.evidence.segments)
-    return "" if some or not problems else f"its log cannot be read ({problems[0]})"
+    return f"its log cannot be read ({log.unread})" if log.unread else ""
 
 
 def files(quorum: Quorum) -> Coverage:
